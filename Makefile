@@ -1,0 +1,62 @@
+# Everything here sets itself up: the first target that needs it makes .venv and builds the engine.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
+	pyrmq/capi.pxd $(shell find native build_backend -type f -not -path '*/__pycache__/*')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test test-rust lint format bench bench-loopback dist-check crash clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+$(STAMP): $(SOURCES)
+	@PYTHON=$(PYTHON) scripts/check_tools.sh
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP) ## Make .venv and build the engine into it
+
+run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
+	$(BIN)/pyrmq server
+
+demo: $(STAMP) ## Send, consume, kill and restart an embedded broker; nothing may be lost
+	$(BIN)/python -m pyrmq.demo
+
+test-rust: ## Run the engine's own tests
+	cargo test --locked --quiet
+
+test: $(STAMP) test-rust ## Run all tests (interop tests where Java, Maven and Go exist)
+	$(BIN)/pytest
+
+lint: $(STAMP) ## Check style, types and the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python scripts/check_layers.py
+	cargo fmt --check
+	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
+
+format: $(STAMP) ## Format all code
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format --quiet .
+	cargo fmt
+
+bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick
+	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group
+
+bench-loopback: $(STAMP) ## Measure a broker process over loopback
+	$(BIN)/python -m benches.loopback
+
+crash: $(STAMP) ## Kill a loaded broker 300 times and read everything back
+	PYRMQ_CRASH_ROUNDS=300 $(BIN)/pytest tests/crash -s
+
+dist-check: ## Build sdist and wheels and test them outside the checkout
+	scripts/dist_check.sh
+
+clean: ## Remove everything that was built
+	rm -rf $(VENV) target build dist pyrmq/*.so tests/interop/.build benches/loadgen/target

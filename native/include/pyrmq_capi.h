@@ -1,0 +1,79 @@
+/* The C function table of the native engine, published as the PyCapsule `pyrmq._native._C_API`
+ * named PYRMQ_CAPI_NAME. native/src/python/capi.rs is the other side; both state the same
+ * PYRMQ_ABI_VERSION. No Python objects cross here, and every function may be called without the
+ * GIL. A session is used by one thread at a time. */
+#ifndef PYRMQ_CAPI_H
+#define PYRMQ_CAPI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PYRMQ_ABI_VERSION 1
+#define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
+
+/* Status codes of all functions that return int32_t. */
+#define PYRMQ_OK 0
+#define PYRMQ_NONE 1       /* there is nothing (more) */
+#define PYRMQ_CLOSE (-1)   /* the peer broke the protocol; session_error has the text */
+#define PYRMQ_FAILED (-2)  /* the store refused; error_text has the text */
+#define PYRMQ_PANIC (-100) /* a bug in the engine */
+
+typedef struct {
+    const uint8_t *ptr;
+    size_t len;
+} pyrmq_bytes;
+
+/* What a feed, resend or release gave. `out` is valid until the next call on the same thread. */
+typedef struct {
+    pyrmq_bytes out;
+    uint32_t commands; /* commands waiting in the session */
+    uint32_t held;     /* answers waiting for durability */
+    uint8_t more;      /* a whole frame waits for the next feed */
+    uint8_t arrivals;  /* a queue that somebody waits on has grown */
+} pyrmq_feed;
+
+/* Valid until the next session_command on the same session. */
+typedef struct {
+    int32_t code, opaque, flag, language, version, codec;
+    uint32_t n_ext;
+    uint8_t has_remark;
+    pyrmq_bytes remark, body, frame;
+} pyrmq_command;
+
+/* A piece of the log; `segment` is owned by the receiver until chunk_release. */
+typedef struct {
+    const void *segment;
+    const uint8_t *ptr;
+    size_t len;
+} pyrmq_chunk;
+
+typedef struct {
+    int32_t status; /* GetMessageStatus, in RocketMQ's order */
+    uint32_t count, n_chunks;
+    int64_t next, min, max, bytes;
+} pyrmq_get;
+
+typedef struct {
+    uint32_t abi_version, struct_size;
+    void *(*session_new)(const void *listener, const uint8_t *ip, size_t ip_len, uint16_t port);
+    void (*session_free)(void *session);
+    int32_t (*session_feed)(void *session, const uint8_t *data, size_t len, int64_t now_ms, pyrmq_feed *out);
+    int32_t (*session_resend)(void *session, const uint8_t *frame, size_t len, int64_t now_ms, pyrmq_feed *out);
+    int32_t (*session_release)(void *session, int64_t now_ms, int64_t timeout_ms, pyrmq_feed *out);
+    int32_t (*session_command)(void *session, pyrmq_command *out);
+    int32_t (*session_ext)(void *session, uint32_t index, pyrmq_bytes *name, pyrmq_bytes *value);
+    int32_t (*session_error)(void *session, pyrmq_bytes *text);
+    int32_t (*session_space)(void *session, uint8_t **ptr, size_t *len);
+    void (*session_filled)(void *session, size_t room, size_t n);
+    int32_t (*store_get)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id,
+                         int64_t offset, uint32_t max_count, uint32_t max_bytes,
+                         const int32_t *tags, size_t n_tags,
+                         pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
+    int32_t (*store_wait)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id);
+    void (*chunk_release)(const void *segment);
+    size_t (*scan_tags)(const uint8_t *entries, size_t len, const int32_t *tags, size_t n_tags,
+                        uint32_t *out, size_t n_out);
+    int32_t (*error_text)(pyrmq_bytes *text); /* of the last PYRMQ_FAILED on this thread */
+} pyrmq_capi;
+
+#endif

@@ -1,0 +1,69 @@
+//! The 4096-byte checkpoint file: five i64, the rest zero. [StoreCheckpoint]
+
+use super::get_i64;
+
+pub const SIZE: usize = 4096;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Store time of the last flushed commit-log data.
+    pub physic_msg_timestamp: i64,
+    /// Store time of the last message put in a consume queue.
+    pub logics_msg_timestamp: i64,
+    /// End time of the last full and flushed index file.
+    pub index_msg_timestamp: i64,
+    pub master_flushed_offset: i64,
+    pub confirm_phy_offset: i64,
+}
+
+impl Checkpoint {
+    /// None when the file is shorter than its five fields.
+    pub fn read(b: &[u8]) -> Option<Self> {
+        (b.len() >= 40).then(|| Checkpoint {
+            physic_msg_timestamp: get_i64(b, 0),
+            logics_msg_timestamp: get_i64(b, 8),
+            index_msg_timestamp: get_i64(b, 16),
+            master_flushed_offset: get_i64(b, 24),
+            confirm_phy_offset: get_i64(b, 32),
+        })
+    }
+
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut b = [0u8; SIZE];
+        let fields = [
+            self.physic_msg_timestamp,
+            self.logics_msg_timestamp,
+            self.index_msg_timestamp,
+            self.master_flushed_offset,
+            self.confirm_phy_offset,
+        ];
+        for (i, f) in fields.iter().enumerate() {
+            b[i * 8..i * 8 + 8].copy_from_slice(&f.to_be_bytes());
+        }
+        b
+    }
+
+    /// Everything stored up to this time is known to be on disk, log and queues.
+    pub fn min_timestamp(&self) -> i64 {
+        let low = self.physic_msg_timestamp.min(self.logics_msg_timestamp);
+        low.saturating_sub(3000).max(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_and_min() {
+        let c = Checkpoint {
+            physic_msg_timestamp: 1_700_000_000_000,
+            logics_msg_timestamp: 1_700_000_000_500,
+            ..Default::default()
+        };
+        assert_eq!(Checkpoint::read(&c.encode()), Some(c));
+        assert_eq!(c.min_timestamp(), 1_699_999_997_000);
+        assert_eq!(Checkpoint::read(&[0; 39]), None);
+        assert_eq!(Checkpoint::default().min_timestamp(), 0);
+    }
+}

@@ -1,0 +1,33 @@
+//! What the bytes mean: RocketMQ's file formats. No I/O here.
+//!
+//! Every multi-byte integer is big-endian and signed, all times are milliseconds since 1970.
+
+pub mod checkpoint;
+pub mod cq_entry;
+pub mod delay;
+pub mod host;
+pub mod java;
+pub mod names;
+pub mod properties;
+pub mod record;
+
+/// CRC-32 (IEEE, zlib polynomial) with the sign bit cleared, RocketMQ's `bodyCRC`.
+#[inline]
+pub fn crc31(bytes: &[u8]) -> i32 {
+    (crc32fast::hash(bytes) & 0x7fff_ffff) as i32
+}
+
+#[inline]
+pub(crate) fn get_i16(b: &[u8], at: usize) -> i16 {
+    i16::from_be_bytes([b[at], b[at + 1]])
+}
+
+#[inline]
+pub(crate) fn get_i32(b: &[u8], at: usize) -> i32 {
+    i32::from_be_bytes(b[at..at + 4].try_into().unwrap())
+}
+
+#[inline]
+pub(crate) fn get_i64(b: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(b[at..at + 8].try_into().unwrap())
+}

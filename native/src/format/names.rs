@@ -1,0 +1,74 @@
+//! File names and topic names: what may become a path, and how.
+
+use std::path::Path;
+
+/// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
+pub const MAX_TOPIC: usize = 127;
+pub const MAX_LONG_TOPIC: usize = 255;
+pub const RETRY_PREFIX: &[u8] = b"%RETRY%";
+pub const DLQ_PREFIX: &[u8] = b"%DLQ%";
+
+/// 20-digit zero-padded decimal of a file's first offset.
+pub fn file_name(offset: u64) -> String {
+    format!("{offset:020}")
+}
+
+/// The first offset that a file's name states, or None for a foreign file.
+pub fn parse_file_name(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    if name.len() != 20 || !name.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    name.parse().ok()
+}
+
+/// Whether every byte is one of RocketMQ's topic characters: `%|-_`, digits, letters.
+pub fn is_topic_text(topic: &[u8]) -> bool {
+    topic
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'%' | b'|' | b'-' | b'_'))
+}
+
+/// Whether `topic` is one that may be stored (and so become a folder name). [TopicValidator]
+pub fn is_topic(topic: &[u8]) -> bool {
+    let long = topic.starts_with(RETRY_PREFIX) || topic.starts_with(DLQ_PREFIX);
+    let limit = if long { MAX_LONG_TOPIC } else { MAX_TOPIC };
+    !topic.is_empty() && topic.len() <= limit && is_topic_text(topic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(file_name(1073741824), "00000000001073741824");
+        assert_eq!(
+            parse_file_name(Path::new("/x/00000000001073741824")),
+            Some(1073741824)
+        );
+        assert_eq!(parse_file_name(Path::new("/x/1073741824")), None);
+        assert_eq!(parse_file_name(Path::new("/x/0000000000107374182x")), None);
+    }
+
+    #[test]
+    fn topics() {
+        assert!(is_topic(b"TopicTest") && is_topic(b"%RETRY%g") && is_topic(b"a|b-c_d"));
+        for bad in [
+            &b""[..],
+            b"a/b",
+            b"..",
+            b"a b",
+            b"a\0",
+            "\u{e4}".as_bytes(),
+            &[b'a'; 128],
+        ] {
+            assert!(!is_topic(bad), "{bad:?}");
+        }
+        let mut retry = RETRY_PREFIX.to_vec();
+        retry.resize(255, b'g');
+        assert!(is_topic(&retry));
+        retry.push(b'g');
+        assert!(!is_topic(&retry));
+    }
+}

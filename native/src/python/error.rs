@@ -1,0 +1,26 @@
+//! One match from the engine's errors to Python's.
+
+use crate::store::StoreError;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+/// Raises the class of `pyrmq.errors` that fits. The module is imported by name here, as the
+/// classes are defined in Python for everyone.
+pub fn to_py(py: Python<'_>, e: StoreError) -> PyErr {
+    let name = match &e {
+        StoreError::Io { errno, .. } if *errno != 0 => {
+            let text = e.to_string();
+            return PyOSError::new_err((*errno, text));
+        }
+        StoreError::Io { .. } => return PyOSError::new_err(e.to_string()),
+        StoreError::Damaged { .. } => "StoreDamagedError",
+        StoreError::Locked(_) => "StoreLockedError",
+        StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => "MessageIllegalError",
+        StoreError::NotAvailable(_) => "ServiceNotAvailableError",
+    };
+    let class = py.import("pyrmq.errors").and_then(|m| m.getattr(name));
+    match class.and_then(|c| c.call1((e.to_string(),))) {
+        Ok(value) => PyErr::from_value(value),
+        Err(_) => PyValueError::new_err(e.to_string()),
+    }
+}

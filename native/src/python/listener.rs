@@ -1,0 +1,57 @@
+//! What all sessions of one listener share.
+
+use super::store::Store;
+use crate::wire::{Budget, SendContext};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+pub struct Shared {
+    pub context: Option<Arc<SendContext>>,
+    pub budget: Arc<Budget>,
+}
+
+/// Makes sessions through the C table. Without a store no send is stored: every frame is a
+/// command (name server, client).
+#[pyclass(frozen, module = "pyrmq._native")]
+pub struct Listener {
+    shared: Box<Shared>,
+}
+
+#[pymethods]
+impl Listener {
+    #[new]
+    #[pyo3(signature = (store=None, *, region="DefaultRegion", cluster="DefaultCluster",
+                        trace_on=true, partial_limit=512 << 20))]
+    fn new(
+        store: Option<PyRef<'_, Store>>,
+        region: &str,
+        cluster: &str,
+        trace_on: bool,
+        partial_limit: usize,
+    ) -> Self {
+        let context = store.map(|s| {
+            Arc::new(SendContext::new(
+                s.inner().clone(),
+                region,
+                cluster,
+                trace_on,
+            ))
+        });
+        Listener {
+            shared: Box::new(Shared {
+                context,
+                budget: Arc::new(Budget::new(partial_limit)),
+            }),
+        }
+    }
+
+    /// Address for `session_new`; valid while this object lives.
+    fn _ptr(&self) -> usize {
+        &raw const *self.shared as usize
+    }
+
+    /// Bytes that unfinished frames hold.
+    fn partial_bytes(&self) -> usize {
+        self.shared.budget.used()
+    }
+}

@@ -1,0 +1,208 @@
+//! The record log: a row of equally sized files, readable up to `max_offset`.
+
+use super::config::StoreConfig;
+use super::error::{Result, StoreError};
+use super::guard::{create_dirs, sync_dir};
+use super::segment::{PAGE, Segment};
+use crate::format::names::{file_name, parse_file_name};
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Space is reserved in steps of this many bytes (less for small files).
+const CHUNK: usize = 16 << 20;
+
+pub struct CommitLog {
+    dir: PathBuf,
+    file_size: usize,
+    segments: ArcSwap<Vec<Arc<Segment>>>,
+    /// The file that follows the last one, made ready in advance.
+    next: Mutex<Option<Arc<Segment>>>,
+    max: AtomicU64,
+}
+
+impl CommitLog {
+    /// Opens every file of the folder; each counts as full until recovery says otherwise.
+    pub fn open(cfg: &StoreConfig) -> Result<Self> {
+        let dir = cfg.commit_log_dir.clone();
+        create_dirs(&dir)?;
+        let file_size = cfg.commit_log_file_size as usize;
+        let segments = open_row(&dir, file_size)?;
+        let max = segments.last().map_or(0, |s| s.end());
+        Ok(CommitLog {
+            dir,
+            file_size,
+            segments: ArcSwap::from_pointee(segments),
+            next: Mutex::new(None),
+            max: AtomicU64::new(max),
+        })
+    }
+
+    pub fn file_size(&self) -> usize {
+        self.file_size
+    }
+
+    pub fn chunk(&self) -> usize {
+        CHUNK.min((self.file_size / 8).next_multiple_of(PAGE))
+    }
+
+    pub fn segments(&self) -> Guard<Arc<Vec<Arc<Segment>>>> {
+        self.segments.load()
+    }
+
+    /// Offset behind the last readable byte.
+    #[inline]
+    pub fn max_offset(&self) -> u64 {
+        self.max.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn set_max_offset(&self, max: u64) {
+        self.max.store(max, Ordering::Release);
+    }
+
+    pub fn min_offset(&self) -> u64 {
+        self.segments().first().map_or(0, |s| s.base())
+    }
+
+    /// The file that holds `phys`, and the position in it.
+    pub fn locate(&self, phys: u64) -> Option<(Arc<Segment>, usize)> {
+        let segments = self.segments();
+        let first = segments.first()?.base();
+        let index = phys.checked_sub(first)? / self.file_size as u64;
+        let segment = segments.get(index as usize)?;
+        Some((segment.clone(), (phys - segment.base()) as usize))
+    }
+
+    /// Start of the file behind the one that holds `phys` (also where no file is).
+    pub fn next_file_start(&self, phys: u64) -> u64 {
+        let size = self.file_size as u64;
+        (phys - phys % size).saturating_add(size)
+    }
+
+    /// Appends a file to the row: the prepared one, or one made now. `ready` is run on it first;
+    /// when that fails the row stays as it was. Only the writer calls this.
+    pub fn roll(&self, ready: impl FnOnce(&Segment) -> Result<()>) -> Result<Arc<Segment>> {
+        // Held to the end, so that the preparing thread does not make the same file again.
+        let mut next = self.next.lock();
+        let segment = match next.take() {
+            Some(s) => s,
+            None => self.create(self.row_end())?,
+        };
+        if let Err(e) = ready(&segment) {
+            *next = Some(segment);
+            return Err(e);
+        }
+        let mut row = Vec::clone(&self.segments());
+        row.push(segment.clone());
+        self.segments.store(Arc::new(row));
+        Ok(segment)
+    }
+
+    /// Makes the following file ready, if it is not. The preparing thread calls this.
+    pub fn prepare_next(&self, populate: usize) -> Result<()> {
+        let mut next = self.next.lock();
+        if next.is_none() {
+            let segment = self.create(self.row_end())?;
+            segment.reserve(populate, self.chunk())?;
+            segment.populate(populate);
+            *next = Some(segment);
+        }
+        Ok(())
+    }
+
+    pub fn has_next(&self) -> bool {
+        self.next.lock().is_some()
+    }
+
+    /// Deletes the prepared file that was never used (clean stop).
+    pub fn drop_next(&self) -> Result<()> {
+        match self.next.lock().take() {
+            Some(s) => remove(&s),
+            None => Ok(()),
+        }
+    }
+
+    fn row_end(&self) -> u64 {
+        self.segments().last().map_or(0, |s| s.end())
+    }
+
+    fn create(&self, base: u64) -> Result<Arc<Segment>> {
+        let path = self.dir.join(file_name(base));
+        let segment = Segment::create(path, base, self.file_size)?;
+        sync_dir(&self.dir)?;
+        Ok(Arc::new(segment))
+    }
+
+    /// Ends the log at `end`: later files are deleted, the file of `end` is cut there.
+    ///
+    /// A file that starts exactly at `end` stays, empty: its predecessor ended with a blank.
+    pub fn truncate(&self, end: u64) -> Result<()> {
+        let mut keep = Vec::new();
+        for segment in self.segments().iter() {
+            if segment.base() > end {
+                remove(segment)?;
+            } else {
+                if end < segment.end() {
+                    segment.truncate((end - segment.base()) as usize)?;
+                }
+                keep.push(segment.clone());
+            }
+        }
+        sync_dir(&self.dir)?;
+        self.segments.store(Arc::new(keep));
+        self.set_max_offset(end);
+        Ok(())
+    }
+}
+
+pub(super) fn remove(segment: &Segment) -> Result<()> {
+    std::fs::remove_file(segment.path()).map_err(|e| StoreError::io("remove", segment.path(), &e))
+}
+
+/// Opens the files of one folder in order. A last file of length 0 is deleted; any other whose
+/// length is not `size`, or a gap in the row, is an error. [MappedFileQueue.doLoad]
+pub(super) fn open_row(dir: &Path, size: usize) -> Result<Vec<Arc<Segment>>> {
+    let mut paths = Vec::new();
+    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
+    for entry in entries {
+        let path = entry.map_err(|e| StoreError::io("list", dir, &e))?.path();
+        if let (true, Some(base)) = (path.is_file(), parse_file_name(&path)) {
+            paths.push((base, path));
+        }
+    }
+    paths.sort();
+    if let Some((_, path)) = paths.last() {
+        let len = std::fs::metadata(path)
+            .map_err(|e| StoreError::io("stat", path, &e))?
+            .len();
+        if len == 0 {
+            std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
+            paths.pop();
+        }
+    }
+    let mut row: Vec<Arc<Segment>> = Vec::with_capacity(paths.len());
+    for (base, path) in paths {
+        if let Some(last) = row.last()
+            && last.end() != base
+        {
+            return Err(StoreError::Damaged {
+                path,
+                message: format!(
+                    "a file is missing: expected one that starts at {}",
+                    last.end()
+                ),
+            });
+        }
+        if base % size as u64 != 0 {
+            return Err(StoreError::Damaged {
+                path,
+                message: format!("name is no multiple of the configured file size {size}"),
+            });
+        }
+        row.push(Arc::new(Segment::open(path, base, size, size)?));
+    }
+    Ok(row)
+}

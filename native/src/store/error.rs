@@ -1,0 +1,38 @@
+//! The one error type of the store.
+
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    #[error("{what} {path}: {message}")]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        message: String,
+        /// errno, 0 if the system gave none.
+        errno: i32,
+    },
+    #[error("{path}: {message}")]
+    Damaged { path: PathBuf, message: String },
+    #[error("store {0} is in use by another process: stop it or choose another storePathRootDir")]
+    Locked(PathBuf),
+    #[error("{0}")]
+    Illegal(String),
+    #[error("{0}")]
+    PropertiesTooLong(String),
+    #[error("store is not available: {0}")]
+    NotAvailable(String),
+}
+
+impl StoreError {
+    pub fn io(what: &'static str, path: impl Into<PathBuf>, err: &std::io::Error) -> Self {
+        StoreError::Io {
+            what,
+            path: path.into(),
+            message: err.to_string(),
+            errno: err.raw_os_error().unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The `lock` file (one owner of a store) and the `abort` file (the last stop was not clean).
+
+use super::error::{Result, StoreError};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// Holds the exclusive lock on `ROOT/lock` until dropped. [DefaultMessageStore]
+#[derive(Debug)]
+pub struct StoreLock {
+    _file: File,
+}
+
+impl StoreLock {
+    pub fn take(root: &Path) -> Result<Self> {
+        let path = root.join("lock");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|e| StoreError::io("open", &path, &e))?;
+        if !lock_first_byte(&file) {
+            return Err(StoreError::Locked(root.to_path_buf()));
+        }
+        file.write_all(b"lock")
+            .map_err(|e| StoreError::io("write", &path, &e))?;
+        Ok(StoreLock { _file: file })
+    }
+}
+
+/// An open-file-description lock on bytes [0, 1): it conflicts with Java's `FileLock` (a record
+/// lock of the same range) and, unlike that, also with a second opening in the same process.
+fn lock_first_byte(file: &File) -> bool {
+    // SAFETY: `flock` is plain data for which all-zero is a valid value.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = libc::F_WRLCK as libc::c_short;
+    range.l_whence = libc::SEEK_SET as libc::c_short;
+    range.l_len = 1;
+    // SAFETY: the descriptor is open and `range` outlives the call.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) == 0 }
+}
+
+pub fn abort_path(root: &Path) -> PathBuf {
+    root.join("abort")
+}
+
+/// Marks the store as running; the file holds the process id.
+pub fn write_abort(root: &Path) -> Result<()> {
+    let path = abort_path(root);
+    std::fs::write(&path, std::process::id().to_string())
+        .map_err(|e| StoreError::io("write", &path, &e))
+}
+
+pub fn remove_abort(root: &Path) -> Result<()> {
+    let path = abort_path(root);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", &path, &e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a created, renamed or removed name of `dir` durable.
+pub fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir)
+        .and_then(|d| d.sync_all())
+        .map_err(|e| StoreError::io("sync", dir, &e))
+}
+
+pub fn create_dirs(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(|e| StoreError::io("create folder", dir, &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = StoreLock::take(dir.path()).unwrap();
+        assert!(matches!(
+            StoreLock::take(dir.path()),
+            Err(StoreError::Locked(_))
+        ));
+        assert_eq!(std::fs::read(dir.path().join("lock")).unwrap(), b"lock");
+        drop(first);
+        StoreLock::take(dir.path()).unwrap();
+    }
+}

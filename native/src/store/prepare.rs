@@ -1,0 +1,103 @@
+//! Space before it is needed: a thread that reserves and faults in pages ahead of the writer and
+//! makes the next file ready before the current one is full.
+//!
+//! The window grows with use, from 1 MiB for an idle store to 64 MiB for a busy one, so that a new
+//! store starts at once and a small one stays small.
+
+use super::commit_log::CommitLog;
+use super::segment::{PAGE, Segment};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const MIN_WINDOW: usize = 1 << 20;
+const MAX_WINDOW: usize = 64 << 20;
+/// Pages are faulted in by this many bytes at a time, so that the writer is never far from help.
+const STEP: usize = 2 << 20;
+
+#[derive(Default)]
+pub struct Preparer {
+    /// Position in the active file from which the thread should be woken.
+    threshold: AtomicUsize,
+    stop: AtomicBool,
+    wanted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Preparer {
+    /// Tells how far the writer is; wakes the thread when the window runs low.
+    #[inline]
+    pub fn advance(&self, _segment: &Arc<Segment>, at: usize) {
+        if at >= self.threshold.load(Ordering::Relaxed) {
+            // Not again before the thread has set a new one.
+            self.threshold.store(usize::MAX, Ordering::Relaxed);
+            self.wake();
+        }
+    }
+
+    pub fn wake(&self) {
+        *self.wanted.lock() = true;
+        self.changed.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// The thread's work, until `stop`.
+    pub fn run(&self, log: &CommitLog) {
+        let start = log.max_offset();
+        while !self.stop.load(Ordering::Acquire) {
+            if let Err(e) = self.prepare(log, (log.max_offset() - start) as usize) {
+                // The writer will meet the same error and answer with it.
+                log::warn!("cannot prepare space ahead of the writer: {e}");
+            }
+            let mut wanted = self.wanted.lock();
+            while !*wanted {
+                self.changed.wait(&mut wanted);
+            }
+            *wanted = false;
+        }
+    }
+
+    fn prepare(&self, log: &CommitLog, used: usize) -> super::Result<()> {
+        let size = log.file_size();
+        let window = used
+            .clamp(MIN_WINDOW, MAX_WINDOW)
+            .min(size / 4)
+            .next_multiple_of(PAGE);
+        let Some(active) = log.segments().last().cloned() else {
+            return Ok(());
+        };
+        loop {
+            let at = active.written();
+            let goal = (at + window).min(size);
+            if active.populated() >= goal || self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let to = (active.populated().max(at) + STEP).min(goal);
+            active.reserve(to, log.chunk())?;
+            active.populate(to);
+        }
+        let at = active.written();
+        let near_end = at + 2 * window >= size || at >= size / 2;
+        if near_end && !log.has_next() && used > 0 {
+            log.prepare_next(window.min(size))?;
+        }
+        let at = active.written();
+        let next = if active.populated() >= size && log.has_next() {
+            usize::MAX // nothing left to do for this file; the roll wakes us
+        } else {
+            let low = active.populated().saturating_sub(window / 2).max(at + PAGE);
+            // Past the middle of the file a wake-up also makes the next file.
+            if at < size / 2 {
+                low.min(size / 2)
+            } else {
+                low
+            }
+        };
+        self.threshold.store(next, Ordering::Relaxed);
+        Ok(())
+    }
+}

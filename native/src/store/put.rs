@@ -1,0 +1,258 @@
+//! The put path: append to the log, enter into the queue. One writer under one lock.
+
+use super::consume_queue::ConsumeQueue;
+use super::error::{Result, StoreError};
+use super::segment::Segment;
+use super::store_impl::Store;
+use super::topics::{Arrival, Topic};
+use crate::format::cq_entry::CqEntry;
+use crate::format::host::Host;
+use crate::format::record::{self, BLANK_LEN, Head};
+use crate::format::{names, properties};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+
+/// What a client sent, as far as all messages of one request share it.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    pub topic: &'a Arc<Topic>,
+    pub queue_id: u32,
+    pub sys_flag: i32,
+    pub born_timestamp: i64,
+    pub born_host: Host,
+    pub reconsume_times: i32,
+    pub prepared_transaction_offset: i64,
+}
+
+/// The part that each message has for itself; properties come in pieces, stored in a row.
+#[derive(Clone, Copy)]
+pub struct Content<'a> {
+    pub flag: i32,
+    pub body: &'a [u8],
+    pub props: &'a [&'a [u8]],
+    pub tags_code: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// Physical offset and size of the record.
+    pub phys: u64,
+    pub size: usize,
+    pub queue_offset: i64,
+    pub store_timestamp: i64,
+}
+
+impl Appended {
+    /// What must be durable before this is acknowledged.
+    pub fn end(&self) -> u64 {
+        self.phys + self.size as u64
+    }
+}
+
+/// State that only the holder of the put lock sees.
+#[derive(Default)]
+pub(super) struct Writer {
+    pub segment: Option<Arc<Segment>>,
+    pub last_timestamp: i64,
+}
+
+/// The right to append. Holding it over all messages of one network read takes the lock and the
+/// clock once.
+pub struct PutGuard<'s> {
+    store: &'s Store,
+    writer: MutexGuard<'s, Writer>,
+    now: i64,
+}
+
+impl Store {
+    /// Locks the log for appending; refuses when the store cannot keep promises any more.
+    pub fn put(&self) -> Result<PutGuard<'_>> {
+        self.check_writable()?;
+        let mut writer = self.writer.lock();
+        let now = crate::store::store_impl::now_ms().max(writer.last_timestamp);
+        writer.last_timestamp = now;
+        Ok(PutGuard {
+            store: self,
+            writer,
+            now,
+        })
+    }
+}
+
+impl PutGuard<'_> {
+    /// Checks the limits of one message. [MessageExtEncoder, TopicValidator]
+    fn check(&self, m: &Message<'_>, c: &Content<'_>, props_len: usize) -> Result<()> {
+        let limit = self.store.config().max_message_size;
+        if c.body.len() > limit {
+            return Err(StoreError::Illegal(format!(
+                "message body size {} over max value, maxMessageSize: {limit}",
+                c.body.len()
+            )));
+        }
+        if props_len > properties::MAX_LEN {
+            return Err(StoreError::PropertiesTooLong(format!(
+                "message properties length {props_len} over max value {}",
+                properties::MAX_LEN
+            )));
+        }
+        debug_assert!(names::is_topic(m.topic.name()));
+        Ok(())
+    }
+
+    /// Appends one message and enters it into its queue.
+    pub fn append(&mut self, m: &Message<'_>, c: &Content<'_>) -> Result<Appended> {
+        let props_len = c.props.iter().map(|p| p.len()).sum();
+        self.check(m, c, props_len)?;
+        let size = self.len_of(m, c.body.len(), props_len);
+        let queue = m.topic.queue(m.queue_id)?;
+        queue.ready(1)?;
+        let segment = self.place_for(size)?;
+        let done = self.write(&segment, size, m, c, &queue)?;
+        self.notify(m, &queue, done.end());
+        Ok(done)
+    }
+
+    /// Appends all messages of a batch: consecutive, in one file, one store time. Nothing is
+    /// stored when one of them breaks a limit or the batch cannot be placed.
+    pub fn append_batch<'c>(
+        &mut self,
+        m: &Message<'_>,
+        contents: &[Content<'c>],
+        mut on_stored: impl FnMut(&Appended),
+    ) -> Result<()> {
+        let mut total = 0;
+        for c in contents {
+            let props_len = c.props.iter().map(|p| p.len()).sum();
+            self.check(m, c, props_len)?;
+            total += self.len_of(m, c.body.len(), props_len);
+        }
+        let queue = m.topic.queue(m.queue_id)?;
+        queue.ready(contents.len())?;
+        let segment = self.place_for(total)?;
+        let mut end = 0;
+        for c in contents {
+            let props_len = c.props.iter().map(|p| p.len()).sum();
+            let size = self.len_of(m, c.body.len(), props_len);
+            let done = self.write(&segment, size, m, c, &queue)?;
+            end = done.end();
+            on_stored(&done);
+        }
+        self.notify(m, &queue, end);
+        Ok(())
+    }
+
+    #[inline]
+    fn len_of(&self, m: &Message<'_>, body: usize, props: usize) -> usize {
+        let store_host = &self.store.store_host;
+        record::encoded_len(&m.born_host, store_host, body, m.topic.name().len(), props)
+    }
+
+    /// The file with room for `size` bytes and a blank header; rolls to the next if need be. The
+    /// room is reserved on disk here, so that writing into it cannot fail.
+    #[inline]
+    fn place_for(&mut self, size: usize) -> Result<Arc<Segment>> {
+        if let Some(segment) = &self.writer.segment
+            && segment.written() + size + BLANK_LEN <= segment.size()
+        {
+            let end = segment.written() + size;
+            if end > segment.reserved() {
+                segment.reserve(end, self.store.log.chunk())?;
+            }
+            return Ok(segment.clone());
+        }
+        self.roll(size)
+    }
+
+    #[cold]
+    fn roll(&mut self, size: usize) -> Result<Arc<Segment>> {
+        let log = &self.store.log;
+        if size + BLANK_LEN > log.file_size() {
+            return Err(StoreError::Illegal(format!(
+                "a record of {size} bytes does not fit mappedFileSizeCommitLog={}",
+                log.file_size()
+            )));
+        }
+        let full = self.writer.segment.as_ref();
+        let fresh = log.roll(|fresh| {
+            fresh.reserve(size, log.chunk())?;
+            let Some(full) = full else { return Ok(()) };
+            let at = full.written();
+            if at < full.size() {
+                full.reserve(at + BLANK_LEN, log.chunk())?;
+                // SAFETY: this guard is the one writer; the slice ends before `publish`. Only the
+                // first eight bytes are touched, and those are reserved.
+                let rest = unsafe { full.tail_unreserved(at) };
+                record::encode_blank(rest);
+                full.publish(full.size());
+            }
+            Ok(())
+        })?;
+        log.set_max_offset(fresh.base());
+        self.writer.segment = Some(fresh.clone());
+        self.store.preparer.wake();
+        Ok(fresh)
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        segment: &Arc<Segment>,
+        size: usize,
+        m: &Message<'_>,
+        c: &Content<'_>,
+        queue: &ConsumeQueue,
+    ) -> Result<Appended> {
+        let at = segment.written();
+        let phys = segment.base() + at as u64;
+        let queue_offset = queue.max_offset();
+        let head = Head {
+            queue_id: m.queue_id as i32,
+            flag: c.flag,
+            queue_offset,
+            phys,
+            sys_flag: m.sys_flag,
+            born_timestamp: m.born_timestamp,
+            born_host: m.born_host,
+            store_timestamp: self.now,
+            store_host: self.store.store_host,
+            reconsume_times: m.reconsume_times,
+            prepared_transaction_offset: m.prepared_transaction_offset,
+        };
+        // SAFETY: this guard is the one writer; the slice ends before `publish`.
+        let dst = unsafe { segment.tail(at, size, self.store.log.chunk()) }?;
+        record::encode(dst, &head, m.topic.name(), c.body, c.props);
+        segment.publish(at + size);
+        self.store.log.set_max_offset(phys + size as u64);
+        queue.append(CqEntry {
+            phys: phys as i64,
+            size: size as i32,
+            tags_code: c.tags_code,
+        })?;
+        self.store.preparer.advance(segment, at + size);
+        Ok(Appended {
+            phys,
+            size,
+            queue_offset,
+            store_timestamp: self.now,
+        })
+    }
+
+    #[inline]
+    fn notify(&self, m: &Message<'_>, queue: &ConsumeQueue, end: u64) {
+        if queue.take_waiting() {
+            self.store.topics.note_arrival(Arrival {
+                topic: m.topic.clone(),
+                queue_id: m.queue_id,
+                end,
+            });
+        }
+    }
+}
+
+impl Drop for PutGuard<'_> {
+    fn drop(&mut self) {
+        self.store
+            .put_times
+            .store(self.now, std::sync::atomic::Ordering::Relaxed);
+    }
+}

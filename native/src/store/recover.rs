@@ -1,0 +1,178 @@
+//! Opening a store that was stopped or that crashed: the longest valid prefix of the log stays,
+//! queues are brought in line with it.
+
+use super::error::{Result, StoreError};
+use super::store_impl::Store;
+use crate::format::checkpoint::{self, Checkpoint};
+use crate::format::cq_entry::CqEntry;
+use crate::format::delay;
+use crate::format::record::{self, Found, View, sys_flag};
+use crate::format::{java, properties};
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// `clean`: there was no `abort` file.
+    pub(super) fn recover(&self, clean: bool) -> Result<()> {
+        let queues = self.topics.all_queues();
+        for queue in &queues {
+            queue.recover()?;
+        }
+        let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
+        let point = self.read_checkpoint();
+        let first = self.first_file_to_scan(clean, queue_end, &point);
+        let (end, newest) = self.scan(first)?;
+        for queue in self.topics.all_queues() {
+            queue.truncate_phys(end)?;
+        }
+        self.log.truncate(end)?;
+        let min = self.log.min_offset();
+        for queue in self.topics.all_queues() {
+            queue.correct_min(min);
+        }
+        // What a kill left in the page cache only is made durable before anyone is shown it.
+        if !clean {
+            for s in self.log.segments().iter().skip(first) {
+                let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
+                s.flush(0, end)?;
+            }
+        }
+        let newest = newest.max(point.logics_msg_timestamp);
+        self.put_times.store(newest, Ordering::Relaxed);
+        self.flush.set_flushed(end, newest);
+        let mut writer = self.writer.lock();
+        writer.segment = self.log.segments().last().cloned();
+        writer.last_timestamp = newest.min(super::store_impl::now_ms());
+        Ok(())
+    }
+
+    /// Without a readable checkpoint everything is scanned.
+    fn read_checkpoint(&self) -> Checkpoint {
+        let path = self.config().root.join("checkpoint");
+        match std::fs::read(&path) {
+            Ok(bytes) => Checkpoint::read(&bytes[..bytes.len().min(checkpoint::SIZE)]),
+            Err(_) => None,
+        }
+        .unwrap_or_default()
+    }
+
+    /// Index of the newest file that the queues are known to cover up to its start; 0 if none.
+    fn first_file_to_scan(&self, clean: bool, queue_end: i64, point: &Checkpoint) -> usize {
+        let segments = self.log.segments();
+        let covered = |bytes: &[u8], base: u64| {
+            let Some(time) = record::peek_store_timestamp(bytes) else {
+                return false;
+            };
+            if !matches!(record::read(bytes, false), Found::Record(_)) || time == 0 {
+                return false;
+            }
+            if clean {
+                base as i64 <= queue_end
+            } else {
+                time <= point.min_timestamp()
+            }
+        };
+        (0..segments.len())
+            .rev()
+            .find(|&i| covered(segments[i].readable_from(0), segments[i].base()))
+            .unwrap_or(0)
+    }
+
+    /// Walks the records from file `first` on, entering into queues what they miss. Returns the
+    /// end of the valid part and the newest store time.
+    fn scan(&self, first: usize) -> Result<(u64, i64)> {
+        let segments = self.log.segments();
+        let mut end = segments.get(first).map_or(0, |s| s.base());
+        let mut newest = 0;
+        for segment in segments.iter().skip(first) {
+            let bytes = segment.readable_from(0);
+            let mut at = 0;
+            end = segment.base();
+            let blank = loop {
+                match record::read(&bytes[at..], self.config().check_crc_on_recover) {
+                    Found::Record(v) if v.phys == end as i64 => {
+                        newest = newest.max(v.store_timestamp);
+                        self.replay(&bytes[at..at + v.total], &v, end)?;
+                        at += v.total;
+                        end += v.total as u64;
+                    }
+                    Found::Record(v) => {
+                        log::info!("log ends at {end}: the record there says {}", v.phys);
+                        break false;
+                    }
+                    Found::Blank => break true,
+                    Found::Invalid(why) => {
+                        log::info!("log ends at {end}: {why}");
+                        break false;
+                    }
+                }
+            };
+            if !blank {
+                return Ok((end, newest));
+            }
+            end = segment.end();
+        }
+        Ok((end, newest))
+    }
+
+    /// Enters one record into its queue unless it is there.
+    fn replay(&self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
+        let kind = v.sys_flag & sys_flag::TRANSACTION_MASK;
+        if kind == sys_flag::PREPARED || kind == sys_flag::ROLLBACK {
+            return Ok(());
+        }
+        let topic = match self.topics.topic(&bytes[v.topic.clone()]) {
+            Ok(topic) => topic,
+            Err(e) => {
+                log::warn!("record at {phys} is in no queue: {e}");
+                return Ok(());
+            }
+        };
+        let Ok(queue_id) = u32::try_from(v.queue_id) else {
+            log::warn!("record at {phys} is in no queue: queueId {}", v.queue_id);
+            return Ok(());
+        };
+        let queue = match topic.queue(queue_id) {
+            Ok(queue) => queue,
+            Err(StoreError::Illegal(why)) => {
+                log::warn!("record at {phys} is in no queue: {why}");
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        let end = phys + v.total as u64;
+        if end as i64 <= queue.max_phys() {
+            return Ok(());
+        }
+        if queue.max_phys() < 0 && queue.segments().is_empty() && v.queue_offset > 0 {
+            queue.start_at(v.queue_offset);
+        } else if queue.max_offset() != v.queue_offset {
+            log::warn!(
+                "{}-{queue_id}: record at {phys} has queue offset {}, {} was expected",
+                String::from_utf8_lossy(topic.name()),
+                v.queue_offset,
+                queue.max_offset()
+            );
+            if v.queue_offset < queue.max_offset() {
+                return Ok(());
+            }
+        }
+        let props = &bytes[v.props.clone()];
+        queue.append(CqEntry {
+            phys: phys as i64,
+            size: v.total as i32,
+            tags_code: tags_code(topic.name(), props, v.store_timestamp),
+        })?;
+        Ok(())
+    }
+}
+
+/// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.
+pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64) -> i64 {
+    if topic == delay::SCHEDULE_TOPIC
+        && let Some(time) = properties::find(props, b"DELAY")
+            .and_then(|level| delay::deliver_time(level, store_timestamp))
+    {
+        return time;
+    }
+    properties::find(props, b"TAGS").map_or(0, |tag| java::hash(tag) as i64)
+}

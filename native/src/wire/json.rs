@@ -1,0 +1,399 @@
+//! A tolerant JSON reader, for what fastjson 1.2 writes and accepts: unquoted and integer keys,
+//! objects as keys, single quotes, trailing commas. Depth is bounded; size is the caller's bound.
+//!
+//! `Scanner` walks the text without building anything (headers); `parse` builds a tree (bodies).
+
+use memchr::memchr2;
+
+/// Deepest nesting that is read.
+pub const MAX_DEPTH: usize = 64;
+
+pub type JsonResult<T> = Result<T, String>;
+
+/// A place in the text: a string without its quotes, or a bare word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raw {
+    pub start: u32,
+    pub end: u32,
+    pub escaped: bool,
+    pub quoted: bool,
+}
+
+impl Raw {
+    #[inline]
+    pub fn bytes<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.start as usize..self.end as usize]
+    }
+
+    /// Appends what the string means.
+    pub fn unescape(&self, text: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
+        let raw = self.bytes(text);
+        if !self.escaped {
+            out.extend_from_slice(raw);
+            return Ok(());
+        }
+        unescape(raw, out)
+    }
+
+    pub fn is_null(&self, text: &[u8]) -> bool {
+        !self.quoted && self.bytes(text) == b"null"
+    }
+}
+
+fn unescape(mut raw: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
+    while let Some(at) = memchr::memchr(b'\\', raw) {
+        out.extend_from_slice(&raw[..at]);
+        raw = &raw[at + 1..];
+        let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
+        raw = rest;
+        match kind {
+            b'u' => {
+                let mut unit = hex4(raw)?;
+                raw = &raw[4..];
+                if (0xD800..0xDC00).contains(&unit) && raw.starts_with(b"\\u") {
+                    let low = hex4(&raw[2..])?;
+                    if (0xDC00..0xE000).contains(&low) {
+                        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                        raw = &raw[6..];
+                    }
+                }
+                let c = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'v' => out.push(11),
+            b'"' | b'\\' | b'/' | b'\'' => out.push(kind),
+            other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
+        }
+    }
+    out.extend_from_slice(raw);
+    Ok(())
+}
+
+fn hex4(raw: &[u8]) -> JsonResult<u32> {
+    let digits = raw.get(..4).ok_or("text ends in an escape")?;
+    digits.iter().try_fold(0, |n, &d| {
+        let v = (d as char)
+            .to_digit(16)
+            .ok_or("escape is not hexadecimal")?;
+        Ok(n * 16 + v)
+    })
+}
+
+pub struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(text: &'a [u8]) -> Self {
+        Scanner { text, at: 0 }
+    }
+
+    fn fail<T>(&self, what: &str) -> JsonResult<T> {
+        Err(format!("{what} at byte {}", self.at))
+    }
+
+    /// The next byte that is not white space.
+    #[inline]
+    pub fn peek(&mut self) -> Option<u8> {
+        while let Some(&b) = self.text.get(self.at) {
+            if b > b' ' {
+                return Some(b);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    #[inline]
+    pub fn eat(&mut self, b: u8) -> bool {
+        let hit = self.peek() == Some(b);
+        self.at += hit as usize;
+        hit
+    }
+
+    pub fn expect(&mut self, b: u8) -> JsonResult<()> {
+        if self.eat(b) {
+            Ok(())
+        } else {
+            self.fail(&format!("'{}' expected", b as char))
+        }
+    }
+
+    /// A quoted string, or a bare word (number, true, false, null, an unquoted key).
+    #[inline]
+    pub fn scalar(&mut self) -> JsonResult<Raw> {
+        match self.peek() {
+            Some(quote @ (b'"' | b'\'')) => self.string(quote),
+            Some(_) => self.bare(),
+            None => self.fail("text ends too early"),
+        }
+    }
+
+    #[inline]
+    fn string(&mut self, quote: u8) -> JsonResult<Raw> {
+        let start = self.at + 1;
+        let mut at = start;
+        let mut escaped = false;
+        loop {
+            let rest = self.text.get(at..).unwrap_or(&[]);
+            match memchr2(quote, b'\\', rest) {
+                Some(i) if rest[i] == quote => {
+                    at += i;
+                    break;
+                }
+                Some(i) => {
+                    escaped = true;
+                    at += i + 2;
+                }
+                None => return self.fail("string without an end"),
+            }
+        }
+        self.at = at + 1;
+        Ok(Raw {
+            start: start as u32,
+            end: at as u32,
+            escaped,
+            quoted: true,
+        })
+    }
+
+    fn bare(&mut self) -> JsonResult<Raw> {
+        let start = self.at;
+        while let Some(&b) = self.text.get(self.at) {
+            if b <= b' ' || matches!(b, b',' | b':' | b'{' | b'}' | b'[' | b']' | b'"' | b'\'') {
+                break;
+            }
+            self.at += 1;
+        }
+        if self.at == start {
+            return self.fail("value expected");
+        }
+        Ok(Raw {
+            start: start as u32,
+            end: self.at as u32,
+            escaped: false,
+            quoted: false,
+        })
+    }
+
+    /// Walks the members of an object: `on` gets each key and must consume the value.
+    pub fn object(
+        &mut self,
+        mut on: impl FnMut(&mut Self, Raw) -> JsonResult<()>,
+    ) -> JsonResult<()> {
+        self.expect(b'{')?;
+        loop {
+            if self.eat(b'}') {
+                return Ok(());
+            }
+            let key = self.scalar()?;
+            self.expect(b':')?;
+            on(self, key)?;
+            if !self.eat(b',') {
+                return self.expect(b'}');
+            }
+        }
+    }
+
+    /// Walks over any value.
+    pub fn skip(&mut self, depth: usize) -> JsonResult<()> {
+        if depth > MAX_DEPTH {
+            return self.fail("nested too deep");
+        }
+        match self.peek() {
+            Some(b'{') => {
+                self.at += 1;
+                while !self.eat(b'}') {
+                    self.skip(depth + 1)?; // a key may be an object
+                    self.expect(b':')?;
+                    self.skip(depth + 1)?;
+                    if !self.eat(b',') {
+                        return self.expect(b'}');
+                    }
+                }
+                Ok(())
+            }
+            Some(b'[') => {
+                self.at += 1;
+                while !self.eat(b']') {
+                    self.skip(depth + 1)?;
+                    if !self.eat(b',') {
+                        return self.expect(b']');
+                    }
+                }
+                Ok(())
+            }
+            _ => self.scalar().map(drop),
+        }
+    }
+
+    pub fn end(&mut self) -> JsonResult<()> {
+        if self.peek().is_none() {
+            Ok(())
+        } else {
+            self.fail("text behind the value")
+        }
+    }
+}
+
+/// A parsed value. Object keys are values, as fastjson writes objects as keys.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Value>),
+    Object(Vec<(Value, Value)>),
+}
+
+pub fn parse(text: &[u8]) -> JsonResult<Value> {
+    let mut s = Scanner::new(text);
+    let value = build(&mut s, 0)?;
+    s.end()?;
+    Ok(value)
+}
+
+fn build(s: &mut Scanner<'_>, depth: usize) -> JsonResult<Value> {
+    if depth > MAX_DEPTH {
+        return s.fail("nested too deep");
+    }
+    match s.peek() {
+        Some(b'{') => {
+            s.at += 1;
+            let mut members = Vec::new();
+            while !s.eat(b'}') {
+                let key = build(s, depth + 1)?;
+                s.expect(b':')?;
+                members.push((key, build(s, depth + 1)?));
+                if !s.eat(b',') {
+                    s.expect(b'}')?;
+                    break;
+                }
+            }
+            Ok(Value::Object(members))
+        }
+        Some(b'[') => {
+            s.at += 1;
+            let mut items = Vec::new();
+            while !s.eat(b']') {
+                items.push(build(s, depth + 1)?);
+                if !s.eat(b',') {
+                    s.expect(b']')?;
+                    break;
+                }
+            }
+            Ok(Value::List(items))
+        }
+        _ => {
+            let raw = s.scalar()?;
+            word(s.text, raw)
+        }
+    }
+}
+
+fn word(text: &[u8], raw: Raw) -> JsonResult<Value> {
+    let bytes = raw.bytes(text);
+    if !raw.quoted {
+        match bytes {
+            b"null" => return Ok(Value::Null),
+            b"true" => return Ok(Value::Bool(true)),
+            b"false" => return Ok(Value::Bool(false)),
+            _ => {}
+        }
+        if let Ok(t) = std::str::from_utf8(bytes) {
+            if let Ok(n) = t.parse() {
+                return Ok(Value::Int(n));
+            }
+            if t.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+                && let Ok(f) = t.parse()
+            {
+                return Ok(Value::Float(f));
+            }
+        }
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    raw.unescape(text, &mut out)?;
+    Ok(Value::Text(
+        String::from_utf8(out).map_err(|_| "text is not UTF-8")?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fastjson_writes() {
+        let v = parse(
+            br#"{"a":{0:5,1:-6},"b":{{"q":1}:2},'c':[1.5,null,true,],d:"\u00e4\ud83d\ude00\n"}"#,
+        );
+        let Value::Object(m) = v.unwrap() else {
+            panic!()
+        };
+        assert_eq!(
+            m[0].1,
+            Value::Object(vec![
+                (Value::Int(0), Value::Int(5)),
+                (Value::Int(1), Value::Int(-6)),
+            ])
+        );
+        let key = Value::Object(vec![(Value::Text("q".into()), Value::Int(1))]);
+        assert_eq!(m[1].1, Value::Object(vec![(key, Value::Int(2))]));
+        assert_eq!(
+            m[2].1,
+            Value::List(vec![Value::Float(1.5), Value::Null, Value::Bool(true)])
+        );
+        assert_eq!(m[3].1, Value::Text("ä😀\n".into()));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for bad in [
+            "",
+            "{",
+            "{\"a\"}",
+            "{\"a\":",
+            "[1",
+            "\"x",
+            "{} {}",
+            "{\"a\":\"\\u00g0\"}",
+            "{\"\\",
+        ] {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(
+                Scanner::new(bad.as_bytes()).skip(0).is_err() || bad.len() > 3,
+                "{bad}"
+            );
+        }
+        let deep = "[".repeat(100_000);
+        assert!(parse(deep.as_bytes()).unwrap_err().contains("too deep"));
+        assert!(
+            Scanner::new(deep.as_bytes())
+                .skip(0)
+                .unwrap_err()
+                .contains("too deep")
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(b in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            let _ = parse(&b);
+            let _ = Scanner::new(&b).skip(0);
+        }
+
+        #[test]
+        fn json_like_text(s in "[\\[\\]{}\",:\\\\u0-9a'nulltrue ]{0,80}") {
+            let _ = parse(s.as_bytes());
+            let _ = Scanner::new(s.as_bytes()).skip(0);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+"""`python -m pyrmq`: the command line."""
+
+from pyrmq.cli import main
+
+main()

@@ -1,0 +1,211 @@
+"""The broker as a service: tables, processors and tasks around one store."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
+from pyrmq.broker.clients import ClientTable
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.hold import HeldPull, HeldPulls
+from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.pull import PullProcessor
+from pyrmq.broker.queues import QueueProcessor
+from pyrmq.broker.registration import Registration
+from pyrmq.broker.send import SendProcessor
+from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Listener, Store
+from pyrmq.model.codes import RequestCode
+from pyrmq.net.address import Address, format_address, own_ip
+from pyrmq.net.command import Response
+from pyrmq.net.server import Processor, RemotingServer, open_listeners
+
+log = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that a stop waits for what is in flight."""
+CLIENT_SCAN = 10.0
+"""Seconds between looks for clients without heartbeats."""
+
+
+def open_store(config: BrokerConfig, address: Address) -> Store:
+    """The engine's store as the configuration wants it; blocking while it recovers."""
+    return Store(
+        config.store_path_root_dir,
+        commit_log_dir=config.store_path_commit_log or None,
+        commit_log_file_size=config.mapped_file_size_commit_log,
+        # Rounded up to whole entries, as RocketMQ does.
+        consume_queue_file_size=-(-config.mapped_file_size_consume_queue // 20) * 20,
+        sync_flush=config.sync_flush,
+        flush_interval_commit_log=config.flush_interval_commit_log,
+        flush_interval_consume_queue=config.flush_interval_consume_queue,
+        max_message_size=config.max_message_size,
+        store_host=format_address(address),
+        check_crc_on_recover=config.check_crc_on_recover,
+        in_memory_ratio=config.access_message_in_memory_max_ratio,
+        transfer_memory=(
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+        ),
+        transfer_disk=(
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        ),
+        max_filter_bytes=config.max_filter_message_size,
+    )
+
+
+class Broker:
+    """One broker. `async with Broker.serving(config) as broker:` runs it; leaving drains it."""
+
+    def __init__(self, config: BrokerConfig, sockets: list[socket.socket]) -> None:
+        self.config = config
+        port = sockets[0].getsockname()[1]
+        self.address: Address = (config.broker_ip1 or own_ip(), port)
+        self.store = open_store(config, self.address)
+        folder = config.store_path_root_dir / "config"
+        self.registration: Registration
+        self.topics = TopicTable(
+            folder / "topics.json", config, self.store, lambda: self.registration.topics_changed()
+        )
+        self.registration = Registration(config, self.topics, lambda: self.address)
+        self.groups = GroupTable(folder / "subscriptionGroup.json", config)
+        self.offsets = OffsetTable(
+            folder / "consumerOffset.json", config.consumer_offset_update_version_step
+        )
+        self.clients = ClientTable(notify_ids_changed)
+        self.held = HeldPulls(self.store, self._answer_held)
+        self.server = RemotingServer(
+            f"broker {config.broker_name}",
+            sockets,
+            self._processors(),
+            Listener(
+                self.store.native,
+                region=config.region_id,
+                cluster=config.broker_cluster_name,
+                trace_on=config.trace_on,
+            ),
+            store=self.store,
+            on_arrivals=self.held.arrived,
+            idle_seconds=config.server_channel_max_idle_time_seconds,
+            flush_timeout_ms=config.sync_flush_timeout,
+        )
+
+    def _processors(self) -> dict[int, Processor]:
+        pull = PullProcessor(
+            self.config, self.store, self.topics, self.groups, self.clients, self.offsets, self.held
+        )
+        self.held.read = pull.read
+        send = SendProcessor(
+            self.config,
+            self.store,
+            self.topics,
+            self.groups,
+            lambda: self.address,
+            lambda connection, frame: self.server.resend(connection, frame),
+        )
+        manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
+        queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, QueueLocks())
+        return {
+            RequestCode.SEND_MESSAGE: send,
+            RequestCode.SEND_MESSAGE_V2: send,
+            RequestCode.SEND_BATCH_MESSAGE: send,
+            RequestCode.PULL_MESSAGE: pull,
+            RequestCode.LITE_PULL_MESSAGE: pull,
+            RequestCode.HEART_BEAT: manage.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: manage.unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: manage.check_config,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: manage.consumer_list,
+            RequestCode.QUERY_CONSUMER_OFFSET: queues.query_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: queues.update_offset,
+            RequestCode.GET_MAX_OFFSET: queues.max_offset,
+            RequestCode.GET_MIN_OFFSET: queues.min_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queues.search_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
+            RequestCode.VIEW_MESSAGE_BY_ID: queues.view_message,
+            RequestCode.LOCK_BATCH_MQ: queues.lock,
+            RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
+            RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
+        }
+
+    def _answer_held(self, pull: HeldPull, response: Response) -> None:
+        self.server.answer(pull.connection, pull.command, response)
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, config: BrokerConfig) -> AsyncIterator[Broker]:
+        """Opens the store, serves and registers. Leaving stops in order: no new connections, what
+        is in flight is answered, offsets are written, name servers are told, the store closes."""
+        sockets = open_listeners(config.bind_address, config.listen_port)
+        try:
+            broker = await trio.to_thread.run_sync(cls, config, sockets)
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(broker.server.run)
+                nursery.start_soon(broker.held.run)
+                nursery.start_soon(broker._persist)
+                nursery.start_soon(broker._scan_clients)
+                await nursery.start(broker.registration.run)
+                try:
+                    yield broker
+                finally:
+                    with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GRACE):
+                        await broker._drain()
+                    nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                try:
+                    await broker.save()
+                finally:
+                    await trio.to_thread.run_sync(broker.store.close)
+
+    async def _drain(self) -> None:
+        self.held.flush()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.registration.unregister)
+            nursery.start_soon(self.server.drain, GRACE)
+
+    def _tables(self) -> list[PersistentTable]:
+        return [self.topics, self.groups, self.offsets]
+
+    async def save(self) -> None:
+        """Writes every table that changed."""
+        for table in self._tables():
+            await table.save_if_changed()
+
+    async def _persist(self) -> None:
+        """Topics and groups are written soon after a change, offsets every
+        flushConsumerOffsetInterval."""
+        interval = self.config.flush_consumer_offset_interval / 1000
+        next_offsets = trio.current_time() + interval
+        while True:
+            await trio.sleep(0.1)
+            try:
+                await self.topics.save_if_changed()
+                await self.groups.save_if_changed()
+                if trio.current_time() >= next_offsets:
+                    next_offsets = trio.current_time() + interval
+                    await self.offsets.save_if_changed()
+            except OSError as e:
+                log.error("configuration not written, next try follows: %s", e)
+                await trio.sleep(1)
+
+    async def _scan_clients(self) -> None:
+        limit = self.config.channel_expired_timeout / 1000
+        while True:
+            await trio.sleep(CLIENT_SCAN)
+            for connection in self.clients.expired(trio.current_time() - limit):
+                log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
+                self.server.close(connection)

@@ -1,0 +1,110 @@
+"""Heartbeats and what belongs to them. [ClientManageProcessor, ConsumerManageProcessor]"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from pyrmq.broker import fields
+from pyrmq.broker.clients import Client, ClientTable, ConsumerGroup
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command
+from pyrmq.errors import InvalidParameterError, ResponseError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.names import retry_topic
+from pyrmq.model.subscription import TAG
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response, encode_request
+from pyrmq.net.connection import Connection
+
+
+class ClientManageProcessor:
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._fingerprints: dict[str, int] = {}
+
+    def heartbeat(self, connection: Connection, command: Command) -> Response:
+        """HEART_BEAT: HeartbeatData in the body."""
+        data = fastjson.loads_object(command.body)
+        client = Client(
+            str(data.get("clientID", "")), command.language, command.version, trio.current_time()
+        )
+        fingerprint = data.get("heartbeatFingerprint") or 0
+        sub_change = fingerprint == 0
+        for consumer in _objects(data.get("consumerDataSet")):
+            group = self._groups.find(str(consumer.get("groupName", "")))
+            if group is None:
+                continue
+            name = group.name
+            if fingerprint:
+                known = self._fingerprints.get(name)
+                sub_change |= known is not None and known != fingerprint
+                self._fingerprints[name] = fingerprint
+            self._topics.create_send_back(
+                retry_topic(name), group.retry_queue_nums, unit=consumer.get("unitMode") is True
+            )
+            self._clients.register_consumer(
+                consumer,
+                connection,
+                client,
+                notify=self._config.notify_consumer_ids_changed_enable
+                and group.enabled("notifyConsumerIdsChangedEnable"),
+                keep_subscriptions=bool(fingerprint) and data.get("withoutSub") is True,
+            )
+        for producer in _objects(data.get("producerDataSet")):
+            self._clients.register_producer(str(producer.get("groupName", "")), connection, client)
+        return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
+
+    def unregister(self, connection: Connection, command: Command) -> Response:
+        self._clients.unregister(
+            connection,
+            producer_group=command.ext.get("producerGroup"),
+            consumer_group=command.ext.get("consumerGroup"),
+        )
+        return Response()
+
+    def check_config(self, connection: Connection, command: Command) -> Response:
+        """CHECK_CLIENT_CONFIG: whether a subscription can be served."""
+        data = fastjson.loads_object(command.body)
+        sub = data.get("subscriptionData")
+        kind = sub.get("expressionType") if isinstance(sub, dict) else None
+        if kind not in (None, "", TAG):
+            raise ResponseError(
+                f"The broker does not support consumer to filter message by {kind}",
+                ResponseCode.SYSTEM_ERROR,
+            )
+        return Response()
+
+    def consumer_list(self, connection: Connection, command: Command) -> Response:
+        name = fields.text(command, "consumerGroup")
+        group = self._clients.consumers.get(name)
+        if group is None or not group.clients:
+            raise ResponseError(
+                f"no consumer for this group, {name[:255]}", ResponseCode.SYSTEM_ERROR
+            )
+        return Response(body=fastjson.dumps({"consumerIdList": group.client_ids()}))
+
+
+def notify_ids_changed(group: ConsumerGroup) -> None:
+    """NOTIFY_CONSUMER_IDS_CHANGED to every member, one-way."""
+    frame = encode_request(
+        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, {"consumerGroup": group.name}, oneway=True
+    )
+    for connection in list(group.clients):
+        connection.send(frame)
+
+
+def _objects(value: Any) -> list[dict[Any, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InvalidParameterError("a heartbeat's data sets are lists")
+    return [v for v in value if isinstance(v, dict)]

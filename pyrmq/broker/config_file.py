@@ -1,0 +1,67 @@
+"""RocketMQ's JSON configuration files: written whole, the one before kept as `.bak`.
+
+Both names are replaced atomically, so a crash leaves at least one file that can be read.
+[ConfigManager]
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from pyrmq.errors import ProtocolError
+from pyrmq.net import fastjson
+
+log = logging.getLogger(__name__)
+
+MAX_SIZE = 256 << 20
+"""Largest file that is read, bytes."""
+
+
+def _read(path: Path) -> dict[Any, Any] | None:
+    try:
+        if path.stat().st_size > MAX_SIZE:
+            log.error("%s has more than %d bytes: not read", path, MAX_SIZE)
+            return None
+        return fastjson.loads_object(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ProtocolError) as e:
+        log.error("%s cannot be used: %s", path, e)
+        return None
+
+
+def load(path: Path) -> dict[Any, Any]:
+    """The content of a file, or of its `.bak`; {} if there is neither."""
+    value = _read(path)
+    if value is None:
+        value = _read(path.with_name(path.name + ".bak"))
+    return value or {}
+
+
+def _sync_dir(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def save(path: Path, value: dict[str, Any]) -> None:
+    """Replaces a file; blocking, so call it in a worker thread when it may be large."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".tmp")
+    _write(fresh, fastjson.dumps_pretty(value))
+    if path.exists():
+        os.replace(path, path.with_name(path.name + ".bak"))
+    os.replace(fresh, path)
+    _sync_dir(path.parent)

@@ -1,0 +1,182 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE. [PullMessageProcessor]"""
+
+from __future__ import annotations
+
+from array import array
+
+from pyrmq.broker import fields
+from pyrmq.broker.clients import BROADCASTING, ClientTable
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.hold import HeldPull, HeldPulls
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command, GetResult, Store
+from pyrmq.errors import (
+    InvalidParameterError,
+    NoPermissionError,
+    ResponseError,
+    SubscriptionError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.subscription import TAG, Subscription
+from pyrmq.model.topic import PERM_READ
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+
+COMMIT_OFFSET = 0x1
+SUSPEND = 0x2
+SUBSCRIPTION = 0x4
+
+STATUS_NAMES = (
+    "FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL",
+    "OFFSET_OVERFLOW_BADLY", "OFFSET_OVERFLOW_ONE", "OFFSET_TOO_SMALL", "NO_MATCHED_LOGIC_QUEUE",
+    "NO_MESSAGE_IN_QUEUE",
+)  # fmt: skip
+_CODES = (0, 20, 20, 19, 21, 19, 21, 19, 19)
+"""Response codes by status; the last two are 21 when the offset asked for is not 0."""
+_NO_QUEUE = 7
+MAX_COUNT = 256
+
+
+class PullProcessor:
+    """Answers pulls, or holds them until a message comes."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: ClientTable,
+        offsets: OffsetTable,
+        held: HeldPulls,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._held = held
+
+    def __call__(self, connection: Connection, command: Command) -> Response | None:
+        group = fields.text(command, "consumerGroup")
+        topic = fields.text(command, "topic")
+        queue_id = fields.int32(command, "queueId")
+        offset = fields.int64(command, "queueOffset")
+        sys_flag = fields.int32(command, "sysFlag")
+        tags = self._check(command, group, topic, queue_id, sys_flag)
+        pull = HeldPull(
+            connection,
+            command,
+            topic,
+            queue_id,
+            offset,
+            min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
+            tags,
+        )
+        response = self.read(pull)
+        if sys_flag & COMMIT_OFFSET:
+            self._offsets.commit(topic, group, queue_id, fields.int64(command, "commitOffset"))
+        if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
+            asked = fields.int64(command, "suspendTimeoutMillis", 0)
+            if not self._config.long_polling_enable:
+                asked = self._config.short_polling_time_mills
+            if asked > 0:
+                self._held.hold(pull, asked / 1000)
+                return None
+        return response
+
+    def _check(
+        self, command: Command, group: str, topic: str, queue_id: int, sys_flag: int
+    ) -> array[int]:
+        """The checks in RocketMQ's order; returns the tag codes to filter by."""
+        config = self._config
+        if not config.broker_permission & PERM_READ:
+            raise NoPermissionError("the broker[%s] pulling message is forbidden")
+        if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
+            raise NoPermissionError("lite pull is forbidden on this broker")
+        known_group = self._groups.find(group)
+        if known_group is None:
+            raise ResponseError(
+                f"subscription group [{group[:255]}] does not exist",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
+        if not known_group.enabled("consumeEnable"):
+            raise NoPermissionError(f"subscription group no permission, {group}")
+        known = self._topics.get(topic)
+        if known is None:
+            raise TopicNotExistError(f"topic[{topic[:255]}] not exist, apply first please!")
+        if not known.readable:
+            raise NoPermissionError(f"the topic[{topic}] pulling message is forbidden")
+        if not 0 <= queue_id < known.read_queue_nums:
+            raise InvalidParameterError(
+                f"queueId[{queue_id}] is illegal, topic:[{topic}] "
+                f"topicConfig.readQueueNums:[{known.read_queue_nums}]"
+            )
+        sub = self._subscription(command, group, topic, sys_flag)
+        if sub.expression_type != TAG:
+            raise ResponseError(
+                f"The broker does not support consumer to filter message by {sub.expression_type}",
+                ResponseCode.SYSTEM_ERROR,
+            )
+        return sub.tag_codes
+
+    def _subscription(
+        self, command: Command, group: str, topic: str, sys_flag: int
+    ) -> Subscription:
+        version = fields.int64(command, "subVersion", 0)
+        if sys_flag & SUBSCRIPTION:
+            kind = command.ext.get("expressionType") or TAG
+            return Subscription.parse(topic, command.ext.get("subscription"), version, kind)
+        live = self._clients.consumers.get(group)
+        if live is None:
+            raise SubscriptionError(
+                f"the consumer's group info not exist: {group[:255]}",
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            )
+        settings = self._groups.groups.get(group)
+        if (
+            live.message_model == BROADCASTING
+            and settings is not None
+            and not settings.enabled("consumeBroadcastEnable")
+        ):
+            raise NoPermissionError(f"group[{group}] can not consume by broadcast way")
+        sub = live.subscriptions.get(topic)
+        if sub is None:
+            raise SubscriptionError(
+                f"the consumer's subscription not exist, group:{group}",
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            )
+        if sub.version < version:
+            raise SubscriptionError(
+                f"the consumer's subscription not latest, group:{group}",
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+            )
+        return sub
+
+    def read(self, pull: HeldPull) -> Response:
+        """Reads once and answers, whatever there is."""
+        got = self._store.get(
+            pull.topic, pull.queue_id, pull.offset, pull.max_count, tags=pull.tags or None
+        )
+        return self._response(pull, got)
+
+    def _response(self, pull: HeldPull, got: GetResult) -> Response:
+        status = got.status
+        code = _CODES[status]
+        if status >= _NO_QUEUE and pull.offset != 0:
+            code = ResponseCode.PULL_OFFSET_MOVED
+        return Response(
+            code,
+            STATUS_NAMES[status],
+            {
+                "maxOffset": got.max_offset,
+                "minOffset": got.min_offset,
+                "nextBeginOffset": got.next_offset,
+                "suggestWhichBrokerId": 0,
+            },
+            got.slices,
+        )

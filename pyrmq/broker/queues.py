@@ -1,0 +1,151 @@
+"""Requests about queues, offsets and locks. [AdminBrokerProcessor, ConsumerManageProcessor]"""
+
+from __future__ import annotations
+
+import trio
+
+from pyrmq.broker import fields
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command, Store
+from pyrmq.errors import (
+    InvalidParameterError,
+    QueryNotFoundError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+
+MAX_LOCKS = 65_536
+"""Most queues one lock request may name."""
+
+
+class QueueProcessor:
+    def __init__(
+        self,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        locks: QueueLocks,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._locks = locks
+
+    def _queue(self, command: Command) -> tuple[str, int]:
+        topic = fields.text(command, "topic")
+        queue_id = fields.int32(command, "queueId")
+        if queue_id < 0:
+            raise InvalidParameterError(f"queueId[{queue_id}] is illegal")
+        return topic, queue_id
+
+    def max_offset(self, connection: Connection, command: Command) -> Response:
+        return Response(ext={"offset": self._store.queue_range(*self._queue(command))[1]})
+
+    def min_offset(self, connection: Connection, command: Command) -> Response:
+        return Response(ext={"offset": self._store.queue_range(*self._queue(command))[0]})
+
+    def search_offset(self, connection: Connection, command: Command) -> Response:
+        topic, queue_id = self._queue(command)
+        boundary = command.ext.get("boundaryType", "LOWER").upper()
+        if boundary not in ("LOWER", "UPPER"):
+            raise InvalidParameterError(f"boundaryType {boundary[:32]} is neither LOWER nor UPPER")
+        offset = self._store.offset_by_time(
+            topic, queue_id, fields.int64(command, "timestamp"), boundary == "UPPER"
+        )
+        return Response(ext={"offset": offset})
+
+    def earliest_time(self, connection: Connection, command: Command) -> Response:
+        return Response(ext={"timestamp": self._store.earliest_time(*self._queue(command))})
+
+    def view_message(self, connection: Connection, command: Command) -> Response:
+        offset = fields.int64(command, "offset")
+        record = self._store.record_at(offset) if offset >= 0 else None
+        if record is None:
+            raise ResponseError(
+                f"can not find message by the offset, {offset}", ResponseCode.SYSTEM_ERROR
+            )
+        return Response(body=record)
+
+    def query_offset(self, connection: Connection, command: Command) -> Response:
+        """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has
+        its first message in memory; otherwise the client decides by consumeFromWhere."""
+        group = fields.text(command, "consumerGroup")
+        topic, queue_id = self._queue(command)
+        offset = self._offsets.query(topic, group, queue_id)
+        if offset is None:
+            low, _ = self._store.queue_range(topic, queue_id)
+            if (
+                not fields.flag(command, "setZeroIfNotFound", True)
+                or low > 0
+                or not self._store.in_memory(topic, queue_id, 0)
+            ):
+                raise QueryNotFoundError("no offset of this group is known for the queue")
+            offset = 0
+        return Response(ext={"offset": offset})
+
+    def update_offset(self, connection: Connection, command: Command) -> Response:
+        group = fields.text(command, "consumerGroup")
+        topic, queue_id = self._queue(command)
+        if self._groups.find(group) is None:
+            raise ResponseError(
+                f"subscription group [{group[:255]}] does not exist",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
+        if self._topics.get(topic) is None:
+            raise TopicNotExistError(f"topic [{topic[:255]}] not exist")
+        offset = fields.int64(command, "commitOffset")
+        if offset < 0:
+            raise InvalidParameterError(f"commitOffset {offset} is negative")
+        self._offsets.commit(topic, group, queue_id, offset)
+        return Response()
+
+    def lock(self, connection: Connection, command: Command) -> Response:
+        group, client_id, queues = self._lock_body(command)
+        granted = self._locks.lock(group, client_id, queues, trio.current_time())
+        return Response(body=fastjson.dumps({"lockOKMQSet": [q.to_json() for q in granted]}))
+
+    def unlock(self, connection: Connection, command: Command) -> Response:
+        self._locks.unlock(*self._lock_body(command))
+        return Response()
+
+    def _lock_body(self, command: Command) -> tuple[str, str, list[MessageQueue]]:
+        body = fastjson.loads_object(command.body)
+        group, client_id, queues = (
+            body.get("consumerGroup"), body.get("clientId"), body.get("mqSet"),
+        )  # fmt: skip
+        if not isinstance(group, str) or not isinstance(client_id, str):
+            raise InvalidParameterError("consumerGroup and clientId are needed")
+        if not isinstance(queues, list) or len(queues) > MAX_LOCKS:
+            raise InvalidParameterError(f"mqSet must be a list of at most {MAX_LOCKS} queues")
+        return group, client_id, [MessageQueue.from_json(q) for q in queues if isinstance(q, dict)]
+
+    def update_topic(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_TOPIC."""
+        kind = command.ext.get("topicFilterType", SINGLE_TAG)
+        if kind not in (SINGLE_TAG, MULTI_TAG):
+            raise InvalidParameterError(f"topicFilterType {kind[:32]} is unknown")
+        attributes = command.ext.get("attributes", "")
+        self._topics.update(
+            TopicConfig(
+                topic_name=fields.text(command, "topic"),
+                read_queue_nums=fields.int32(command, "readQueueNums"),
+                write_queue_nums=fields.int32(command, "writeQueueNums"),
+                perm=fields.int32(command, "perm"),
+                topic_filter_type=kind,
+                topic_sys_flag=fields.int32(command, "topicSysFlag", 0),
+                order=fields.flag(command, "order"),
+                attributes={"given": attributes} if attributes else {},
+            )
+        )
+        return Response()

@@ -1,0 +1,114 @@
+"""Keeping the name servers informed. [BrokerOuterAPI, BrokerController.registerBrokerAll]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.topics import TopicTable
+from pyrmq.errors import PyrmqError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.topic import PERM_READ, PERM_WRITE
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address, format_address, parse_addresses
+from pyrmq.net.channel import Channels
+
+log = logging.getLogger(__name__)
+
+SETTLE = 0.001
+"""Seconds that a change of topics waits for others, to be told in one registration."""
+
+
+class Registration:
+    """Registers at start, at every change of topics, and again every registerNameServerPeriod."""
+
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, address: Callable[[], Address]
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._address = address
+        self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
+        self._changed = trio.Event()
+
+    def topics_changed(self) -> None:
+        self._changed.set()
+
+    def _header(self) -> dict[str, str | int | bool]:
+        host, port = self._address()
+        return {
+            "brokerName": self._config.broker_name,
+            "brokerAddr": format_address((host, port)),
+            "clusterName": self._config.broker_cluster_name,
+            "brokerId": self._config.broker_id,
+        }
+
+    def _body(self) -> bytes:
+        perm = self._config.broker_permission
+        limit = 0xF if perm & PERM_READ and perm & PERM_WRITE else perm
+        table = {}
+        for name, topic in self._topics.topics.items():
+            value = topic.to_json()
+            value["perm"] = topic.perm & limit
+            table[name] = value
+        version = self._topics.version.to_json()
+        wrapper = {
+            "dataVersion": version,
+            "mappingDataVersion": version,
+            "topicConfigTable": table,
+            "topicQueueMappingDetailMap": {},
+            "topicQueueMappingInfoMap": {},
+        }
+        return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Registers until cancelled; started once every name server was tried."""
+        period = min(max(self._config.register_name_server_period, 10_000), 60_000) / 1000
+        async with Channels() as channels:
+            await self._all(channels, self._register)
+            task_status.started()
+            while True:
+                with trio.move_on_after(period):
+                    await self._changed.wait()
+                    await trio.sleep(SETTLE)
+                self._changed = trio.Event()
+                await self._all(channels, self._register)
+
+    async def unregister(self) -> None:
+        """Tells every name server that this broker goes."""
+        async with Channels() as channels:
+            await self._all(channels, self._unregister)
+
+    async def _all(self, channels: Channels, call: Callable[..., object]) -> None:
+        async with trio.open_nursery() as nursery:
+            for server in self._servers:
+                nursery.start_soon(self._one, channels, server, call)
+
+    async def _one(self, channels: Channels, server: Address, call: Callable[..., object]) -> None:
+        try:
+            await call(channels, server)  # type: ignore[misc]
+        except PyrmqError as e:
+            log.warning("name server %s: %s", format_address(server), e)
+
+    async def _register(self, channels: Channels, server: Address) -> None:
+        host, port = self._address()
+        channel = await channels.get(server)
+        header = {
+            **self._header(),
+            "haServerAddr": format_address((host, port + 1 if port < 65535 else port)),
+            "compressed": False,
+            "bodyCrc32": 0,
+        }
+        await channel.request(
+            RequestCode.REGISTER_BROKER,
+            header,
+            self._body(),
+            timeout=self._config.register_broker_timeout_mills / 1000,
+        )
+
+    async def _unregister(self, channels: Channels, server: Address) -> None:
+        channel = await channels.get(server)
+        await channel.request(RequestCode.UNREGISTER_BROKER, self._header(), timeout=3)

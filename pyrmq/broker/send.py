@@ -1,0 +1,166 @@
+"""Sends that the engine leaves to the broker: unknown topics, retry topics, and what this version
+refuses. [SendMessageProcessor]"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.topics import TopicTable, check_sendable
+from pyrmq.engine import Command, Store
+from pyrmq.errors import (
+    InvalidParameterError,
+    MessageIllegalError,
+    NoPermissionError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import decode_properties, encode_properties
+from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
+from pyrmq.net.address import Address, ip_bytes
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+from pyrmq.net.server import now_ms
+
+_LETTERS = {
+    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
+    "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
+    "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
+}  # fmt: skip
+_DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY")
+_TRANSACTION_BITS = 0xC
+
+
+class SendProcessor:
+    """`resend` gives a frame back to its session after the topic was made."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        store_host: Callable[[], Address],
+        resend: Callable[[Connection, bytes], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._store_host = store_host
+        self._resend = resend
+
+    def __call__(self, connection: Connection, command: Command) -> Response | None:
+        extra = {
+            "MSG_REGION": self._config.region_id,
+            "TRACE_ON": "true" if self._config.trace_on else "false",
+        }
+        try:
+            response = self._send(connection, command)
+        except ResponseError as e:
+            response = Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0])
+        if response is not None:
+            response.ext = {**extra, **response.ext}
+        return response
+
+    def _field(self, command: Command, name: str, default: str | None = None) -> str:
+        key = name if command.code == RequestCode.SEND_MESSAGE else _LETTERS[name]
+        value = command.ext.get(key, default)
+        if value is None:
+            raise ResponseError(f"the custom field <{name}> is null", ResponseCode.SYSTEM_ERROR)
+        return value
+
+    def _int(self, command: Command, name: str, default: str | None = None) -> int:
+        text = self._field(command, name, default)
+        try:
+            return int(text)
+        except ValueError:
+            raise ResponseError(
+                f"the custom field <{name}> is no number", ResponseCode.SYSTEM_ERROR
+            ) from None
+
+    def _send(self, connection: Connection, command: Command) -> Response | None:
+        topic = self._field(command, "topic")
+        check_topic(topic)
+        check_sendable(topic)
+        properties = decode_properties(self._field(command, "properties", ""))
+        self._refuse_special(command, properties)
+        if topic.startswith(RETRY_PREFIX):
+            return self._send_retry(connection, command, topic, properties)
+        if self._topics.get(topic) is None:
+            created = self._topics.create_in_send(
+                topic,
+                self._field(command, "defaultTopic"),
+                self._int(command, "defaultTopicQueueNums"),
+                self._field(command, "unitMode", "false").lower() == "true",
+            )
+            if created is None:
+                raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
+        assert command.frame is not None
+        self._resend(connection, command.frame)
+        return None
+
+    def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:
+        if properties.get("TRAN_MSG", "").lower() == "true":
+            raise NoPermissionError(
+                f"the broker[{self._config.broker_name}] sending transaction message is forbidden: "
+                "this version has no transactions"
+            )
+        if self._int(command, "sysFlag") & _TRANSACTION_BITS:
+            raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
+        for name in _DELAYS:
+            if name in properties and not (name == "DELAY" and properties[name] == "0"):
+                raise MessageIllegalError(
+                    f"property {name}: delayed messages are not supported by this version"
+                )
+
+    def _send_retry(
+        self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
+    ) -> Response:
+        """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
+        name = topic[len(RETRY_PREFIX) :]
+        group = self._groups.find(name)
+        if group is None:
+            raise ResponseError(
+                f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            )
+        times = self._int(command, "reconsumeTimes", "0")
+        most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
+        if times > most:
+            target = self._topics.create_send_back(DLQ_PREFIX + name, 1)
+        else:
+            target = self._topics.create_send_back(topic, group.retry_queue_nums)
+        queue_id = self._int(command, "queueId")
+        if queue_id >= max(target.write_queue_nums, target.read_queue_nums):
+            raise InvalidParameterError(f"request queueId[{queue_id}] is illegal")
+        region = {
+            "MSG_REGION": self._config.region_id,
+            "TRACE_ON": "true" if self._config.trace_on else "false",
+            "CLUSTER": self._config.broker_cluster_name,
+        }
+        properties.pop("POP_CK", None)
+        phys, _, offset, _ = self._store.put(
+            target.topic_name,
+            max(queue_id, 0),
+            command.body,
+            encode_properties({**properties, **region}),
+            flag=self._int(command, "flag"),
+            sys_flag=self._int(command, "sysFlag"),
+            born_timestamp=self._int(command, "bornTimestamp", str(now_ms())),
+            born_host=connection.peer,
+            reconsume_times=times,
+        )
+        return Response(
+            ext={
+                "msgId": self._message_id(phys),
+                "queueId": max(queue_id, 0),
+                "queueOffset": offset,
+                "transactionId": properties.get("UNIQ_KEY", ""),
+            }
+        )
+
+    def _message_id(self, phys: int) -> str:
+        host, port = self._store_host()
+        return (ip_bytes(host) + port.to_bytes(4, "big") + phys.to_bytes(8, "big")).hex().upper()

@@ -1,0 +1,37 @@
+"""Base of the broker's tables that live in a configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pyrmq.broker import config_file
+
+
+class PersistentTable:
+    """A table with a file. `changed` marks it; `save_if_changed` writes it in a worker thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._changed = False
+        self._lock = trio.Lock()
+
+    def changed(self) -> None:
+        self._changed = True
+
+    def to_json(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def save_if_changed(self) -> None:
+        """Writes the file if something changed since it was written last."""
+        async with self._lock:
+            if self._changed:
+                self._changed = False
+                value = self.to_json()
+                try:
+                    await trio.to_thread.run_sync(config_file.save, self.path, value)
+                except BaseException:
+                    self._changed = True
+                    raise

@@ -1,0 +1,53 @@
+# The C side of the engine as Cython sees it; native/include/pyrmq_capi.h is the source.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+cdef extern from "pyrmq_capi.h":
+    const char* PYRMQ_CAPI_NAME
+    const int PYRMQ_ABI_VERSION
+    const int PYRMQ_OK, PYRMQ_NONE, PYRMQ_CLOSE, PYRMQ_FAILED, PYRMQ_PANIC
+
+    ctypedef struct pyrmq_bytes:
+        const uint8_t *ptr
+        size_t len
+
+    ctypedef struct pyrmq_feed:
+        pyrmq_bytes out
+        uint32_t commands, held
+        uint8_t more, arrivals
+
+    ctypedef struct pyrmq_command:
+        int32_t code, opaque, flag, language, version, codec
+        uint32_t n_ext
+        uint8_t has_remark
+        pyrmq_bytes remark, body, frame
+
+    ctypedef struct pyrmq_chunk:
+        const void *segment
+        const uint8_t *ptr
+        size_t len
+
+    ctypedef struct pyrmq_get:
+        int32_t status
+        uint32_t count, n_chunks
+        int64_t next, min, max, bytes
+
+    ctypedef struct pyrmq_capi:
+        uint32_t abi_version, struct_size
+        void *(*session_new)(const void *, const uint8_t *, size_t, uint16_t) nogil
+        void (*session_free)(void *) nogil
+        int32_t (*session_feed)(void *, const uint8_t *, size_t, int64_t, pyrmq_feed *) nogil
+        int32_t (*session_resend)(void *, const uint8_t *, size_t, int64_t, pyrmq_feed *) nogil
+        int32_t (*session_release)(void *, int64_t, int64_t, pyrmq_feed *) nogil
+        int32_t (*session_command)(void *, pyrmq_command *) nogil
+        int32_t (*session_ext)(void *, uint32_t, pyrmq_bytes *, pyrmq_bytes *) nogil
+        int32_t (*session_error)(void *, pyrmq_bytes *) nogil
+        int32_t (*session_space)(void *, uint8_t **, size_t *) nogil
+        void (*session_filled)(void *, size_t, size_t) nogil
+        int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
+                             uint32_t, uint32_t, const int32_t *, size_t,
+                             pyrmq_get *, pyrmq_chunk *, size_t) nogil
+        int32_t (*store_wait)(const void *, const uint8_t *, size_t, uint32_t) nogil
+        void (*chunk_release)(const void *) nogil
+        size_t (*scan_tags)(const uint8_t *, size_t, const int32_t *, size_t,
+                            uint32_t *, size_t) nogil
+        int32_t (*error_text)(pyrmq_bytes *) nogil

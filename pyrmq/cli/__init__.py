@@ -1,0 +1,50 @@
+"""`pyrmq …`: thin commands; what they need is imported when they run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+import pyrmq
+
+
+class _Group(click.Group):
+    """Shows pyrmq's own errors as one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from pyrmq.errors import PyrmqError, leaves
+
+        try:
+            return super().invoke(ctx)
+        except (PyrmqError, OSError, BaseExceptionGroup) as e:
+            errors = leaves(e)
+            if not all(isinstance(leaf, PyrmqError | OSError) for leaf in errors):
+                raise
+            raise click.ClickException("; ".join(map(str, errors))) from e
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(pyrmq.__version__, prog_name="pyrmq")
+def main() -> None:
+    """pyrmq: RocketMQ's broker, name server and client in Python."""
+
+
+def _add_commands() -> None:
+    from pyrmq.cli import messages, serve
+
+    for command in (
+        serve.server,
+        serve.namesrv,
+        serve.broker,
+        messages.send,
+        messages.consume,
+    ):
+        main.add_command(command)
+
+
+_add_commands()
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""`pyrmq send` and `pyrmq consume`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+_namesrv = click.option(
+    "-n",
+    "--namesrv",
+    envvar="NAMESRV_ADDR",
+    default="127.0.0.1:9876",
+    show_default=True,
+    help="Name servers, `host:port;host:port`.",
+)
+
+
+@click.command()
+@_namesrv
+@click.option("-t", "--topic", required=True)
+@click.option("-b", "--body", help="The message; without it every line of stdin is one.")
+@click.option("-k", "--keys", help="Keys, separated by blanks.")
+@click.option("--tags", help="The message's tag.")
+@click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE")
+@click.option("-g", "--group", default="pyrmq-cli", show_default=True)
+def send(
+    namesrv: str,
+    topic: str,
+    body: str | None,
+    keys: str | None,
+    tags: str | None,
+    properties: tuple[str, ...],
+    group: str,
+) -> None:
+    """Send one message, or each line of stdin as one."""
+    import trio
+
+    from pyrmq.client import Producer
+    from pyrmq.model.message import Message
+
+    own: dict[str, str] = {}
+    for pair in properties:
+        name, found, value = pair.partition("=")
+        if not found or not name:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--property")
+        own[name] = value
+    lines = [body] if body is not None else sys.stdin.read().splitlines()
+
+    async def run() -> None:
+        async with Producer(group, namesrv=namesrv) as producer:
+            for line in lines:
+                message = Message(topic, line.encode(), tags=tags, keys=keys, properties=dict(own))
+                result = await producer.send(message)
+                click.echo(
+                    f"{result.status.name} msgId={result.msg_id} "
+                    f"broker={result.queue.broker_name} queueId={result.queue.queue_id} "
+                    f"queueOffset={result.queue_offset}"
+                )
+
+    trio.run(run)
+
+
+@click.command()
+@_namesrv
+@click.option("-t", "--topic", required=True)
+@click.option("-g", "--group", default="pyrmq-cli", show_default=True)
+@click.option("-s", "--sub-expression", default="*", show_default=True, help="`TagA || TagB`.")
+@click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many messages.")
+@click.option("--timeout", type=click.FloatRange(0), help="Stop after so many seconds.")
+@click.option("--from-first", is_flag=True, help="A new group starts at the oldest message.")
+def consume(
+    namesrv: str,
+    topic: str,
+    group: str,
+    sub_expression: str,
+    count: int | None,
+    timeout: float | None,
+    from_first: bool,
+) -> None:
+    """Print messages as a member of a consumer group, until stopped."""
+    import signal
+
+    import trio
+
+    from pyrmq.client import ConsumeFrom, PushConsumer
+
+    start = ConsumeFrom.FIRST_OFFSET if from_first else ConsumeFrom.LAST_OFFSET
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, nursery.cancel_scope)
+            with trio.move_on_after(timeout if timeout is not None else float("inf")):
+                await show()
+            nursery.cancel_scope.cancel()
+
+    async def stop_on_signal(scope: trio.CancelScope) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for _ in signals:
+                scope.cancel()
+
+    async def show() -> None:
+        left = count
+        async with PushConsumer(
+            group, {topic: sub_expression}, namesrv=namesrv, consume_from=start
+        ) as consumer:
+            async for message in consumer:
+                click.echo(
+                    f"{message.broker_name}-{message.queue_id}@{message.queue_offset} "
+                    f"tags={message.tags} keys={' '.join(message.keys)} "
+                    f"{message.body.decode(errors='replace')}"
+                )
+                if left is not None:
+                    left -= 1
+                    if left == 0:
+                        # The message was printed: acknowledge it before leaving.
+                        consumer.acknowledge(message)
+                        return
+
+    trio.run(run)

@@ -1,0 +1,199 @@
+"""`pyrmq server`, `pyrmq namesrv`, `pyrmq broker`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_LEVELS = ("debug", "info", "warning", "error")
+
+_log_option = click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="What goes to stderr.",
+)
+
+
+def _configure_logging(level: str) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _run(serving: Callable[[], AbstractAsyncContextManager[str]]) -> None:
+    """Serves until SIGINT or SIGTERM, then stops in order; a second signal stops at once."""
+    import signal
+
+    import trio
+
+    async def until_signal() -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(_watch, signals, nursery.cancel_scope)
+                async with serving() as ready:
+                    click.echo(ready)
+                    await trio.sleep_forever()
+
+    async def _watch(
+        signals: AsyncIterator[int],
+        scope: trio.CancelScope,
+        *,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            return
+
+    trio.run(until_signal)
+
+
+def _ready(**facts: Any) -> str:
+    import os
+
+    parts = " ".join(f"{k}={v}" for k, v in facts.items())
+    return f"ready {parts} pid={os.getpid()}"
+
+
+@click.command()
+@click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="Store folder.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--namesrv-port", default=9876, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--broker-port", type=click.IntRange(0, 65535), help="[default: 10911]")
+@click.option("--flush", type=click.Choice(["ASYNC_FLUSH", "SYNC_FLUSH"]), help="flushDiskType.")
+@_log_option
+def server(
+    config: Path | None,
+    store: Path | None,
+    host: str,
+    namesrv_port: int,
+    broker_port: int | None,
+    flush: str | None,
+    log_level: str,
+) -> None:
+    """Run a name server and a broker in one process.
+
+    Listens on loopback unless --host says otherwise. Port 0 takes a free one. Options go before
+    the file. Prints one line `ready namesrv=… broker=… store=… pid=…` when it serves.
+    """
+    _configure_logging(log_level)
+    from pyrmq.broker import BrokerConfig
+    from pyrmq.namesrv.config import NamesrvConfig
+    from pyrmq.net.address import format_address, own_ip
+    from pyrmq.net.properties_file import load_file
+    from pyrmq.server import serving
+
+    values = load_file(config) if config else {}
+    values.setdefault("brokerName", "broker-a")
+    values["bindAddress"] = host
+    wildcard = host in ("0.0.0.0", "::")
+    values.setdefault("brokerIP1", own_ip() if wildcard else host)
+    values.setdefault("namesrvAddr", "")
+    for key, value in (
+        ("storePathRootDir", store),
+        ("listenPort", broker_port),
+        ("flushDiskType", flush),
+    ):
+        if value is not None:
+            values[key] = str(value)
+    broker_config = BrokerConfig.from_properties(values)
+    namesrv_config = NamesrvConfig(listen_port=namesrv_port, bind_address=host)
+
+    @asynccontextmanager
+    async def serve() -> AsyncIterator[str]:
+        async with serving(broker_config, namesrv_config) as running:
+            yield _ready(
+                namesrv=running.namesrv,
+                broker=format_address(running.broker_address),
+                store=broker_config.store_path_root_dir,
+            )
+
+    _run(serve)
+
+
+@click.command()
+@click.option("-c", "--config", type=_FILE, help="A namesrv.conf (RocketMQ property file).")
+@click.option("-p", "--print-config", is_flag=True, help="Print the configuration and exit.")
+@_log_option
+def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
+    """Run a name server."""
+    _configure_logging(log_level)
+    import trio
+
+    from pyrmq.namesrv import NameServer
+    from pyrmq.namesrv.config import NamesrvConfig
+    from pyrmq.net.address import format_address
+    from pyrmq.net.properties_file import load_file
+
+    namesrv_config = NamesrvConfig.from_properties(load_file(config) if config else {})
+    if print_config:
+        _print(namesrv_config)
+        return
+
+    @asynccontextmanager
+    async def serve() -> AsyncIterator[str]:
+        name_server = NameServer(namesrv_config)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(name_server.run)
+            yield _ready(namesrv=format_address(name_server.address))
+            nursery.cancel_scope.cancel()
+
+    _run(serve)
+
+
+@click.command()
+@click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
+@click.option("-n", "--namesrv-addr", help="Name servers, `host:port;host:port`.")
+@click.option("-p", "--print-config", is_flag=True, help="Print the configuration and exit.")
+@_log_option
+def broker(
+    config: Path | None, namesrv_addr: str | None, print_config: bool, log_level: str
+) -> None:
+    """Run a broker."""
+    _configure_logging(log_level)
+    from pyrmq.broker import Broker, BrokerConfig
+    from pyrmq.net.address import format_address
+    from pyrmq.net.properties_file import load_file
+
+    values = load_file(config) if config else {}
+    if namesrv_addr is not None:
+        values["namesrvAddr"] = namesrv_addr
+    broker_config = BrokerConfig.from_properties(values)
+    if print_config:
+        _print(broker_config)
+        return
+    if not broker_config.namesrv_addr:
+        click.echo(
+            "no name server given (-n or namesrvAddr): clients must know this broker", err=True
+        )
+
+    @asynccontextmanager
+    async def serve() -> AsyncIterator[str]:
+        async with Broker.serving(broker_config) as running:
+            yield _ready(
+                broker=format_address(running.address), store=broker_config.store_path_root_dir
+            )
+
+    _run(serve)
+
+
+def _print(config: Any) -> None:
+    import re
+
+    for f in dataclasses.fields(config):
+        key = re.sub(r"_(\w)", lambda m: m.group(1).upper(), f.name).replace("Ip1", "IP1")
+        value = getattr(config, f.name)
+        click.echo(f"{key}={str(value).lower() if isinstance(value, bool) else value}")

@@ -1,0 +1,6 @@
+"""Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers."""
+
+from pyrmq.client.consumer import ConsumeFrom, PushConsumer
+from pyrmq.client.producer import Producer
+
+__all__ = ["ConsumeFrom", "Producer", "PushConsumer"]

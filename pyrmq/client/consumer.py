@@ -1,0 +1,371 @@
+"""Receiving messages: a clustering push consumer. [DefaultMQPushConsumerImpl]
+
+"Push" as in RocketMQ: the client pulls with long polling and hands messages out. A message counts
+as consumed when the loop body (or the listener) is through with it; what was not consumed is
+delivered again, to this consumer or another one of the group (at least once).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from pyrmq.client.allocate import Strategy, average
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError, QueryNotFoundError, ResponseError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
+from pyrmq.model.names import check_group, check_topic
+from pyrmq.model.subscription import Subscription
+from pyrmq.net import fastjson
+
+log = logging.getLogger(__name__)
+
+PULL_COUNT = 32
+SUSPEND_MS = 15_000
+PULL_TIMEOUT = 30.0
+REBALANCE_INTERVAL = 20.0
+REBALANCE_RETRY = 1.0
+PERSIST_INTERVAL = 5.0
+ERROR_DELAY = 1.0
+RETRY_DELAY = 5.0
+"""Seconds after which a message that its listener failed on is consumed again."""
+
+SUSPEND = 0x2
+SUBSCRIPTION = 0x4
+
+Listener = Callable[[ReceivedMessage], Awaitable[object]]
+
+
+class ConsumeFrom(Enum):
+    """Where a group starts that the broker knows no offset of."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+class PushConsumer:
+    """Consumes topics as a member of a group; an async context manager and async iterator.
+
+        async with PushConsumer("group", {"TopicTest": "TagA || TagB"}) as consumer:
+            async for message in consumer:
+                ...
+
+    `subscriptions` maps topics to tag expressions (`*` for all). With a `listener` messages go to
+    it instead, up to `concurrency` at a time; one that it raises on is given to it again after
+    five seconds. `consume_timestamp` (ms) belongs to ConsumeFrom.TIMESTAMP.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: dict[str, str],
+        *,
+        namesrv: str | None = None,
+        listener: Listener | None = None,
+        concurrency: int = 20,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
+        consume_timestamp: int | None = None,
+        strategy: Strategy = average,
+    ) -> None:
+        check_group(group)
+        if not subscriptions:
+            raise ClientError("a consumer needs at least one subscription")
+        if concurrency < 1:
+            raise ClientError("concurrency must be at least 1")
+        if (consume_timestamp is not None) != (consume_from is ConsumeFrom.TIMESTAMP):
+            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+        version = time.time_ns() // 1_000_000
+        for topic in subscriptions:
+            check_topic(topic)
+        self.group = group
+        self._subs = {t: Subscription.parse(t, e, version) for t, e in subscriptions.items()}
+        self._listener = listener
+        self._concurrency = concurrency
+        self._from = consume_from
+        self._timestamp = consume_timestamp or 0
+        self._strategy = strategy
+        self._client = ClientInstance(namesrv)
+        self._client.consumers[group] = self._heartbeat_data
+        self._client.on_ids_changed.append(lambda: self._rebalance_now.set())
+        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._rebalance_now = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self._manager: Any = None
+        self._send, self._receive = trio.open_memory_channel[tuple[ProcessQueue, ReceivedMessage]](
+            0
+        )
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now."""
+        return sorted(self._held)
+
+    def _heartbeat_data(self) -> dict[str, Any]:
+        return {
+            "consumeFromWhere": self._from.value,
+            "consumeType": "CONSUME_PASSIVELY",
+            "groupName": self.group,
+            "messageModel": "CLUSTERING",
+            "subscriptionDataSet": [s.to_json() for s in self._subs.values()],
+            "unitMode": False,
+        }
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        try:
+            self._manager = trio.open_nursery()
+            nursery = self._nursery = await self._manager.__aenter__()
+            nursery.start_soon(self._rebalance_loop)
+            nursery.start_soon(self._persist_loop)
+            if self._listener is not None:
+                for _ in range(self._concurrency):
+                    nursery.start_soon(self._listen, self._listener)
+        except BaseException:
+            await self._client.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        assert self._nursery is not None
+        self._nursery.cancel_scope.cancel()
+        try:
+            await self._manager.__aexit__(None, None, None)
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
+                await self._persist()
+                await self._client.unregister(consumerGroup=self.group)
+        finally:
+            await self._client.__aexit__(None, None, None)
+        return None
+
+    def __aiter__(self) -> MessageIterator:
+        if self._listener is not None:
+            raise ClientError("this consumer has a listener: it cannot be iterated as well")
+        return MessageIterator(self)
+
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+        """The next message with the queue to `finish` it on (what iterators are made of)."""
+        while True:
+            held, message = await self._receive.receive()
+            if not held.dropped:
+                return held, message
+
+    def acknowledge(self, message: ReceivedMessage) -> None:
+        """Counts a message as consumed before the loop asks for the next one."""
+        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        held = self._held.get(queue)
+        if held is not None:
+            held.finish(message.queue_offset)
+
+    async def _listen(self, listener: Listener) -> None:
+        while True:
+            held, message = await self.take()
+            while not held.dropped:
+                try:
+                    await listener(message)
+                except Exception:
+                    log.exception("listener failed on %s, again in 5 s", message.msg_id)
+                    await trio.sleep(RETRY_DELAY)
+                else:
+                    held.finish(message.queue_offset)
+                    break
+
+    # Rebalance: which queues are ours.
+
+    async def _rebalance_loop(self) -> None:
+        first = True
+        while True:
+            self._rebalance_now = trio.Event()
+            balanced = True
+            for topic in self._subs:
+                try:
+                    await self._client.route(topic, fresh=first)
+                    if first:
+                        await self._client.heartbeat()
+                    await self._rebalance(topic)
+                except PyrmqError as e:
+                    log.info("group %s, topic %s: not balanced: %s", self.group, topic, e)
+                    balanced = False
+            first = not balanced
+            with trio.move_on_after(REBALANCE_INTERVAL if balanced else REBALANCE_RETRY):
+                await self._rebalance_now.wait()
+
+    async def _rebalance(self, topic: str) -> None:
+        route = await self._client.route(topic)
+        queues = sorted(route.subscribe_queues(topic))
+        ids = await self._member_ids(topic)
+        wanted = set(self._strategy(queues, ids, self._client.client_id))
+        for queue in [q for q in self._held if q.topic == topic and q not in wanted]:
+            await self._drop(queue)
+        for queue in sorted(wanted - self._held.keys()):
+            await self._take_over(queue)
+
+    async def _member_ids(self, topic: str) -> list[str]:
+        route = await self._client.route(topic)
+        addresses = [a for b in route.brokers for i, a in b.broker_addrs.items() if i == 0]
+        if not addresses:
+            raise ClientError(f"no broker of {topic} is a master")
+        channel = await self._client.channel(addresses[0])
+        answer = await channel.request(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
+        )
+        ids = fastjson.loads_object(answer.body).get("consumerIdList")
+        if not isinstance(ids, list) or not ids:
+            raise ProtocolError("consumer list without ids")
+        return sorted(str(i) for i in ids)
+
+    async def _drop(self, queue: MessageQueue) -> None:
+        held = self._held.pop(queue)
+        held.dropped = True
+        held.scope.cancel()
+        await held.done.wait()
+        log.info("group %s gives up %s", self.group, queue)
+        await self._commit(held)
+
+    async def _take_over(self, queue: MessageQueue) -> None:
+        start = await self._start_offset(queue)
+        log.info("group %s takes %s from offset %d", self.group, queue, start)
+        held = self._held[queue] = ProcessQueue(queue, start)
+        assert self._nursery is not None
+        self._nursery.start_soon(self._pull_loop, held)
+
+    async def _start_offset(self, queue: MessageQueue) -> int:
+        channel = await self._client.master(queue.topic, queue.broker_name)
+        place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
+        try:
+            answer = await channel.request(
+                RequestCode.QUERY_CONSUMER_OFFSET, {**place, "consumerGroup": self.group}
+            )
+        except QueryNotFoundError:
+            if self._from is ConsumeFrom.FIRST_OFFSET:
+                return 0
+            if self._from is ConsumeFrom.LAST_OFFSET:
+                answer = await channel.request(RequestCode.GET_MAX_OFFSET, place)
+            else:
+                answer = await channel.request(
+                    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**place, "timestamp": self._timestamp}
+                )
+        return _offset(answer, "offset")
+
+    # Pulling.
+
+    async def _pull_loop(self, held: ProcessQueue) -> None:
+        try:
+            with held.scope:
+                while not held.dropped:
+                    await held.wait_for_room()
+                    try:
+                        messages = await self._pull(held)
+                    except PyrmqError as e:
+                        log.info("pull from %s: %s", held.queue, e)
+                        await trio.sleep(ERROR_DELAY)
+                        continue
+                    held.put(messages)
+                    for message in messages:
+                        await self._send.send((held, message))
+        finally:
+            held.done.set()
+
+    async def _pull(self, held: ProcessQueue) -> list[ReceivedMessage]:
+        queue = held.queue
+        sub = self._subs[queue.topic]
+        channel = await self._client.master(queue.topic, queue.broker_name)
+        answer = await channel.call(
+            RequestCode.PULL_MESSAGE,
+            {
+                "consumerGroup": self.group,
+                "topic": queue.topic,
+                "queueId": queue.queue_id,
+                "queueOffset": held.next_offset,
+                "maxMsgNums": PULL_COUNT,
+                "sysFlag": SUSPEND | SUBSCRIPTION,
+                "commitOffset": 0,
+                "suspendTimeoutMillis": SUSPEND_MS,
+                "subscription": sub.sub_string,
+                "subVersion": sub.version,
+                "expressionType": sub.expression_type,
+                "bname": queue.broker_name,
+            },
+            timeout=PULL_TIMEOUT,
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            messages = [m for m in decode_records(answer.body) if sub.wants(m.tags)]
+            for m in messages:
+                m.broker_name = queue.broker_name
+            held.advance(_offset(answer, "nextBeginOffset"))
+            return messages
+        if answer.code in (
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
+            held.advance(_offset(answer, "nextBeginOffset"))
+            return []
+        raise ResponseError.of(answer.code, answer.remark or "")
+
+    # Offsets.
+
+    async def _persist_loop(self) -> None:
+        while True:
+            await trio.sleep(PERSIST_INTERVAL)
+            await self._persist()
+
+    async def _persist(self) -> None:
+        for held in list(self._held.values()):
+            await self._commit(held)
+
+    async def _commit(self, held: ProcessQueue) -> None:
+        queue = held.queue
+        try:
+            channel = await self._client.master(queue.topic, queue.broker_name)
+            await channel.request(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {
+                    "consumerGroup": self.group,
+                    "topic": queue.topic,
+                    "queueId": queue.queue_id,
+                    "commitOffset": held.commit_offset(),
+                },
+            )
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", queue, e)
+
+
+class MessageIterator:
+    """One loop over a consumer. Asking for the next message acknowledges the one before."""
+
+    def __init__(self, consumer: PushConsumer) -> None:
+        self._consumer = consumer
+        self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        if self._current is not None:
+            held, message = self._current
+            self._current = None
+            held.finish(message.queue_offset)
+        self._current = await self._consumer.take()
+        return self._current[1]
+
+
+def _offset(answer: Command, name: str) -> int:
+    try:
+        return int(answer.ext[name])
+    except (KeyError, ValueError) as e:
+        raise ProtocolError(f"answer without {name}") from e

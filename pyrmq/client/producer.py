@@ -1,0 +1,291 @@
+"""Sending messages. [DefaultMQProducerImpl]"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from pyrmq.client.instance import DEFAULT_QUEUES, ClientInstance
+from pyrmq.client.unique_key import key_maker
+from pyrmq.engine import Command
+from pyrmq.errors import (
+    ClientError,
+    MessageIllegalError,
+    ProtocolError,
+    PyrmqError,
+    ResponseError,
+)
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import (
+    COMPRESSED,
+    UNIQ_KEY,
+    Message,
+    MessageQueue,
+    SendResult,
+    SendStatus,
+    encode_batch,
+    encode_properties,
+)
+from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, check_group, check_topic
+
+log = logging.getLogger(__name__)
+
+SEND_TIMEOUT = 3.0
+RETRY_TIMES = 2
+MAX_MESSAGE_SIZE = 4 << 20
+COMPRESS_OVER = 4096
+ZLIB_TYPE = 0x300
+RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
+"""Answers after which another broker may do better."""
+
+Selector = Callable[[list[MessageQueue]], MessageQueue]
+
+
+class Producer:
+    """Sends messages; an async context manager.
+
+    `namesrv` is `host:port[;host:port]` (default: NAMESRV_ADDR). One producer serves many tasks.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        send_timeout: float = SEND_TIMEOUT,
+        retry_times: int = RETRY_TIMES,
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        compress_over: int = COMPRESS_OVER,
+    ) -> None:
+        check_group(group)
+        self.group = group
+        self._client = ClientInstance(namesrv)
+        self._client.producer_groups.add(group)
+        self._timeout = send_timeout
+        self._retries = retry_times
+        self._max_size = max_message_size
+        self._compress_over = compress_over
+        self._turn = itertools.count(random.randrange(1 << 30))
+        self._new_key = key_maker()
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
+            await self._client.unregister(producerGroup=self.group)
+        return await self._client.__aexit__(kind, error, trace)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Queues of a topic that can be sent to, in order."""
+        route = await self._client.publish_route(topic)
+        queues = route.publish_queues(topic)
+        if not queues:
+            raise ClientError(f"no broker takes messages of topic {topic}")
+        return queues
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        select: Selector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends one message and waits until the broker has it.
+
+        Without `queue` or `select` queues take turns, and a failure is tried again on another
+        broker; with one of them there is one attempt.
+        """
+        self._check(message)
+        properties = message.all_properties()
+        key = properties.setdefault(UNIQ_KEY, self._new_key())
+        body, sys_flag = self._compressed(message.body)
+        fields = self._fields(message.topic, properties, message.flag, sys_flag)
+        return await self._deliver(
+            RequestCode.SEND_MESSAGE_V2, message.topic, fields, body, key, queue, select, timeout
+        )
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends messages of one topic as one request: all are stored in a row, or none."""
+        topic, keys, fields, body = self._batch(messages)
+        return await self._deliver(
+            RequestCode.SEND_BATCH_MESSAGE,
+            topic,
+            fields,
+            body,
+            ",".join(keys),
+            queue,
+            None,
+            timeout,
+        )
+
+    async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
+        """Sends without waiting for an answer: it may be lost without a word."""
+        self._check(message)
+        properties = message.all_properties()
+        properties.setdefault(UNIQ_KEY, self._new_key())
+        body, sys_flag = self._compressed(message.body)
+        fields = self._fields(message.topic, properties, message.flag, sys_flag)
+        target = queue or self._next(await self.queues(message.topic), None)
+        channel = await self._client.master(message.topic, target.broker_name)
+        await channel.oneway(
+            RequestCode.SEND_MESSAGE_V2,
+            {**fields, "e": target.queue_id, "n": target.broker_name},
+            body,
+        )
+
+    def _check(self, message: Message) -> None:
+        check_topic(message.topic)
+        if not message.body:
+            raise MessageIllegalError("the message body is empty")
+        if len(message.body) > self._max_size:
+            raise MessageIllegalError(
+                f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
+            )
+        for name in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG"):
+            if name in message.properties:
+                raise MessageIllegalError(
+                    f"property {name}: this version sends no delayed or transactional messages"
+                )
+
+    def _compressed(self, body: bytes) -> tuple[bytes, int]:
+        if len(body) < self._compress_over:
+            return body, 0
+        return zlib.compress(body, 5), COMPRESSED | ZLIB_TYPE
+
+    def _fields(
+        self, topic: str, properties: dict[str, str], flag: int, sys_flag: int, batch: bool = False
+    ) -> dict[str, str | int | bool]:
+        return {
+            "a": self.group,
+            "b": topic,
+            "c": AUTO_CREATE_TOPIC,
+            "d": DEFAULT_QUEUES,
+            "f": sys_flag,
+            "g": time.time_ns() // 1_000_000,
+            "h": flag,
+            "i": encode_properties(properties),
+            "j": 0,
+            "k": False,
+            "m": batch,
+        }
+
+    def _batch(
+        self, messages: Sequence[Message]
+    ) -> tuple[str, list[str], dict[str, str | int | bool], bytes]:
+        if not messages:
+            raise MessageIllegalError("a batch needs at least one message")
+        first = messages[0]
+        keys, entries = [], []
+        for m in messages:
+            self._check(m)
+            if m.topic != first.topic or m.wait_store_ok != first.wait_store_ok:
+                raise MessageIllegalError("the messages of a batch share topic and wait_store_ok")
+            properties = m.all_properties()
+            keys.append(properties.setdefault(UNIQ_KEY, self._new_key()))
+            entries.append((m.flag, m.body, encode_properties(properties)))
+        if first.topic.startswith(RETRY_PREFIX):
+            raise MessageIllegalError("a batch goes to no retry topic")
+        body = encode_batch(entries)
+        if len(body) > self._max_size:
+            raise MessageIllegalError(
+                f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
+            )
+        wait = {"WAIT": "true" if first.wait_store_ok else "false"}
+        return first.topic, keys, self._fields(first.topic, wait, 0, 0, batch=True), body
+
+    def _next(self, queues: list[MessageQueue], last_broker: str | None) -> MessageQueue:
+        """The next queue in turn, on another broker than the one that just failed if there is."""
+        for _ in queues:
+            queue = queues[next(self._turn) % len(queues)]
+            if queue.broker_name != last_broker:
+                return queue
+        return queues[next(self._turn) % len(queues)]
+
+    async def _deliver(
+        self,
+        code: int,
+        topic: str,
+        fields: dict[str, str | int | bool],
+        body: bytes,
+        key: str,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        timeout: float | None,
+    ) -> SendResult:
+        deadline = trio.current_time() + (timeout or self._timeout)
+        chosen = queue is not None or select is not None
+        failure: PyrmqError | None = None
+        last_broker: str | None = None
+        for attempt in range(1 if chosen else 1 + self._retries):
+            left = deadline - trio.current_time()
+            if left <= 0:
+                break
+            try:
+                target = queue or (
+                    select(await self.queues(topic))
+                    if select
+                    else self._next(await self.queues(topic), last_broker)
+                )
+                last_broker = target.broker_name
+                channel = await self._client.master(topic, target.broker_name)
+                ext = {**fields, "e": target.queue_id, "n": target.broker_name}
+                answer = await channel.call(code, ext, body, timeout=left)
+                return self._result(answer, target, key)
+            except ResponseError as e:
+                failure = e
+                if e.code not in RETRY_CODES:
+                    raise
+            except PyrmqError as e:
+                failure = e
+            log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
+            await self._refresh()
+        if chosen and failure is not None:
+            raise failure
+        raise ClientError(f"message not sent to {topic}: {failure}") from failure
+
+    async def _refresh(self) -> None:
+        try:
+            await self._client.refresh_routes()
+        except PyrmqError as e:
+            log.info("routes not refreshed: %s", e)
+
+    @staticmethod
+    def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
+        stored = {s.value: s for s in SendStatus}
+        if answer.code not in stored:
+            raise ResponseError.of(answer.code, answer.remark or "")
+        ext = answer.ext
+        try:
+            queue_id, offset = int(ext["queueId"]), int(ext["queueOffset"])
+        except (KeyError, ValueError) as e:
+            raise ProtocolError("send answer without queue or offset") from e
+        return SendResult(
+            stored[answer.code],
+            key,
+            ext.get("msgId", ""),
+            MessageQueue(queue.topic, queue.broker_name, queue_id),
+            offset,
+            ext.get("transactionId"),
+        )

@@ -1,0 +1,138 @@
+"""Types of the compiled module; engine.pyx documents them."""
+
+from os import PathLike
+from typing import Any
+
+from typing_extensions import Buffer
+
+def java_hash(text: str) -> int: ...
+def parse_json(text: bytes) -> Any: ...
+def scan_tags(entries: Buffer, tags: Buffer, out: Buffer) -> int: ...
+
+class Listener:
+    def __init__(
+        self,
+        store: object | None = None,
+        *,
+        region: str = ...,
+        cluster: str = ...,
+        trace_on: bool = ...,
+        partial_limit: int = ...,
+    ) -> None: ...
+    def partial_bytes(self) -> int: ...
+
+class Slice(Buffer):
+    nbytes: int
+    def __len__(self) -> int: ...
+
+class GetResult:
+    status: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    nbytes: int
+    count: int
+    slices: list[Slice]
+
+class Store:
+    native: Any
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        commit_log_dir: str | PathLike[str] | None = None,
+        commit_log_file_size: int = ...,
+        consume_queue_file_size: int = ...,
+        sync_flush: bool = ...,
+        flush_interval_commit_log: int = ...,
+        flush_interval_consume_queue: int = ...,
+        max_message_size: int = ...,
+        store_host: str = ...,
+        check_crc_on_recover: bool = ...,
+        in_memory_ratio: int = ...,
+        transfer_memory: tuple[int, int] = ...,
+        transfer_disk: tuple[int, int] = ...,
+        max_filter_bytes: int = ...,
+    ) -> None: ...
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+    ) -> GetResult: ...
+    def wait_for(self, topic: str, queue_id: int) -> None: ...
+    def close(self) -> None: ...
+    def event_fd(self) -> int: ...
+    def failure(self) -> str | None: ...
+    def set_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int,
+        write_queues: int,
+        multi_tag: bool = False,
+        sendable: bool = True,
+    ) -> None: ...
+    def forget_topic(self, topic: str) -> None: ...
+    def put(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: str = "",
+        *,
+        flag: int = 0,
+        sys_flag: int = 0,
+        born_timestamp: int = 0,
+        born_host: str = ...,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> tuple[int, int, int, int]: ...
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]: ...
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, upper: bool = False
+    ) -> int: ...
+    def earliest_time(self, topic: str, queue_id: int) -> int: ...
+    def in_memory(self, topic: str, queue_id: int, offset: int) -> bool: ...
+    def record_at(self, offset: int) -> bytes | None: ...
+    def take_arrivals(self) -> list[tuple[str, int]]: ...
+    def queues(self) -> list[tuple[str, int, int, int]]: ...
+    def stats(self) -> dict[str, int]: ...
+
+class RecvBuffer(Buffer):
+    nbytes: int
+    def __init__(self, nbytes: int) -> None: ...
+
+class Command:
+    code: int
+    opaque: int
+    flag: int
+    language: int
+    version: int
+    codec: int
+    ext: dict[str, str]
+    remark: str | None
+    body: bytes
+    frame: bytes | None
+    @property
+    def is_response(self) -> bool: ...
+    @property
+    def is_oneway(self) -> bool: ...
+
+class Session:
+    commands: int
+    held: int
+    more: bool
+    arrivals: bool
+    error: str | None
+    def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
+    def feed(self, buffer: RecvBuffer, n: int, now_ms: int) -> bytes | None: ...
+    def feed_bytes(self, data: bytes, now_ms: int) -> bytes | None: ...
+    def resend(self, frame: bytes, now_ms: int) -> bytes | None: ...
+    def release(self, now_ms: int, timeout_ms: int) -> bytes | None: ...
+    def next_command(self) -> Command | None: ...
+    def space(self) -> memoryview | None: ...
+    def filled(self, n: int) -> None: ...

@@ -1,0 +1,357 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+"""The only door to native code: nothing else imports `pyrmq._native`.
+
+`Store` opens a store and reads from it, `Session` is a connection without its socket, `Slice` a
+piece of the log that stays valid while it is held. Hot calls go through the engine's C table
+without the GIL; see native/include/pyrmq_capi.h.
+"""
+from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer, PyBUF_SIMPLE, PyBUF_WRITABLE
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from pyrmq.capi cimport (
+    PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
+    pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
+)
+
+from pyrmq import _native
+from pyrmq.errors import EngineError, ServiceNotAvailableError
+
+cdef extern from "Python.h":
+    const int PyBUF_READ
+    const int PyBUF_WRITE
+
+java_hash = _native.java_hash
+parse_json = _native.parse_json
+Listener = _native.Listener
+
+cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
+if C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi):
+    raise ImportError(
+        "pyrmq.engine and pyrmq._native are of different builds: install pyrmq again"
+    )
+
+DEF MAX_CHUNKS = 256
+
+
+cdef class Slice:
+    """A read-only piece of the commit log (buffer protocol, no copy).
+
+    Keeps the mapping of its file alive while it, or any memoryview of it, is held: also after
+    the store was closed or the file deleted.
+    """
+
+    cdef const void *segment
+    cdef const uint8_t *ptr
+    cdef readonly Py_ssize_t nbytes
+
+    def __cinit__(self):
+        self.segment = NULL
+
+    def __dealloc__(self):
+        if self.segment != NULL:
+            C.chunk_release(self.segment)
+
+    def __len__(self):
+        return self.nbytes
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, <void *>self.ptr, self.nbytes, 1, flags)
+
+    def __repr__(self):
+        return f"<Slice of {self.nbytes} bytes>"
+
+
+cdef Slice make_slice(pyrmq_chunk *chunk):
+    cdef Slice s = Slice.__new__(Slice)
+    s.segment = chunk.segment
+    s.ptr = chunk.ptr
+    s.nbytes = chunk.len
+    return s
+
+
+cdef class GetResult:
+    """What a read gave: `status` (0 FOUND, then RocketMQ's order of GetMessageStatus), the offset
+    to go on from, the queue's bounds, and the records as slices (neighbours are one slice)."""
+
+    cdef readonly int status
+    cdef readonly long long next_offset, min_offset, max_offset, nbytes
+    cdef readonly int count
+    cdef readonly list slices
+
+
+cdef class Store:
+    """A store on disk. Opening recovers it; one process at a time may have it open.
+
+    `root` is storePathRootDir; keywords are those of `_native.Store`, named after RocketMQ's
+    keys. Attributes that are not listed here are the native object's (rare operations).
+    """
+
+    cdef readonly object native
+    cdef const void *ptr
+
+    def __init__(self, root, **options):
+        self.native = _native.Store(root, **options)
+        self.ptr = <const void *><size_t>self.native._ptr()
+
+    def __getattr__(self, name):
+        return getattr(self.native, name)
+
+    def get(self, str topic, unsigned int queue_id, long long offset, unsigned int max_count=32,
+            unsigned int max_bytes=0x7fffffff, tags=None):
+        """Reads records of a queue from `offset` on.
+
+        `tags`: tag hashes (int32) to select by, as `array('i')` or another contiguous buffer of
+        int32; None or empty for all. At most 256 records.
+        """
+        cdef Py_ssize_t topic_len
+        cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
+        cdef pyrmq_get got
+        cdef pyrmq_chunk chunks[MAX_CHUNKS]
+        cdef Py_buffer view
+        cdef const int32_t *tag_ptr = NULL
+        cdef size_t n_tags = 0
+        cdef int32_t rc
+        if tags is not None:
+            PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
+            tag_ptr = <const int32_t *>view.buf
+            n_tags = view.len // sizeof(int32_t)
+        with nogil:
+            rc = C.store_get(self.ptr, <const uint8_t *>topic_ptr, topic_len, queue_id, offset,
+                             max_count, max_bytes, tag_ptr, n_tags, &got, chunks, MAX_CHUNKS)
+        if tags is not None:
+            PyBuffer_Release(&view)
+        if rc != PYRMQ_OK:
+            raise_failed(rc)
+        cdef GetResult r = GetResult.__new__(GetResult)
+        cdef list slices = []
+        cdef uint32_t i
+        for i in range(got.n_chunks):
+            slices.append(make_slice(&chunks[i]))
+        r.status = got.status
+        r.next_offset = got.next
+        r.min_offset = got.min
+        r.max_offset = got.max
+        r.nbytes = got.bytes
+        r.count = got.count
+        r.slices = slices
+        return r
+
+    def wait_for(self, str topic, unsigned int queue_id):
+        """Asks that the queue's next message be reported by `take_arrivals` (once)."""
+        cdef Py_ssize_t n
+        cdef const char *p = PyUnicode_AsUTF8AndSize(topic, &n)
+        cdef int32_t rc = C.store_wait(self.ptr, <const uint8_t *>p, n, queue_id)
+        if rc != PYRMQ_OK:
+            raise_failed(rc)
+
+
+cdef raise_failed(int32_t rc):
+    cdef pyrmq_bytes text
+    if rc == PYRMQ_FAILED and C.error_text(&text) == PYRMQ_OK:
+        raise ServiceNotAvailableError(as_text(&text))
+    raise EngineError(f"the native engine failed with status {rc}: this is a bug in pyrmq")
+
+
+cdef inline str as_text(pyrmq_bytes *b):
+    return PyUnicode_DecodeUTF8(<const char *>b.ptr, b.len, "replace")
+
+
+cdef inline bytes as_bytes(pyrmq_bytes *b):
+    return PyBytes_FromStringAndSize(<const char *>b.ptr, b.len)
+
+
+cdef class RecvBuffer:
+    """A writable buffer that sockets receive into and sessions are fed from."""
+
+    cdef uint8_t *ptr
+    cdef readonly Py_ssize_t nbytes
+
+    def __cinit__(self, Py_ssize_t nbytes):
+        self.ptr = <uint8_t *>malloc(nbytes)
+        if self.ptr == NULL:
+            raise MemoryError()
+        self.nbytes = nbytes
+
+    def __dealloc__(self):
+        free(self.ptr)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, 0, flags)
+
+
+cdef class Command:
+    """A frame for Python: a request that the engine does not handle itself, or a response.
+
+    `codec` is the serialize type (0 JSON, 1 ROCKETMQ), `ext` the ext fields, `frame` the whole
+    frame (bytes) of a send that the broker has to look at, else None.
+    """
+
+    cdef readonly int code, opaque, flag, language, version, codec
+    cdef readonly dict ext
+    cdef readonly str remark
+    cdef readonly bytes body, frame
+
+    @property
+    def is_response(self):
+        return bool(self.flag & 1)
+
+    @property
+    def is_oneway(self):
+        return bool(self.flag & 2)
+
+    def __repr__(self):
+        return f"<Command code={self.code} opaque={self.opaque} flag={self.flag} ext={self.ext}>"
+
+
+cdef inline bint is_send(int code):
+    return code == 10 or code == 310 or code == 320
+
+
+cdef class Session:
+    """A connection without its socket.
+
+    Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
+    `next_command` has), `held` (answers that wait for durability, see `release`), `more` (feed
+    again with nothing, a bound was met), `arrivals` (ask the store for them) and `error` (a text
+    once the peer broke the protocol: send what was returned, then close).
+    """
+
+    cdef void *ptr
+    cdef object listener
+    cdef readonly unsigned int commands, held
+    cdef readonly bint more, arrivals
+    cdef readonly str error
+    cdef size_t room
+
+    def __init__(self, listener, bytes ip, unsigned int port):
+        """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""
+        self.listener = listener
+        self.ptr = C.session_new(<const void *><size_t>listener._ptr(),
+                                 <const uint8_t *><const char *>ip, len(ip), port)
+        if self.ptr == NULL:
+            raise ValueError("ip must have 4 or 16 bytes")
+
+    def __dealloc__(self):
+        if self.ptr != NULL:
+            C.session_free(self.ptr)
+
+    cdef bytes report(self, int32_t rc, pyrmq_feed *fed):
+        cdef pyrmq_bytes text
+        if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
+            raise_failed(rc)
+        self.commands = fed.commands
+        self.held = fed.held
+        self.more = fed.more
+        self.arrivals = fed.arrivals
+        if rc == PYRMQ_CLOSE:
+            C.session_error(self.ptr, &text)
+            self.error = as_text(&text)
+        return as_bytes(&fed.out) if fed.out.len else None
+
+    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms):
+        """Takes the first `n` bytes of `buffer`."""
+        cdef pyrmq_feed fed
+        cdef int32_t rc
+        if n < 0 or n > buffer.nbytes:
+            raise ValueError("n is beyond the buffer")
+        with nogil:
+            rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, &fed)
+        return self.report(rc, &fed)
+
+    def feed_bytes(self, bytes data, long long now_ms):
+        """Takes a bytes object (tests, and the in-memory transport)."""
+        cdef pyrmq_feed fed
+        cdef const uint8_t *p = <const uint8_t *><const char *>data
+        cdef Py_ssize_t n = len(data)
+        cdef int32_t rc
+        with nogil:
+            rc = C.session_feed(self.ptr, p, n, now_ms, &fed)
+        return self.report(rc, &fed)
+
+    def resend(self, bytes frame, long long now_ms):
+        """Handles a send again after its topic was made; refuses it if still unknown."""
+        cdef pyrmq_feed fed
+        cdef const uint8_t *p = <const uint8_t *><const char *>frame
+        cdef Py_ssize_t n = len(frame)
+        cdef int32_t rc
+        with nogil:
+            rc = C.session_resend(self.ptr, p, n, now_ms, &fed)
+        return self.report(rc, &fed)
+
+    def release(self, long long now_ms, long long timeout_ms):
+        """The held answers that are settled now: durable, timed out, or failed."""
+        cdef pyrmq_feed fed
+        cdef int32_t rc
+        with nogil:
+            rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
+        return self.report(rc, &fed)
+
+    def next_command(self):
+        """The next Command, None if there is none."""
+        cdef pyrmq_command c
+        cdef pyrmq_bytes name, value
+        cdef uint32_t i
+        if C.session_command(self.ptr, &c) != PYRMQ_OK:
+            return None
+        if self.commands:
+            self.commands -= 1
+        cdef Command out = Command.__new__(Command)
+        cdef dict ext = {}
+        for i in range(c.n_ext):
+            C.session_ext(self.ptr, i, &name, &value)
+            ext[as_text(&name)] = as_text(&value)
+        out.code = c.code
+        out.opaque = c.opaque
+        out.flag = c.flag
+        out.language = c.language
+        out.version = c.version
+        out.codec = c.codec
+        out.ext = ext
+        out.remark = as_text(&c.remark) if c.has_remark else None
+        out.body = as_bytes(&c.body)
+        if is_send(c.code) and not c.flag & 1:
+            out.frame = as_bytes(&c.frame)
+        return out
+
+    def space(self):
+        """A writable memoryview for the rest of a large frame, None if no large frame is under
+        way. Receive into it and call `filled` before anything else."""
+        cdef uint8_t *p
+        if C.session_space(self.ptr, &p, &self.room) != PYRMQ_OK:
+            return None
+        return PyMemoryView_FromMemory(<char *>p, self.room, PyBUF_WRITE)
+
+    def filled(self, Py_ssize_t n):
+        """`n` bytes of the last `space` were received."""
+        C.session_filled(self.ptr, self.room, max(n, 0))
+        self.room = 0
+
+
+def scan_tags(entries, tags, out):
+    """Positions of the 20-byte queue entries whose tag hash is one of `tags`.
+
+    `entries`: bytes-like, whole entries; `tags`: buffer of int32; `out`: writable buffer of
+    uint32 that takes the positions. Returns how many were found (at most len(out)).
+    """
+    cdef Py_buffer e, t, o
+    cdef size_t n
+    PyObject_GetBuffer(entries, &e, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(tags, &t, PyBUF_SIMPLE)
+        try:
+            PyObject_GetBuffer(out, &o, PyBUF_WRITABLE)
+            with nogil:
+                n = C.scan_tags(<const uint8_t *>e.buf, e.len, <const int32_t *>t.buf,
+                                t.len // sizeof(int32_t), <uint32_t *>o.buf,
+                                o.len // sizeof(uint32_t))
+            PyBuffer_Release(&o)
+        finally:
+            PyBuffer_Release(&t)
+    finally:
+        PyBuffer_Release(&e)
+    return n

@@ -1,0 +1,142 @@
+"""Every error that pyrmq raises on purpose, as one tree.
+
+`code` is RocketMQ's response code where there is one, `retriable` says whether trying again can
+help, and `hint` says what to do.
+"""
+
+from __future__ import annotations
+
+
+class PyrmqError(Exception):
+    """Base of all of them."""
+
+    code: int | None = None
+    retriable: bool = False
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class ConfigError(PyrmqError):
+    """A configuration key or value that is unknown or out of range."""
+
+
+class EngineError(PyrmqError):
+    """The native engine failed in a way that it should not."""
+
+    hint = "please report this with the log"
+
+
+class StoreDamagedError(PyrmqError):
+    """A store file cannot be what it should be."""
+
+    hint = "check the configured file sizes; restore or remove the named file"
+
+
+class StoreLockedError(PyrmqError):
+    """Another process has the store open."""
+
+
+class ProtocolError(PyrmqError):
+    """A peer sent what the remoting protocol does not allow."""
+
+
+class ResponseError(PyrmqError):
+    """A server answered with a code other than success."""
+
+    def __init__(self, remark: str = "", code: int | None = None) -> None:
+        super().__init__(remark)
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return f"CODE {self.code}: {super().__str__()}"
+
+    @staticmethod
+    def of(code: int, remark: str) -> ResponseError:
+        """The class for a response code."""
+        return _BY_CODE.get(code, ResponseError)(remark, code)
+
+
+class SystemBusyError(ResponseError):
+    code = 2
+    retriable = True
+    hint = "the broker is overloaded: slow down or try again"
+
+
+class RequestCodeNotSupportedError(ResponseError):
+    code = 3
+
+
+class MessageIllegalError(ResponseError):
+    code = 13
+    hint = "body, properties or topic break a limit of the broker"
+
+
+class ServiceNotAvailableError(ResponseError):
+    code = 14
+    retriable = True
+
+
+class NoPermissionError(ResponseError):
+    code = 16
+
+
+class TopicNotExistError(ResponseError):
+    code = 17
+    hint = "create the topic, or let the broker do it with autoCreateTopicEnable=true"
+
+
+class QueryNotFoundError(ResponseError):
+    code = 22
+
+
+class SubscriptionError(ResponseError):
+    """SUBSCRIPTION_PARSE_FAILED, _NOT_EXIST, _NOT_LATEST, _GROUP_NOT_EXIST."""
+
+    retriable = True
+
+
+class InvalidParameterError(ResponseError):
+    code = 29
+
+
+_BY_CODE: dict[int, type[ResponseError]] = {
+    2: SystemBusyError,
+    3: RequestCodeNotSupportedError,
+    13: MessageIllegalError,
+    14: ServiceNotAvailableError,
+    16: NoPermissionError,
+    17: TopicNotExistError,
+    22: QueryNotFoundError,
+    23: SubscriptionError,
+    24: SubscriptionError,
+    25: SubscriptionError,
+    26: SubscriptionError,
+    29: InvalidParameterError,
+}
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors that a group holds, however nested; an error that is none stands for itself."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+    return [error]
+
+
+class ClientError(PyrmqError):
+    """The client could not do what was asked."""
+
+
+class ConnectError(ClientError):
+    """No connection, or it broke while an answer was awaited."""
+
+    retriable = True
+
+
+class RequestTimeoutError(ClientError):
+    """No answer in time; what was asked may have happened."""
+
+    retriable = True

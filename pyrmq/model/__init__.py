@@ -1,0 +1,1 @@
+"""Messages, queues, routes, subscriptions: values without I/O."""

@@ -1,0 +1,242 @@
+"""Messages as users send and get them, and their property string."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from ipaddress import ip_address
+
+from pyrmq.errors import MessageIllegalError, ProtocolError
+
+NAME_END = "\x01"
+VALUE_END = "\x02"
+MAX_PROPERTIES = 32767
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+COMPRESSED = 0x1
+MULTI_TAGS = 0x2
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+_COMPRESSION_MASK = 0x700
+_ZLIB_TYPES = (0, 0x300)
+
+TAGS = "TAGS"
+KEYS = "KEYS"
+UNIQ_KEY = "UNIQ_KEY"
+WAIT = "WAIT"
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """`name 0x01 value 0x02` in a row; names and values may not hold those characters."""
+    for name, value in properties.items():
+        if not name or any(c in part for part in (name, value) for c in (NAME_END, VALUE_END)):
+            raise MessageIllegalError(f"property {name!r} is empty or holds 0x01 or 0x02")
+    text = "".join(f"{n}{NAME_END}{v}{VALUE_END}" for n, v in properties.items() if v)
+    if len(text.encode()) > MAX_PROPERTIES:
+        raise MessageIllegalError(f"properties have more than {MAX_PROPERTIES} bytes")
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """The inverse, with Java's reading rules (empty names and values do not exist)."""
+    out: dict[str, str] = {}
+    for chunk in text.split(VALUE_END):
+        name, found, value = chunk.partition(NAME_END)
+        if found and name and value:
+            out[name] = value
+    return out
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageQueue:
+    """One queue of a topic on one broker; its order is RocketMQ's."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def to_json(self) -> dict[str, object]:
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> MessageQueue:
+        topic, name, queue = value.get("topic"), value.get("brokerName"), value.get("queueId")
+        if not isinstance(topic, str) or not isinstance(name, str) or not isinstance(queue, int):
+            raise ProtocolError(f"not a message queue: {value!r}"[:200])
+        return cls(topic, name, queue)
+
+
+@dataclass(slots=True)
+class Message:
+    """A message to send. `keys` may be several, `properties` are the user's own."""
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: str | list[str] | None = None
+    flag: int = 0
+    wait_store_ok: bool = True
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def all_properties(self) -> dict[str, str]:
+        """The user's properties with WAIT, TAGS and KEYS."""
+        out = dict(self.properties)
+        out[WAIT] = "true" if self.wait_store_ok else "false"
+        if self.tags:
+            out[TAGS] = self.tags
+        if self.keys:
+            out[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
+        return out
+
+
+class SendStatus(Enum):
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Where a message went. `msg_id` is its UNIQ_KEY (a batch: joined by commas)."""
+
+    status: SendStatus
+    msg_id: str
+    offset_msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+
+
+@dataclass(slots=True)
+class ReceivedMessage:
+    """A message as stored (MessageExt); times are ms since 1970, hosts `ip:port`."""
+
+    topic: str
+    body: bytes
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    store_size: int
+    body_crc: int
+    properties: dict[str, str]
+    offset_msg_id: str
+    broker_name: str = ""
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(KEYS, "").split()
+
+    @property
+    def msg_id(self) -> str:
+        """UNIQ_KEY if the message has one, else the offset id."""
+        return self.properties.get(UNIQ_KEY) or self.offset_msg_id
+
+
+def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:
+    size = 16 if v6 else 4
+    ip = ip_address(bytes(data[at : at + size]))
+    (port,) = struct.unpack_from(">i", data, at + size)
+    return (f"[{ip}]:{port}" if v6 else f"{ip}:{port}"), at + size + 4
+
+
+def _body(raw: bytes, sys_flag: int) -> bytes:
+    if not sys_flag & COMPRESSED:
+        return raw
+    if sys_flag & _COMPRESSION_MASK not in _ZLIB_TYPES:
+        raise ProtocolError("body is compressed with LZ4 or ZSTD, which this client cannot read")
+    return zlib.decompress(raw)
+
+
+def decode_record(data: memoryview) -> ReceivedMessage:
+    """Reads the record that `data` starts with. ProtocolError if it is none."""
+    try:
+        return _decode(data)
+    except (struct.error, ValueError, IndexError, zlib.error) as e:
+        raise ProtocolError(f"not a message record: {e}") from e
+
+
+def _decode(data: memoryview) -> ReceivedMessage:
+    (size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born) = struct.unpack_from(
+        ">iIiiiqqiq", data
+    )
+    if magic not in (MAGIC_V1, MAGIC_V2) or size > len(data):
+        raise ProtocolError("not a message record: magic or size")
+    born_host, at = _host(data, 48, bool(sys_flag & BORN_HOST_V6))
+    (stored,) = struct.unpack_from(">q", data, at)
+    host_at = at + 8
+    store_host, at = _host(data, host_at, bool(sys_flag & STORE_HOST_V6))
+    offset_id = bytes(data[host_at:at]).hex().upper() + struct.pack(">q", phys).hex().upper()
+    reconsume, prepared, body_len = struct.unpack_from(">iqi", data, at)
+    at += 16
+    body = bytes(data[at : at + body_len])
+    at += body_len
+    if magic == MAGIC_V2:
+        (topic_len,) = struct.unpack_from(">h", data, at)
+        at += 2
+    else:
+        topic_len = data[at]
+        at += 1
+    topic = bytes(data[at : at + topic_len]).decode()
+    at += topic_len
+    (props_len,) = struct.unpack_from(">h", data, at)
+    at += 2
+    props = bytes(data[at : at + props_len]).decode(errors="replace")
+    if at + props_len != size:
+        raise ProtocolError("not a message record: lengths do not add up")
+    return ReceivedMessage(
+        topic=topic,
+        body=_body(body, sys_flag),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        commit_log_offset=phys,
+        flag=flag,
+        sys_flag=sys_flag & ~COMPRESSED,
+        born_timestamp=born,
+        born_host=born_host,
+        store_timestamp=stored,
+        store_host=store_host,
+        reconsume_times=reconsume,
+        prepared_transaction_offset=prepared,
+        store_size=size,
+        body_crc=crc,
+        properties=decode_properties(props),
+        offset_msg_id=offset_id,
+    )
+
+
+def decode_records(data: bytes | memoryview) -> Iterator[ReceivedMessage]:
+    """The records of a pull answer, back to back."""
+    view = memoryview(data)
+    while view:
+        message = decode_record(view)
+        yield message
+        view = view[message.store_size :]
+
+
+def encode_batch(entries: list[tuple[int, bytes, str]]) -> bytes:
+    """The body of a batch send from (flag, body, property string). [MessageDecoder]"""
+    out = bytearray()
+    for flag, body, props in entries:
+        raw = props.encode()
+        size = 22 + len(body) + len(raw)
+        out += struct.pack(">iiiii", size, 0, 0, flag, len(body))
+        out += body
+        out += struct.pack(">h", len(raw)) + raw
+    return bytes(out)

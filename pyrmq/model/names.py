@@ -1,0 +1,63 @@
+"""Names of topics and groups: which are allowed, which are the system's (TopicValidator)."""
+
+from __future__ import annotations
+
+import re
+
+from pyrmq.errors import InvalidParameterError
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+AUTO_CREATE_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+MAX_TOPIC = 127
+MAX_LONG_TOPIC = 255
+MAX_GROUP = 120
+
+NO_SEND_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+"""Topics that clients may not send to."""
+
+SYSTEM_TOPICS = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest"}
+
+_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def check_topic(topic: str) -> None:
+    """InvalidParameterError unless `topic` may be stored; it becomes a folder name."""
+    long = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    limit = MAX_LONG_TOPIC if long else MAX_TOPIC
+    if not _ALLOWED.fullmatch(topic) or len(topic) > limit:
+        raise InvalidParameterError(
+            f"the specified topic {topic[:64]!r} is illegal: "
+            f"1 to {limit} of the characters %|a-zA-Z0-9_-"
+        )
+
+
+def check_group(group: str) -> None:
+    """InvalidParameterError unless `group` is a group name."""
+    if not _ALLOWED.fullmatch(group) or len(group) > MAX_GROUP:
+        raise InvalidParameterError(
+            f"the specified group {group[:64]!r} is illegal: "
+            f"1 to {MAX_GROUP} of the characters %|a-zA-Z0-9_-"
+        )
+
+
+def is_system_topic(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """The topic that a group's retried messages go to."""
+    return RETRY_PREFIX + group

@@ -1,0 +1,88 @@
+"""What a consumer wants of a topic: SubscriptionData and the tag expression."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyrmq.errors import SubscriptionError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.topic import as_int
+
+TAG = "TAG"
+ALL = "*"
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, an int32. A tag's hash is its code in a queue entry."""
+    h = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        h = (31 * h + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return h - (1 << 32) if h >= 1 << 31 else h
+
+
+@dataclass(slots=True)
+class Subscription:
+    """One topic of a group. `tag_codes` is what the engine filters by (empty: all)."""
+
+    topic: str
+    sub_string: str
+    version: int
+    expression_type: str = TAG
+    tags: frozenset[str] = frozenset()
+    tag_codes: array[int] = field(default_factory=lambda: array("i"))
+
+    @classmethod
+    def parse(
+        cls, topic: str, expression: str | None, version: int = 0, expression_type: str = TAG
+    ) -> Subscription:
+        """From `TagA || TagB`, `*` or nothing. [FilterAPI]"""
+        text = (expression or ALL).strip() or ALL
+        sub = cls(topic, text, version, expression_type or TAG)
+        if sub.expression_type != TAG or text == ALL:
+            return sub
+        tags = frozenset(t for t in (part.strip() for part in text.split("||")) if t)
+        if not tags:
+            raise SubscriptionError(
+                f"no tag in the expression {text!r}", ResponseCode.SUBSCRIPTION_PARSE_FAILED
+            )
+        sub.tags = tags
+        sub.tag_codes = array("i", sorted({java_hash(t) for t in tags}))
+        return sub
+
+    def wants(self, tags: str | None) -> bool:
+        """Whether a message with these tags is meant: hashes may collide, names do not."""
+        return not self.tags or (tags is not None and tags in self.tags)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "classFilterMode": False,
+            "codeSet": list(self.tag_codes),
+            "expressionType": self.expression_type,
+            "subString": self.sub_string,
+            "subVersion": self.version,
+            "tagsSet": sorted(self.tags),
+            "topic": self.topic,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Subscription:
+        """As a heartbeat states it. The stated code set is what is filtered by, as Go computes
+        codes of non-ASCII tags in its own way."""
+        kind = value.get("expressionType") or TAG
+        sub = cls(
+            topic=str(value.get("topic", "")),
+            sub_string=str(value.get("subString", ALL)),
+            version=as_int(value.get("subVersion"), 0),
+            expression_type=str(kind),
+        )
+        if sub.expression_type == TAG:
+            tags = value.get("tagsSet")
+            sub.tags = frozenset(str(t) for t in tags) if isinstance(tags, list) else frozenset()
+            codes = value.get("codeSet")
+            if isinstance(codes, list):
+                wanted = {as_int(c, 1 << 40) for c in codes}
+                sub.tag_codes = array("i", sorted(c for c in wanted if -(1 << 31) <= c < 1 << 31))
+        return sub

@@ -1,0 +1,44 @@
+"""Addresses: `host:port` texts, lists of them, and our own."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+
+from pyrmq.errors import ConfigError
+
+Address = tuple[str, int]
+
+
+def parse_address(text: str, what: str = "address") -> Address:
+    """`host:port` or `[v6]:port`."""
+    host, sep, port = text.strip().rpartition(":")
+    if not sep or not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ConfigError(f"{what} {text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def parse_addresses(text: str, what: str = "address") -> list[Address]:
+    """A list separated by `;`."""
+    return [parse_address(part, what) for part in text.split(";") if part.strip()]
+
+
+def format_address(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def ip_bytes(host: str) -> bytes:
+    """4 or 16 bytes of a numeric address (a scope id is cut off)."""
+    return ip_address(host.partition("%")[0]).packed
+
+
+def own_ip() -> str:
+    """The address that other hosts most likely reach us under; loopback without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Connecting a datagram socket sends nothing; it only picks the outgoing interface.
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"

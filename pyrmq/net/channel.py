@@ -1,0 +1,211 @@
+"""The client's end: a connection that many tasks share, answers matched by opaque."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from pyrmq.engine import Command, Listener, Session
+from pyrmq.errors import ConnectError, ProtocolError, RequestTimeoutError, ResponseError
+from pyrmq.net.address import Address, format_address
+from pyrmq.net.command import Response, encode_request, encode_response
+from pyrmq.net.server import now_ms
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 3.0
+Handler = Callable[["Channel", Command], Awaitable[Response | None]]
+
+
+class Channel:
+    """One connection to a server. Use through `Channels`, which opens and reopens them."""
+
+    def __init__(self, stream: trio.abc.Stream, address: Address, handler: Handler | None) -> None:
+        self.address = address
+        self.closed = False
+        self._stream = stream
+        self._session = Session(Listener(), b"\0\0\0\0", 0)
+        self._handler = handler
+        self._opaque = itertools.count(1)
+        self._waiting: dict[int, tuple[trio.Event, list[Command]]] = {}
+        self._send_lock = trio.Lock()
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        """Reads until the connection ends; then every waiting call fails."""
+        try:
+            while True:
+                data = await self._stream.receive_some(256 * 1024)
+                if not data:
+                    break
+                self._take(bytes(data), nursery)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except ProtocolError as e:
+            log.warning("%s broke the protocol: %s", format_address(self.address), e)
+        finally:
+            self.closed = True
+            waiting, self._waiting = self._waiting, {}
+            for event, _ in waiting.values():
+                event.set()
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+                await trio.aclose_forcefully(self._stream)
+
+    def _take(self, data: bytes, nursery: trio.Nursery) -> None:
+        session = self._session
+        session.feed_bytes(data, now_ms())
+        while True:
+            while (command := session.next_command()) is not None:
+                if command.flag & 1:
+                    waiting = self._waiting.pop(command.opaque, None)
+                    if waiting is not None:
+                        waiting[1].append(command)
+                        waiting[0].set()
+                elif self._handler is not None:
+                    nursery.start_soon(self._handle, command)
+            if session.error is not None:
+                raise ProtocolError(session.error)
+            if not session.more:
+                return
+            session.feed_bytes(b"", now_ms())
+
+    async def _handle(self, command: Command) -> None:
+        assert self._handler is not None
+        try:
+            response = await self._handler(self, command)
+        except Exception as e:
+            log.exception("request %d of the server failed", command.code)
+            response = Response(1, f"{type(e).__name__}: {e}")
+        if response is None or command.flag & 2:
+            return
+        frame = b"".join(bytes(p) for p in encode_response(command, response))
+        try:
+            await self._send(frame)
+        except ConnectError:
+            log.info("answer to request %d not sent: connection is gone", command.code)
+
+    async def _send(self, frame: bytes) -> None:
+        try:
+            async with self._send_lock:
+                with trio.CancelScope(shield=True):  # half a frame would break the connection
+                    await self._stream.send_all(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as e:
+            self.closed = True
+            raise ConnectError(f"connection to {format_address(self.address)} is gone") from e
+
+    async def call(
+        self,
+        code: int,
+        ext: Mapping[str, str | int | bool] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float = 3.0,
+    ) -> Command:
+        """Sends a request and returns its answer, whatever its code. RequestTimeoutError,
+        ConnectError."""
+        opaque = next(self._opaque) & 0x7FFFFFFF
+        event = trio.Event()
+        got: list[Command] = []
+        self._waiting[opaque] = (event, got)
+        try:
+            with trio.move_on_after(timeout):
+                if self.closed:
+                    raise ConnectError(f"connection to {format_address(self.address)} is gone")
+                await self._send(encode_request(code, opaque, ext, body))
+                await event.wait()
+        finally:
+            self._waiting.pop(opaque, None)
+        if got:
+            return got[0]
+        if event.is_set():
+            raise ConnectError(f"connection to {format_address(self.address)} broke")
+        raise RequestTimeoutError(
+            f"{format_address(self.address)} did not answer request {code} in {timeout:g} s"
+        )
+
+    async def request(
+        self,
+        code: int,
+        ext: Mapping[str, str | int | bool] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float = 3.0,
+    ) -> Command:
+        """As `call`, but a code other than SUCCESS is raised."""
+        answer = await self.call(code, ext, body, timeout=timeout)
+        if answer.code != 0:
+            raise ResponseError.of(answer.code, answer.remark or "")
+        return answer
+
+    async def oneway(
+        self, code: int, ext: Mapping[str, str | int | bool] | None = None, body: bytes = b""
+    ) -> None:
+        """Sends a request that is not answered."""
+        opaque = next(self._opaque) & 0x7FFFFFFF
+        await self._send(encode_request(code, opaque, ext, body, oneway=True))
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await self._stream.aclose()
+
+
+class Channels:
+    """Channels by address, opened on demand and reopened when broken. An async context manager;
+    requests of servers go to `handler`."""
+
+    def __init__(self, handler: Handler | None = None) -> None:
+        self._handler = handler
+        self._channels: dict[Address, Channel] = {}
+        self._locks: dict[Address, trio.Lock] = {}
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._nursery: trio.Nursery | None = None
+
+    async def __aenter__(self) -> Self:
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        assert self._nursery is not None
+        assert self._manager is not None
+        self._nursery.cancel_scope.cancel()
+        return await self._manager.__aexit__(kind, error, trace)
+
+    def known(self) -> list[Address]:
+        """Addresses with a live connection."""
+        return [a for a, c in self._channels.items() if not c.closed]
+
+    async def get(self, address: Address) -> Channel:
+        """A live channel to `address`. ConnectError if there is none to be had."""
+        channel = self._channels.get(address)
+        if channel is not None and not channel.closed:
+            return channel
+        async with self._locks.setdefault(address, trio.Lock()):
+            channel = self._channels.get(address)
+            if channel is not None and not channel.closed:
+                return channel
+            return await self._open(address)
+
+    async def _open(self, address: Address) -> Channel:
+        assert self._nursery is not None, "Channels is used outside of `async with`"
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT):
+                stream = await trio.open_tcp_stream(*address)
+        except (OSError, trio.TooSlowError) as e:
+            raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel = Channel(stream, address, self._handler)
+        self._channels[address] = channel
+        self._nursery.start_soon(channel.run, self._nursery)
+        return channel

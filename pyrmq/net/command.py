@@ -1,0 +1,109 @@
+"""Writing command frames from Python, in both serialize types. [RemotingCommand]
+
+Reading is the engine's (`pyrmq.engine.Session`), so are the answers to plain sends.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyrmq.engine import Command, Slice
+from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION
+
+JSON = 0
+ROCKETMQ = 1
+FLAG_RESPONSE = 1
+FLAG_ONEWAY = 2
+
+_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_TAIL = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+
+
+@dataclass(slots=True)
+class Response:
+    """What a processor answers. `body` is one piece or several that are sent as they are."""
+
+    code: int = 0
+    remark: str | None = None
+    ext: Mapping[str, str | int | bool] = field(default_factory=dict)
+    body: bytes | Sequence[bytes | Slice] = b""
+
+
+def ext_text(value: str | int | bool) -> str:
+    """An ext value as text; booleans as Java writes them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def encode_header(
+    codec: int,
+    code: int,
+    opaque: int,
+    flag: int,
+    ext: Mapping[str, str | int | bool] | None,
+    remark: str | None = None,
+) -> bytes:
+    """The header's bytes, without the frame around it."""
+    if codec == ROCKETMQ:
+        return _encode_binary(code, opaque, flag, ext, remark)
+    fields = ""
+    if ext is not None:
+        pairs = ",".join(f"{_text(k)}:{_text(ext_text(v))}" for k, v in ext.items())
+        fields = f',"extFields":{{{pairs}}}'
+    note = f',"remark":{_text(remark)}' if remark is not None else ""
+    return (
+        f'{{"code":{code}{fields},"flag":{flag},"language":"PYTHON","opaque":{opaque}{note}{_TAIL}'
+    ).encode()
+
+
+def _encode_binary(
+    code: int,
+    opaque: int,
+    flag: int,
+    ext: Mapping[str, str | int | bool] | None,
+    remark: str | None,
+) -> bytes:
+    note = (remark or "").encode()
+    fields = bytearray()
+    for name, value in (ext or {}).items():
+        key, text = name.encode(), ext_text(value).encode()
+        fields += struct.pack(">H", len(key)) + key + struct.pack(">i", len(text)) + text
+    # Codes above 16 bits are sent truncated, as Java does.
+    head = struct.pack(">HBhiii", code & 0xFFFF, LANGUAGE_PYTHON, VERSION, opaque, flag, len(note))
+    return head + note + struct.pack(">i", len(fields)) + bytes(fields)
+
+
+def frame_head(codec: int, header: bytes, body_len: int) -> bytes:
+    """Lengths, type and header: what goes before the body."""
+    return struct.pack(">iI", 4 + len(header) + body_len, codec << 24 | len(header)) + header
+
+
+def encode_request(
+    code: int,
+    opaque: int,
+    ext: Mapping[str, str | int | bool] | None = None,
+    body: bytes = b"",
+    *,
+    oneway: bool = False,
+    codec: int = JSON,
+) -> bytes:
+    """A whole request frame."""
+    flag = FLAG_ONEWAY if oneway else 0
+    header = encode_header(codec, code, opaque, flag, ext)
+    return frame_head(codec, header, len(body)) + body
+
+
+def encode_response(command: Command, response: Response) -> list[bytes | Slice]:
+    """The pieces of an answer frame, in the request's serialize type."""
+    body = response.body
+    pieces: list[bytes | Slice] = [body] if isinstance(body, bytes) else list(body)
+    size = sum(len(p) for p in pieces)
+    header = encode_header(
+        command.codec, response.code, command.opaque, FLAG_RESPONSE, response.ext, response.remark
+    )
+    head = frame_head(command.codec, header, size)
+    return [head, *pieces] if size else [head]

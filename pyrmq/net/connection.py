@@ -1,0 +1,97 @@
+"""The server's end of one connection: a socket, its session, and what waits to be sent."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from pyrmq.engine import Session, Slice
+
+Piece = bytes | Slice | memoryview
+MAX_PIECES = 512
+"""Most buffers one sendmsg takes (IOV_MAX is 1024)."""
+
+
+class Connection:
+    """Sends at once what the socket takes and keeps the rest in order.
+
+    While something is kept, the connection is not read (back-pressure): `want` tells the reader
+    which events it now waits for.
+    """
+
+    __slots__ = (
+        "closed", "fd", "last_active", "on_close", "out", "peer", "session", "sock", "want",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        session: Session,
+        peer: str,
+        want: Callable[[Connection, int], None],
+        now: float,
+    ) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.session = session
+        self.peer = peer
+        self.out: deque[Piece] = deque()
+        self.want = want
+        self.last_active = now
+        self.closed = False
+        self.on_close: list[Callable[[Connection], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.peer}>"
+
+    def send(self, *pieces: Piece) -> None:
+        """Sends pieces in a row, now or when the socket takes them."""
+        if self.closed:
+            return
+        if self.out:
+            self.out.extend(pieces)
+            return
+        try:
+            if len(pieces) == 1:
+                sent = self.sock.send(pieces[0])
+            else:
+                sent = self.sock.sendmsg(pieces[:MAX_PIECES])
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.closed = True  # the reader meets the error too, and takes the connection out
+            return
+        self._keep(pieces, sent)
+        if self.out:
+            self.want(self, select.EPOLLOUT)
+
+    def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
+        for piece in pieces:
+            if sent >= len(piece):
+                sent -= len(piece)
+                continue
+            self.out.append(memoryview(piece)[sent:] if sent else piece)
+            sent = 0
+
+    def send_kept(self) -> None:
+        """Goes on where the socket was full."""
+        while self.out:
+            pieces = [self.out.popleft() for _ in range(min(len(self.out), MAX_PIECES))]
+            try:
+                sent = self.sock.sendmsg(pieces)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self.closed = True
+                self.out.clear()
+                return
+            rest = self.out
+            self.out = deque()
+            self._keep(pieces, sent)
+            full = bool(self.out)
+            self.out.extend(rest)
+            if full:
+                return
+        self.want(self, select.EPOLLIN)

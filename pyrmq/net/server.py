@@ -1,0 +1,363 @@
+"""The remoting server: one reader task for all connections of its listeners.
+
+Waking a task per request costs more than the request, so trio waits on one nested epoll that
+holds every connection; for each ready one the reader does recv, one native `session.feed`, send.
+trio owns accepting, timers, cancellation, draining and everything that is not plain sending and
+pulling.
+
+Processors get `(connection, command)` and return a Response, None (no answer, or a later one
+through `RemotingServer.answer`) or an awaitable of those, which then runs in the server's nursery.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import select
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+import trio
+
+from pyrmq.engine import Command, Listener, RecvBuffer, Session, Store
+from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.net.address import Address, format_address, ip_bytes
+from pyrmq.net.command import Response, encode_response
+from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+Answer = Response | None
+Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
+
+BUFFER = 256 * 1024
+"""Bytes of one receive: also the bound on native time per feed."""
+EVENTS = 512
+"""Connections served before the reader looks again at what is ready."""
+SLICE = 0.005
+"""Seconds that the reader works before it lets other tasks run."""
+ASYNC_LIMIT = 256
+"""Processors that may be awaited at the same time."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """Bound, non-blocking sockets for every address of `host`."""
+    sockets: list[socket.socket] = []
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, kind, proto, _, address in infos[:1] if port == 0 else infos:
+            sock = socket.socket(family, kind, proto)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(1024)
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+class RemotingServer:
+    """Serves processors on listening sockets until cancelled or stopped.
+
+    `processors` maps request codes; `listener` makes the sessions, `store` is the one it stores
+    plain sends in (None: a server without a store). `on_arrivals` is called when queues that
+    somebody waits on have grown.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sockets: list[socket.socket],
+        processors: Mapping[int, Processor],
+        listener: Listener,
+        *,
+        store: Store | None = None,
+        on_arrivals: Callable[[], None] = lambda: None,
+        idle_seconds: float = 120,
+        flush_timeout_ms: int = 5000,
+    ) -> None:
+        self.name = name
+        self.connections: dict[int, Connection] = {}
+        self._sockets = sockets
+        self._processors = processors
+        self._listener = listener
+        self._store = store
+        self._event_fd = store.event_fd() if store is not None else -1
+        self._on_arrivals = on_arrivals
+        self._idle = idle_seconds
+        self._flush_timeout = flush_timeout_ms
+        self._epoll = select.epoll()
+        self._buffer = RecvBuffer(BUFFER)
+        self._holding: set[Connection] = set()
+        self._again: list[Connection] = []
+        self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
+        self._nursery: trio.Nursery | None = None
+        self._stopping = False
+        if store is not None:
+            self._epoll.register(self._event_fd, select.EPOLLIN)
+
+    @property
+    def address(self) -> Address:
+        """The first listener's address, with the port that was really taken."""
+        name = self._sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled; then every connection is closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for sock in self._sockets:
+                    nursery.start_soon(self._accept, sock)
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._tick)
+                task_status.started()
+        finally:
+            self._stopping = True
+            for connection in list(self.connections.values()):
+                self.close(connection)
+            for sock in self._sockets:
+                sock.close()
+            self._epoll.close()
+
+    async def drain(self, grace: float) -> None:
+        """Stops accepting and waits until what is in flight is answered, at most `grace` s."""
+        self._stopping = True
+        for sock in self._sockets:
+            trio.lowlevel.notify_closing(sock)
+            sock.close()
+        with trio.move_on_after(grace):
+            while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
+                self._holding
+                or self._limit.borrowed_tokens
+                or any(c.out for c in self.connections.values())
+            ):
+                await trio.sleep(0.01)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        while not self._stopping:
+            try:
+                await trio.lowlevel.wait_readable(listening)
+            except (trio.ClosedResourceError, OSError, ValueError):
+                return
+            for _ in range(64):
+                try:
+                    sock, address = listening.accept()
+                except BlockingIOError:
+                    break
+                except OSError as e:
+                    if self._stopping:
+                        return
+                    log.warning("%s: cannot accept a connection: %s", self.name, e)
+                    await trio.sleep(0.1)  # out of descriptors: give others time to close
+                    break
+                self._add(sock, (str(address[0]), int(address[1])))
+
+    def _add(self, sock: socket.socket, address: Address) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        session = Session(self._listener, ip_bytes(address[0]), address[1])
+        connection = Connection(
+            sock, session, format_address(address), self._want, trio.current_time()
+        )
+        self.connections[connection.fd] = connection
+        self._epoll.register(connection.fd, select.EPOLLIN)
+
+    def _want(self, connection: Connection, events: int) -> None:
+        if self.connections.get(connection.fd) is connection:
+            self._epoll.modify(connection.fd, events)
+
+    def close(self, connection: Connection) -> None:
+        """Closes a connection and tells those who asked to know."""
+        if self.connections.get(connection.fd) is not connection:
+            return
+        del self.connections[connection.fd]
+        self._holding.discard(connection)
+        self._epoll.unregister(connection.fd)
+        connection.closed = True
+        connection.out.clear()
+        connection.sock.close()
+        for tell in connection.on_close:
+            try:
+                tell(connection)
+            except Exception:
+                log.exception("%s: after closing %s", self.name, connection.peer)
+
+    async def _read(self) -> None:
+        poll = self._epoll.poll
+        fd = self._epoll.fileno()
+        while True:
+            if self._again:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(fd)
+            end = time.monotonic() + SLICE
+            active = trio.current_time()
+            while True:
+                events = poll(0, EVENTS)
+                again, self._again = self._again, []
+                now = now_ms()
+                arrivals = False
+                for connection in again:
+                    if not connection.closed:
+                        arrivals |= self._feed(connection, 0, now)
+                for ready, event in events:
+                    if ready == self._event_fd:
+                        self._flushed(now)
+                        continue
+                    served = self.connections.get(ready)
+                    if served is None:
+                        continue
+                    served.last_active = active
+                    if event & select.EPOLLOUT:
+                        served.send_kept()
+                    elif event:
+                        arrivals |= self._receive(served, now)
+                    if served.closed:
+                        self.close(served)
+                if arrivals:
+                    self._arrived()
+                if not events or time.monotonic() > end:
+                    break
+
+    def _receive(self, connection: Connection, now: int) -> bool:
+        session = connection.session
+        place = session.space()
+        try:
+            if place is not None:
+                n = connection.sock.recv_into(place)
+                session.filled(n)
+                size = 0
+            else:
+                n = size = connection.sock.recv_into(self._buffer)
+        except BlockingIOError:
+            session.filled(0)
+            return False
+        except OSError:
+            n = size = 0
+        if n == 0:
+            connection.closed = True
+            return False
+        return self._feed(connection, size, now)
+
+    def _feed(self, connection: Connection, n: int, now: int) -> bool:
+        """Lets the session have `n` bytes of the buffer; whether queues have grown."""
+        session = connection.session
+        reply = session.feed(self._buffer, n, now)
+        if reply is not None:
+            connection.send(reply)
+        while session.commands:
+            command = session.next_command()
+            if command is None:
+                break
+            self._process(connection, command)
+        if session.held:
+            self._holding.add(connection)
+        if session.error is not None:
+            log.warning("%s: closing %s: %s", self.name, connection.peer, session.error)
+            connection.closed = True
+        elif session.more:
+            self._again.append(connection)
+        return session.arrivals
+
+    def resend(self, connection: Connection, frame: bytes) -> None:
+        """Gives a send back to the session after its topic was made."""
+        session = connection.session
+        reply = session.resend(frame, now_ms())
+        if reply is not None:
+            connection.send(reply)
+        if session.held:
+            self._holding.add(connection)
+        if session.arrivals:
+            self._arrived()
+
+    def _flushed(self, now: int) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._event_fd, 8)
+        self._release(now)
+        self._arrived()
+
+    def _release(self, now: int) -> None:
+        for connection in list(self._holding):
+            session = connection.session
+            reply = session.release(now, self._flush_timeout)
+            if reply is not None:
+                connection.send(reply)
+            if not session.held:
+                self._holding.discard(connection)
+
+    def _arrived(self) -> None:
+        try:
+            self._on_arrivals()
+        except Exception:
+            log.exception("%s: telling waiting consumers", self.name)
+
+    async def _tick(self) -> None:
+        """Once a second: answers that waited too long for the disk, silent connections."""
+        while True:
+            await trio.sleep(1)
+            if self._holding:
+                self._release(now_ms())
+            limit = trio.current_time() - self._idle
+            for connection in [c for c in self.connections.values() if c.last_active < limit]:
+                log.info("%s: %s was silent for %g s", self.name, connection.peer, self._idle)
+                self.close(connection)
+
+    def _process(self, connection: Connection, command: Command) -> None:
+        if command.flag & 1:
+            return  # nothing here asks clients anything that they answer
+        processor = self._processors.get(command.code)
+        answer: Answer | Awaitable[Answer]
+        if processor is None:
+            answer = Response(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f"request type {command.code} not supported",
+            )
+        else:
+            try:
+                answer = processor(connection, command)
+            except Exception as e:
+                answer = self._failed(command, e)
+        if answer is None:
+            return
+        if isinstance(answer, Response):
+            self.answer(connection, command, answer)
+        elif self._nursery is not None and inspect.iscoroutine(answer):
+            self._nursery.start_soon(self._await, connection, command, answer)
+
+    async def _await(
+        self, connection: Connection, command: Command, answer: Awaitable[Answer]
+    ) -> None:
+        async with self._limit:
+            try:
+                response = await answer
+            except Exception as e:
+                response = self._failed(command, e)
+        if response is not None:
+            self.answer(connection, command, response)
+
+    def _failed(self, command: Command, error: Exception) -> Response:
+        if isinstance(error, ResponseError) and error.code is not None:
+            return Response(error.code, error.args[0] if error.args else None)
+        if isinstance(error, PyrmqError):
+            return Response(ResponseCode.SYSTEM_ERROR, str(error))
+        log.error("%s: request %d failed", self.name, command.code, exc_info=error)
+        return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+    def answer(self, connection: Connection, command: Command, response: Response) -> None:
+        """Sends an answer, unless the request was one-way."""
+        if not command.flag & 2:
+            connection.send(*encode_response(command, response))

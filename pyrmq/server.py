@@ -1,0 +1,43 @@
+"""Name server and broker in one process: what `pyrmq server` and embedded use run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.broker import Broker, BrokerConfig
+from pyrmq.namesrv import NameServer
+from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.address import Address, format_address
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that runs: `namesrv` is what clients connect to."""
+
+    namesrv: str
+    broker_address: Address
+    broker: Broker
+
+
+@asynccontextmanager
+async def serving(
+    broker_config: BrokerConfig, namesrv_config: NamesrvConfig
+) -> AsyncIterator[Running]:
+    """Runs both until left. The broker registers with this name server (and those of
+    namesrvAddr)."""
+    namesrv = NameServer(namesrv_config)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(namesrv.run)
+        host, port = namesrv.address
+        reachable = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        own = format_address((reachable, port))
+        addresses = ";".join(a for a in (own, broker_config.namesrv_addr) if a)
+        config = dataclasses.replace(broker_config, namesrv_addr=addresses)
+        async with Broker.serving(config) as broker:
+            yield Running(own, broker.address, broker)
+        nursery.cancel_scope.cancel()

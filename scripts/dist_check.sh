@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Builds the sdist, from it a wheel for each Python found (3.11 to 3.13), installs each wheel into
+# an empty environment and runs a send and a read outside of the checkout.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export CARGO_TARGET_DIR="$PWD/target"
+
+find_python() { # a python of this version: on the PATH, or one of pyenv's
+    local version=$1 candidate
+    for candidate in "python$version" "$HOME"/.pyenv/versions/"$version".*/bin/python; do
+        if "$candidate" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$version'.split('.'))))" 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+first=1
+for version in 3.11 3.12 3.13; do
+    python=$(find_python "$version" || true)
+    if [ -z "$python" ]; then
+        echo "dist-check: no Python $version on this machine, skipped"
+        continue
+    fi
+    "$python" -m venv "$work/build$version"
+    "$work/build$version/bin/pip" install --quiet --disable-pip-version-check build
+    if [ "$first" = 1 ]; then
+        "$work/build$version/bin/python" -m build --sdist --outdir "$work" . >"$work/log" 2>&1 ||
+            { cat "$work/log"; exit 1; }
+        mkdir "$work/source"
+        tar -xzf "$work"/*.tar.gz -C "$work/source" --strip-components 1
+        first=0
+    fi
+    "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
+        >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    wheel=$(echo "$work/wheel$version"/*.whl)
+    for module in _native engine; do
+        unzip -l "$wheel" | grep -q "pyrmq/$module\..*so" ||
+            { echo "dist-check: $wheel lacks pyrmq.$module"; exit 1; }
+    done
+    "$python" -m venv "$work/use$version"
+    "$work/use$version/bin/pip" install --quiet --disable-pip-version-check "$wheel"
+    (cd "$work" && "$work/use$version/bin/python" -m pyrmq.demo --messages 40 >"$work/log" 2>&1) ||
+        { cat "$work/log"; exit 1; }
+    echo "dist-check: sdist -> wheel -> install -> demo works on Python $version"
+done
+[ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.13 found"; exit 1; }

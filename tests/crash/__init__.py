@@ -1,0 +1,1 @@
+"""Kill -9 against a real server process: every acknowledged message is read back."""

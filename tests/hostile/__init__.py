@@ -1,0 +1,1 @@
+"""Bad input against a real server process: right answer or a lost connection, nothing else."""

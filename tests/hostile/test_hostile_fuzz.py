@@ -1,0 +1,131 @@
+"""Random bytes and damaged requests. PYRMQ_FUZZ_SEED repeats a run, PYRMQ_FUZZ_CASES lengthens it.
+
+Invariant: whatever arrives, the connection is answered properly or closed; when our side has
+ended, the server closes; what is stored can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.hostile.probe import PATIENCE, deliver
+from tests.support.client import (
+    HEART_BEAT,
+    LOCK_BATCH_MQ,
+    QUERY_CONSUMER_OFFSET,
+    REGISTER_BROKER,
+    UPDATE_CONSUMER_OFFSET,
+    VIEW_MESSAGE_BY_ID,
+    Client,
+    batch_command,
+    pull_command,
+    send_command,
+)
+from tests.support.server import ServerProcess
+from tests.support.wire import BINARY, JSON, Command, encode
+
+SEED = int(os.environ.get("PYRMQ_FUZZ_SEED", "20240229"))
+CASES = int(os.environ.get("PYRMQ_FUZZ_CASES", "200"))
+TOPIC = "FuzzTopic"
+
+
+def samples() -> list[Command]:
+    """One valid request of every kind the server reads."""
+    heartbeat = {"clientID": "c", "consumerDataSet": [{"groupName": "CG", "consumeType": 1}]}
+    queue = {"brokerName": "broker-a", "queueId": 0, "topic": TOPIC}
+    lock = {"clientId": "c", "consumerGroup": "CG", "mqSet": [queue]}
+    offsets = {"consumerGroup": "CG", "topic": TOPIC, "queueId": "0", "commitOffset": "0"}
+    broker = {"brokerName": "b", "brokerAddr": "127.0.0.1:1", "clusterName": "c", "brokerId": "0"}
+    return [
+        send_command(TOPIC, b"plain", properties={"TAGS": "A", "KEYS": "k"}),
+        send_command(TOPIC, b"old", code=10),
+        batch_command(TOPIC, [(b"one", {"TAGS": "A"}), (b"two", {})]),
+        pull_command(TOPIC, 0, 0),
+        Command(HEART_BEAT, {}, json.dumps(heartbeat).encode()),
+        Command(LOCK_BATCH_MQ, {}, json.dumps(lock).encode()),
+        Command(QUERY_CONSUMER_OFFSET, offsets),
+        Command(UPDATE_CONSUMER_OFFSET, offsets),
+        Command(VIEW_MESSAGE_BY_ID, {"offset": "0"}),
+        Command(REGISTER_BROKER, broker, b"{}"),
+    ]
+
+
+def flip(chance: random.Random, data: bytearray) -> None:
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def overwrite(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data))
+    data[at : at + 4] = chance.choice(
+        (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", chance.randbytes(4))
+    )
+
+
+def cut(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data))
+    del data[at : at + chance.randint(1, 40)]
+
+
+def repeat(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data))
+    data[at:at] = data[at : at + chance.randint(1, 40)] * chance.randint(1, 50)
+
+
+DAMAGE: list[Callable[[random.Random, bytearray], None]] = [flip, overwrite, cut, repeat]
+
+
+def check(server: ServerProcess, data: bytes, port: str = "broker") -> None:
+    """Answers decode strictly (the client does that), and after our end comes the server's."""
+    answers = deliver(getattr(server, port), data, end=True)
+    assert answers is not None, f"not closed within {PATIENCE} s: {data[:300].hex()}"
+
+
+@pytest.mark.parametrize("port", ["broker", "namesrv"])
+def test_random_bytes(server: ServerProcess, port: str) -> None:
+    chance = random.Random(SEED)
+    for _ in range(CASES):
+        check(server, chance.randbytes(chance.choice((1, 4, 8, 30, 300, 5000, 100_000))), port)
+
+
+@pytest.mark.parametrize("port", ["broker", "namesrv"])
+def test_random_bytes_in_a_frame(server: ServerProcess, port: str) -> None:
+    """The length word and serialize type are right, so that the header decoders see the noise."""
+    chance = random.Random(SEED + 1)
+    for _ in range(CASES):
+        noise = chance.randbytes(chance.choice((1, 21, 40, 300, 5000)))
+        head = (len(noise) + 4).to_bytes(4, "big") + bytes((chance.randrange(2),))
+        check(server, head + len(noise).to_bytes(3, "big") + noise, port)
+
+
+@pytest.mark.parametrize("serialize", [JSON, BINARY], ids=["json", "binary"])
+@pytest.mark.parametrize("kind", range(len(samples())))
+def test_damaged_requests(server: ServerProcess, kind: int, serialize: int) -> None:
+    """A valid request with one to three damages, then another valid request."""
+    chance = random.Random(SEED + 100 * kind + serialize)
+    command = samples()[kind]
+    command.serialize = serialize
+    port = "namesrv" if command.code == REGISTER_BROKER else "broker"
+    whole = encode(command)
+    for _ in range(max(CASES // 10, 10)):
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            if data:
+                chance.choice(DAMAGE)(chance, data)
+        if chance.random() < 0.5:  # let it pass the frame check, so that the damage gets deeper
+            data[:4] = (len(data) - 4 if len(data) > 4 else 0).to_bytes(4, "big")
+        check(server, bytes(data) + whole, port)
+
+
+def test_all_that_was_stored_can_be_read(server: ServerProcess) -> None:
+    """The last case of the file: the fuzzed topic's queues are dense and every record decodes."""
+    with Client(server.broker) as client:
+        assert client.send(TOPIC).code == 0
+        for queue_id in range(4):
+            end = client.max_offset(TOPIC, queue_id)
+            found = client.pull_all(TOPIC, queue_id, 0, end)
+            assert [record.queue_offset for record in found] == list(range(end))

@@ -1,0 +1,1 @@
+"""Foreign clients against our server: the official Java client and the Go client."""

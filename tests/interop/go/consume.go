@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	rocketmq "github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+)
+
+// seen counts the different messages delivered so far.
+type seen struct {
+	sync.Mutex
+	places     map[string]bool
+	deliveries int
+	complete   chan struct{}
+	want       int
+}
+
+func (s *seen) add(m *primitive.MessageExt) {
+	s.Lock()
+	defer s.Unlock()
+	s.deliveries++
+	place := fmt.Sprintf("%d:%d", m.Queue.QueueId, m.QueueOffset)
+	if s.places[place] {
+		return
+	}
+	s.places[place] = true
+	if len(s.places) == s.want {
+		close(s.complete)
+	}
+}
+
+func received(m *primitive.MessageExt) object {
+	return object{
+		"event": "received", "consumer": "go", "topic": m.Topic, "body": encoded(m.Body),
+		"tags": m.GetTags(), "keys": m.GetKeys(), "properties": m.GetProperties(), "msgId": m.MsgId,
+		"offsetMsgId": m.OffsetMsgId, "queueId": m.Queue.QueueId, "queueOffset": m.QueueOffset,
+		"commitLogOffset": m.CommitLogOffset, "sysFlag": m.SysFlag, "flag": m.Flag,
+		"reconsumeTimes": m.ReconsumeTimes, "bornTimestamp": m.BornTimestamp,
+		"storeTimestamp": m.StoreTimestamp, "bornHost": m.BornHost,
+		"receivedAt": time.Now().UnixMilli(),
+	}
+}
+
+// consume takes messages until count different ones came or the time is up, then leaves in good
+// order. The client may call the listener for one queue from several goroutines: the lines are not
+// in queue order.
+func consume(args *arguments) (object, error) {
+	c, err := rocketmq.NewPushConsumer(
+		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{args.get("namesrv", "")})),
+		consumer.WithGroupName(args.get("group", "")),
+		consumer.WithConsumerModel(consumer.Clustering),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+	)
+	if err != nil {
+		return nil, err
+	}
+	got := &seen{places: map[string]bool{}, complete: make(chan struct{}), want: args.number("count", 1)}
+	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: args.get("filter", "*")}
+	err = c.Subscribe(args.get("topic", ""), selector,
+		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			for _, m := range messages {
+				write(received(m))
+				got.add(m)
+			}
+			return consumer.ConsumeSuccess, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	complete := false
+	select {
+	case <-got.complete:
+		complete = true
+	case <-time.After(time.Duration(args.number("timeout", 60)-10) * time.Second):
+	}
+	err = c.Shutdown()
+	got.Lock()
+	defer got.Unlock()
+	summary := object{"received": len(got.places), "deliveries": got.deliveries}
+	if err == nil && !complete {
+		err = fmt.Errorf("%w: received %d of %d", errIncomplete, len(got.places), got.want)
+	}
+	return summary, err
+}

@@ -1,0 +1,151 @@
+package interop;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/** Push consumption: each delivery is a "received" line, in the order of the listener's calls. */
+final class PushConsumers {
+    private PushConsumers() {
+    }
+
+    /** What was delivered so far, counted without repeats, and how far each queue got. */
+    static final class Seen {
+        final Set<String> places = new HashSet<>();
+        final Map<Integer, Long> next = new TreeMap<>();
+        int deliveries;
+
+        synchronized void add(MessageExt message) {
+            deliveries++;
+            places.add(message.getQueueId() + ":" + message.getQueueOffset());
+            next.merge(message.getQueueId(), message.getQueueOffset() + 1, Math::max);
+        }
+
+        synchronized int distinct() {
+            return places.size();
+        }
+
+        synchronized Map<Integer, Long> positions() {
+            return new TreeMap<>(next);
+        }
+    }
+
+    static boolean await(int seconds, BooleanSupplier condition) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() > end) {
+                return false;
+            }
+            Thread.sleep(20);
+        }
+        return true;
+    }
+
+    static DefaultMQPushConsumer create(Args args, String instance) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.group());
+        consumer.setNamesrvAddr(args.namesrv());
+        if (instance != null) {
+            consumer.setInstanceName(instance);
+        }
+        // A broker refuses pulls (SUBSCRIPTION_NOT_LATEST) whose subscription version is newer than
+        // that of the last heartbeat. Seen against Apache RocketMQ 5.3.3: right after the first
+        // rebalance, and with the default interval of 30 s it lasted for 20 s.
+        consumer.setHeartbeatBrokerInterval(2_000);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(args.topic(), args.get("filter", "*"));
+        // One thread takes the messages of a queue in the order in which they were pulled.
+        consumer.setConsumeThreadMin(args.number("threads", 1));
+        consumer.setConsumeThreadMax(args.number("threads", 1));
+        return consumer;
+    }
+
+    static MessageListenerConcurrently listener(String name, Seen seen, Out out) {
+        return (messages, context) -> {
+            for (MessageExt message : messages) {
+                out.write(Out.received("received", name, message));
+                seen.add(message);
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        };
+    }
+
+    /** The queues of the topic that a consumer holds. */
+    static Set<MessageQueue> held(DefaultMQPushConsumer consumer, String topic) {
+        Set<MessageQueue> held = new TreeSet<>();
+        for (MessageQueue mq : consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
+            .getProcessQueueTable().keySet()) {
+            if (mq.getTopic().equals(topic)) {
+                held.add(mq);
+            }
+        }
+        return held;
+    }
+
+    static void concurrent(Args args, Out out, Map<String, Object> summary) throws Exception {
+        Seen seen = new Seen();
+        DefaultMQPushConsumer consumer = create(args, null);
+        consumer.registerMessageListener(listener("one", seen, out));
+        run(args, consumer, seen, summary);
+    }
+
+    static void orderly(Args args, Out out, Map<String, Object> summary) throws Exception {
+        Seen seen = new Seen();
+        DefaultMQPushConsumer consumer = create(args, null);
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            for (MessageExt message : messages) {
+                out.write(Out.received("received", "one", message));
+                seen.add(message);
+            }
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        run(args, consumer, seen, summary);
+    }
+
+    /** Consumes until count different messages came or the time is up, then leaves in good order. */
+    private static void run(Args args, DefaultMQPushConsumer consumer, Seen seen, Map<String, Object> summary)
+        throws Exception {
+        int count = args.number("count", 1);
+        consumer.start();
+        boolean complete = await(args.timeout() - 10, () -> seen.distinct() >= count);
+        Set<MessageQueue> held = held(consumer, args.topic());
+        List<Object> queues = new ArrayList<>();
+        for (MessageQueue mq : held) {
+            queues.add(Out.queue(mq));
+        }
+        // The offset of a message is recorded after the listener has returned.
+        boolean settled = complete && await(5, () -> {
+            Map<Integer, Long> positions = seen.positions();
+            for (MessageQueue mq : held) {
+                Long position = positions.get(mq.getQueueId());
+                if (position != null && consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
+                    .readOffset(mq, ReadOffsetType.READ_FROM_MEMORY) < position) {
+                    return false;
+                }
+            }
+            return true;
+        });
+        consumer.shutdown();
+        summary.put("received", seen.distinct());
+        summary.put("deliveries", seen.deliveries);
+        summary.put("queues", queues);
+        summary.put("settled", settled);
+        if (!complete) {
+            throw new Driver.Incomplete("received " + seen.distinct() + " of " + count);
+        }
+    }
+}

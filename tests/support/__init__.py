@@ -1,0 +1,1 @@
+"""Tools shared by all tests: server process, independent wire codec, blocking client."""
