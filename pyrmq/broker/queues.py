@@ -86,7 +86,8 @@ class QueueProcessor:
         if offset is None:
             low, _ = self._store.queue_range(topic, queue_id)
             if (
-                not fields.flag(command, "setZeroIfNotFound", True)
+                self._topics.get(topic) is None
+                or not fields.flag(command, "setZeroIfNotFound", True)
                 or low > 0
                 or not self._store.in_memory(topic, queue_id, 0)
             ):

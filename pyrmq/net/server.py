@@ -214,6 +214,8 @@ class RemotingServer:
                 for connection in again:
                     if not connection.closed:
                         arrivals |= self._feed(connection, 0, now)
+                    if connection.closed:
+                        self.close(connection)
                 for ready, event in events:
                     if ready == self._event_fd:
                         self._flushed(now)
