@@ -22,7 +22,7 @@ class Connection:
     """
 
     __slots__ = (
-        "closed", "fd", "last_active", "on_close", "out", "peer", "session", "sock", "want",
+        "closed", "fd", "last_active", "mute", "on_close", "out", "peer", "session", "sock", "want",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +41,7 @@ class Connection:
         self.want = want
         self.last_active = now
         self.closed = False
+        self.mute = False
         self.on_close: list[Callable[[Connection], None]] = []
 
     def __repr__(self) -> str:
@@ -48,7 +49,7 @@ class Connection:
 
     def send(self, *pieces: Piece) -> None:
         """Sends pieces in a row, now or when the socket takes them."""
-        if self.closed:
+        if self.closed or self.mute:
             return
         if self.out:
             self.out.extend(pieces)
@@ -61,11 +62,18 @@ class Connection:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.closed = True  # the reader meets the error too, and takes the connection out
+            self._mute()
             return
         self._keep(pieces, sent)
         if self.out:
             self.want(self, select.EPOLLOUT)
+
+    def _mute(self) -> None:
+        """The peer takes no more answers. What it sent before it left is still read: a client
+        that stops may have its last offsets on the way. The reader meets the end by itself."""
+        self.mute = True
+        self.out.clear()
+        self.want(self, select.EPOLLIN)
 
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:
@@ -84,8 +92,7 @@ class Connection:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                self.closed = True
-                self.out.clear()
+                self._mute()
                 return
             rest = self.out
             self.out = deque()
