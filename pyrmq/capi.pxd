@@ -13,7 +13,7 @@ cdef extern from "pyrmq_capi.h":
     ctypedef struct pyrmq_feed:
         pyrmq_bytes out
         uint32_t commands, held
-        uint8_t more, arrivals
+        uint8_t more, arrivals, large
 
     ctypedef struct pyrmq_command:
         int32_t code, opaque, flag, language, version, codec

@@ -127,6 +127,7 @@ class Session:
     held: int
     more: bool
     arrivals: bool
+    large: bool
     error: str | None
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
     def feed(self, buffer: RecvBuffer, n: int, now_ms: int) -> bytes | None: ...

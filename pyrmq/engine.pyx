@@ -217,14 +217,15 @@ cdef class Session:
 
     Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
     `next_command` has), `held` (answers that wait for durability, see `release`), `more` (feed
-    again with nothing, a bound was met), `arrivals` (ask the store for them) and `error` (a text
+    again with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the
+    rest of a large frame into `space`) and `error` (a text
     once the peer broke the protocol: send what was returned, then close).
     """
 
     cdef void *ptr
     cdef object listener
     cdef readonly unsigned int commands, held
-    cdef readonly bint more, arrivals
+    cdef readonly bint more, arrivals, large
     cdef readonly str error
     cdef size_t room
 
@@ -248,6 +249,7 @@ cdef class Session:
         self.held = fed.held
         self.more = fed.more
         self.arrivals = fed.arrivals
+        self.large = fed.large
         if rc == PYRMQ_CLOSE:
             C.session_error(self.ptr, &text)
             self.error = as_text(&text)

@@ -30,6 +30,7 @@ typedef struct {
     uint32_t held;     /* answers waiting for durability */
     uint8_t more;      /* a whole frame waits for the next feed */
     uint8_t arrivals;  /* a queue that somebody waits on has grown */
+    uint8_t large;     /* a large frame is under way: receive into session_space */
 } pyrmq_feed;
 
 /* Valid until the next session_command on the same session. */

@@ -237,16 +237,15 @@ class RemotingServer:
 
     def _receive(self, connection: Connection, now: int) -> bool:
         session = connection.session
-        place = session.space()
         try:
-            if place is not None:
+            if session.large and (place := session.space()) is not None:
                 n = connection.sock.recv_into(place)
                 session.filled(n)
                 size = 0
             else:
                 n = size = connection.sock.recv_into(self._buffer)
         except BlockingIOError:
-            session.filled(0)
+            session.filled(0)  # nothing was received into a space either
             return False
         except OSError:
             n = size = 0

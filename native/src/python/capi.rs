@@ -44,6 +44,7 @@ pub struct FeedOut {
     held: u32,
     more: u8,
     arrivals: u8,
+    large: u8,
 }
 
 #[repr(C)]
@@ -179,6 +180,7 @@ unsafe fn step(
                 held: h.session.held() as u32,
                 more: h.session.has_more() as u8,
                 arrivals: arrivals as u8,
+                large: h.session.wants_space() as u8,
             };
             // SAFETY: the caller's promise.
             unsafe { result.write(report) };

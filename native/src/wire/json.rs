@@ -3,8 +3,6 @@
 //!
 //! `Scanner` walks the text without building anything (headers); `parse` builds a tree (bodies).
 
-use memchr::memchr2;
-
 /// Deepest nesting that is read.
 pub const MAX_DEPTH: usize = 64;
 
@@ -141,15 +139,12 @@ impl<'a> Scanner<'a> {
         let mut at = start;
         let mut escaped = false;
         loop {
-            let rest = self.text.get(at..).unwrap_or(&[]);
-            match memchr2(quote, b'\\', rest) {
-                Some(i) if rest[i] == quote => {
-                    at += i;
-                    break;
-                }
-                Some(i) => {
+            at = end_of_plain(self.text, at, quote);
+            match self.text.get(at) {
+                Some(&b) if b == quote => break,
+                Some(_) => {
                     escaped = true;
-                    at += i + 2;
+                    at += 2;
                 }
                 None => return self.fail("string without an end"),
             }
@@ -240,6 +235,32 @@ impl<'a> Scanner<'a> {
             self.fail("text behind the value")
         }
     }
+}
+
+/// Position of the next `quote` or backslash from `at` on, or the text's end. Eight bytes at a time:
+/// the strings of a header are too short for a call into a vectorised search to pay.
+#[inline]
+fn end_of_plain(text: &[u8], mut at: usize, quote: u8) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let (quotes, slashes) = (ONES * quote as u64, ONES * b'\\' as u64);
+    while let Some(chunk) = text.get(at..at + 8) {
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        let (q, s) = (word ^ quotes, word ^ slashes);
+        // The high bit of the lowest byte that is zero is exact; higher ones may be false hits.
+        let hits = ((q.wrapping_sub(ONES) & !q) | (s.wrapping_sub(ONES) & !s)) & HIGH;
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(&b) = text.get(at) {
+        if b == quote || b == b'\\' {
+            break;
+        }
+        at += 1;
+    }
+    at
 }
 
 /// A parsed value. Object keys are values, as fastjson writes objects as keys.

@@ -23,18 +23,27 @@ pub struct To {
     pub opaque: i32,
 }
 
+/// Leaves room for the lengths and type of a frame; `finish` fills them in.
+fn begin(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; 8]);
+    out.len() - 8
+}
+
+fn finish(out: &mut [u8], start: usize, codec: Codec) {
+    let header = out.len() - start - 8;
+    out[start..start + 4].copy_from_slice(&((header + 4) as i32).to_be_bytes());
+    let word = ((codec as u32) << 24) | header as u32;
+    out[start + 4..start + 8].copy_from_slice(&word.to_be_bytes());
+}
+
 /// Appends an answer without a body. Codes are within i16, as both forms need.
 pub fn push(out: &mut Vec<u8>, to: To, code: i32, remark: Option<&str>, ext: &[(&[u8], &[u8])]) {
-    let start = out.len();
-    out.extend_from_slice(&[0; 8]);
+    let start = begin(out);
     match to.codec {
         Codec::Json => push_json(out, to.opaque, code, remark, ext),
         Codec::RocketMq => push_binary(out, to.opaque, code, remark, ext),
     }
-    let header = out.len() - start - 8;
-    out[start..start + 4].copy_from_slice(&((header + 4) as i32).to_be_bytes());
-    let word = ((to.codec as u32) << 24) | header as u32;
-    out[start + 4..start + 8].copy_from_slice(&word.to_be_bytes());
+    finish(out, start, to.codec);
 }
 
 fn push_json(
@@ -58,15 +67,17 @@ fn push_json(
         }
         out.push(b'}');
     }
+    push_json_tail(out, opaque, remark);
+}
+
+fn push_json_tail(out: &mut Vec<u8>, opaque: i32, remark: Option<&str>) {
     out.extend_from_slice(b",\"flag\":1,\"language\":\"PYTHON\",\"opaque\":");
     push_int(out, opaque as i64);
     if let Some(remark) = remark {
         out.extend_from_slice(b",\"remark\":");
         push_text(out, remark.as_bytes());
     }
-    out.extend_from_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
-    push_int(out, VERSION as i64);
-    out.push(b'}');
+    out.extend_from_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}");
 }
 
 fn push_binary(
@@ -91,6 +102,79 @@ fn push_binary(
         out.extend_from_slice(name);
         out.extend_from_slice(&(value.len() as i32).to_be_bytes());
         out.extend_from_slice(value);
+    }
+}
+
+/// The answer to a stored send, with its unchanging parts encoded once.
+pub struct SendAnswer {
+    json_start: Vec<u8>,
+    region: Vec<u8>,
+    trace_on: &'static [u8],
+}
+
+/// What differs from answer to answer.
+pub struct SendFacts<'a> {
+    /// offsetMsgIds, joined by commas: hex digits.
+    pub ids: &'a [u8],
+    pub queue_id: u32,
+    pub queue_offset: i64,
+    /// transactionId; empty: none.
+    pub unique_key: &'a [u8],
+}
+
+impl SendAnswer {
+    pub fn new(region: &str, trace_on: bool) -> Self {
+        let trace_on: &[u8] = if trace_on { b"true" } else { b"false" };
+        let mut json_start = b"{\"code\":0,\"extFields\":{\"MSG_REGION\":".to_vec();
+        push_text(&mut json_start, region.as_bytes());
+        json_start.extend_from_slice(b",\"TRACE_ON\":\"");
+        json_start.extend_from_slice(trace_on);
+        json_start.extend_from_slice(b"\",\"msgId\":\"");
+        SendAnswer {
+            json_start,
+            region: region.into(),
+            trace_on,
+        }
+    }
+
+    /// MSG_REGION and TRACE_ON, which refusals carry as well.
+    pub fn region_fields(&self) -> [(&[u8], &[u8]); 2] {
+        [(b"MSG_REGION", &self.region), (b"TRACE_ON", self.trace_on)]
+    }
+
+    pub fn push(&self, out: &mut Vec<u8>, to: To, facts: &SendFacts<'_>) {
+        if to.codec == Codec::Json {
+            let start = begin(out);
+            out.extend_from_slice(&self.json_start);
+            out.extend_from_slice(facts.ids);
+            out.extend_from_slice(b"\",\"queueId\":\"");
+            push_int(out, facts.queue_id as i64);
+            out.extend_from_slice(b"\",\"queueOffset\":\"");
+            push_int(out, facts.queue_offset);
+            out.push(b'"');
+            if !facts.unique_key.is_empty() {
+                out.extend_from_slice(b",\"transactionId\":");
+                push_text(out, facts.unique_key);
+            }
+            out.push(b'}');
+            push_json_tail(out, to.opaque, None);
+            finish(out, start, to.codec);
+            return;
+        }
+        let (mut id, mut offset) = (Vec::with_capacity(10), Vec::with_capacity(20));
+        push_int(&mut id, facts.queue_id as i64);
+        push_int(&mut offset, facts.queue_offset);
+        let [region, trace_on] = self.region_fields();
+        let ext: [(&[u8], &[u8]); 6] = [
+            region,
+            trace_on,
+            (b"msgId", facts.ids),
+            (b"queueId", &id),
+            (b"queueOffset", &offset),
+            (b"transactionId", facts.unique_key),
+        ];
+        let used = if facts.unique_key.is_empty() { 5 } else { 6 };
+        push(out, to, code::SUCCESS, None, &ext[..used]);
     }
 }
 

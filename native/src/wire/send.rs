@@ -5,7 +5,7 @@
 
 use super::header::Header;
 use super::json::Raw;
-use super::reply::{self, To, code};
+use super::reply::{self, SendAnswer, SendFacts, To, code};
 use super::send_fields::{Known, SEND_BATCH_MESSAGE, SendFields};
 use super::unique_key;
 use crate::format::host::Host;
@@ -19,9 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What the broker tells the send path once.
 pub struct SendContext {
     pub store: Arc<Store>,
-    /// regionId and brokerClusterName, stored with every single message.
-    pub region: String,
-    pub trace_on: bool,
+    answer: SendAnswer,
+    /// Properties that the broker adds to every single message.
     suffix: Vec<u8>,
     spread: AtomicU32,
 }
@@ -38,8 +37,7 @@ impl SendContext {
         properties::push(&mut suffix, b"CLUSTER", cluster.as_bytes());
         SendContext {
             store,
-            region: region.into(),
-            trace_on,
+            answer: SendAnswer::new(region, trace_on),
             suffix,
             spread: AtomicU32::new(0),
         }
@@ -100,11 +98,7 @@ impl SendContext {
         match self.try_send(rq, guard, last, scratch, out) {
             Ok(sent) => sent,
             Err(Refusal(code, remark)) => {
-                let trace: &[u8] = if self.trace_on { b"true" } else { b"false" };
-                let ext: [(&[u8], &[u8]); 2] = [
-                    (b"MSG_REGION", self.region.as_bytes()),
-                    (b"TRACE_ON", trace),
-                ];
+                let ext = self.answer.region_fields();
                 reply::push(out, rq.to, code, Some(&remark), &ext);
                 Sent::Refused
             }
@@ -171,7 +165,10 @@ impl SendContext {
             prepared_transaction_offset: 0,
         };
         if rq.body.is_empty() {
-            return Err(Refusal(code::MESSAGE_ILLEGAL, "the message has no body".into()));
+            return Err(Refusal(
+                code::MESSAGE_ILLEGAL,
+                "the message has no body".into(),
+            ));
         }
         let guard = match guard {
             Some(g) => g,
@@ -197,14 +194,13 @@ impl SendContext {
                 (None, Some(sent)) => sent,
                 (None, None) => b"",
             };
-            self.push_success(
-                out,
-                rq.to,
+            let facts = SendFacts {
+                ids: &scratch.ids,
                 queue_id,
-                done.queue_offset,
-                &scratch.ids,
-                unique,
-            );
+                queue_offset: done.queue_offset,
+                unique_key: unique,
+            };
+            self.answer.push(out, rq.to, &facts);
         }
         let end = if known.no_wait { 0 } else { done.end };
         Ok(Sent::Stored { end })
@@ -322,31 +318,6 @@ impl SendContext {
             queue_offset: first.unwrap_or(0),
             unique_key: None,
         })
-    }
-
-    fn push_success(
-        &self,
-        out: &mut Vec<u8>,
-        to: To,
-        queue_id: u32,
-        queue_offset: i64,
-        ids: &[u8],
-        unique: &[u8],
-    ) {
-        let (mut id, mut offset) = (Vec::with_capacity(8), Vec::with_capacity(20));
-        reply::push_int(&mut id, queue_id as i64);
-        reply::push_int(&mut offset, queue_offset);
-        let trace: &[u8] = if self.trace_on { b"true" } else { b"false" };
-        let ext: [(&[u8], &[u8]); 6] = [
-            (b"MSG_REGION", self.region.as_bytes()),
-            (b"TRACE_ON", trace),
-            (b"msgId", ids),
-            (b"queueId", &id),
-            (b"queueOffset", &offset),
-            (b"transactionId", unique),
-        ];
-        let used = if unique.is_empty() { 5 } else { 6 };
-        reply::push(out, to, code::SUCCESS, None, &ext[..used]);
     }
 }
 

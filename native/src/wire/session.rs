@@ -322,13 +322,22 @@ impl Session {
         matches!(frame::split(&self.partial), Ok(Some(_)))
     }
 
+    /// Bytes that a large frame still needs, None if none is under way.
+    fn large(&self) -> Option<usize> {
+        match self.missing() {
+            Ok(Some(n)) if self.partial.len() >= 8 && n > LARGE => Some(n),
+            _ => None,
+        }
+    }
+
+    pub fn wants_space(&self) -> bool {
+        !self.partial.is_empty() && self.large().is_some()
+    }
+
     /// A place for the rest of a large frame, to be received into directly and then told with
     /// `filled`. It grows with what has arrived, not with what a peer claims.
     pub fn space(&mut self) -> Option<&mut [u8]> {
-        let missing = match self.missing() {
-            Ok(Some(n)) if self.partial.len() >= 8 && n > LARGE => n,
-            _ => return None,
-        };
+        let missing = self.large()?;
         let room = missing.min(self.partial.len().max(4 * LARGE));
         self.partial.reserve(room);
         let start = self.partial.len();
