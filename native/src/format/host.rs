@@ -43,13 +43,26 @@ impl Host {
 
     /// offsetMsgId: upper-case hex of the host and the physical offset (32 or 56 characters).
     pub fn push_message_id(&self, phys: u64, out: &mut Vec<u8>) {
-        const HEX: &[u8; 16] = b"0123456789ABCDEF";
-        for &b in self.bytes().iter().chain(&phys.to_be_bytes()) {
-            out.push(HEX[(b >> 4) as usize]);
-            out.push(HEX[(b & 15) as usize]);
+        let mut text = [0u8; 56];
+        let (host, offset) = (self.bytes(), phys.to_be_bytes());
+        for (pair, &b) in text.chunks_exact_mut(2).zip(host.iter().chain(&offset)) {
+            pair.copy_from_slice(&HEX_PAIRS[b as usize]);
         }
+        out.extend_from_slice(&text[..2 * (host.len() + offset.len())]);
     }
 }
+
+/// Both digits of every byte.
+const HEX_PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut table = [[0; 2]; 256];
+    let mut i = 0;
+    while i < 256 {
+        table[i] = [DIGITS[i >> 4], DIGITS[i & 15]];
+        i += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

@@ -176,7 +176,7 @@ impl Store {
             let content = Content {
                 flag,
                 body,
-                props: &[props],
+                props: [props, b"", b"", b""],
                 tags_code,
             };
             let done = self.inner.put()?.append(&message, &content)?;
@@ -267,13 +267,15 @@ impl Store {
         all
     }
 
-    /// Figures: minPhyOffset, maxPhyOffset, flushedWhere (bytes), topics, queues (counts).
+    /// Figures: minPhyOffset, maxPhyOffset, flushedWhere (offsets), preparedAhead (bytes ready for
+    /// the writer), topics, queues (counts).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let s = self.inner.stats();
         let d = PyDict::new(py);
         d.set_item("minPhyOffset", s.min_phys)?;
         d.set_item("maxPhyOffset", s.max_phys)?;
         d.set_item("flushedWhere", s.flushed)?;
+        d.set_item("preparedAhead", s.prepared_ahead)?;
         d.set_item("topics", s.topics)?;
         d.set_item("queues", s.queues)?;
         Ok(d)

@@ -101,11 +101,12 @@ impl ConsumeQueue {
         (offset / per_file + 1) * per_file
     }
 
-    /// Makes sure that the next `more` entries have their places, so that `append` cannot fail.
-    /// Only the writer calls this and `append`.
-    pub fn ready(&self, more: usize) -> Result<()> {
+    /// Makes sure that the next `more` entries have their places, so that appending them cannot
+    /// fail. Only the holder of the put lock (or recovery, which runs alone) calls this.
+    pub fn ready(&self, more: usize) -> Result<QueueWriter<'_>> {
         let mut byte = self.max_offset() as u64 * SIZE as u64;
-        let end = byte + (more * SIZE) as u64;
+        let end = byte + (more.max(1) * SIZE) as u64;
+        let mut first = None;
         while byte < end {
             let row = self.segments.load();
             let segment = match row
@@ -121,8 +122,20 @@ impl ConsumeQueue {
                 segment.reserve(to, CHUNK)?;
             }
             byte = segment.end();
+            first.get_or_insert(segment);
         }
-        Ok(())
+        Ok(QueueWriter {
+            queue: self,
+            segment: first.expect("at least one entry was asked for"),
+        })
+    }
+
+    fn file_at(&self, byte: u64) -> Option<Arc<Segment>> {
+        let row = self.segments.load();
+        row.iter()
+            .rev()
+            .find(|s| s.base() <= byte && byte < s.end())
+            .cloned()
     }
 
     fn add_file(&self, row: &[Arc<Segment>], byte: u64) -> Result<Arc<Segment>> {
@@ -149,35 +162,9 @@ impl ConsumeQueue {
         Ok(segment)
     }
 
-    /// Appends the entry of the next queue offset and returns that offset.
-    #[inline]
+    /// Appends one entry and returns its queue offset (recovery, tests).
     pub fn append(&self, entry: CqEntry) -> Result<i64> {
-        let offset = self.max.load(Ordering::Relaxed);
-        let byte = offset as u64 * SIZE as u64;
-        {
-            let segments = self.segments.load();
-            let segment = match segments
-                .iter()
-                .rev()
-                .find(|s| s.base() <= byte && byte < s.end())
-            {
-                Some(s) => s,
-                None => {
-                    drop(segments);
-                    self.ready(1)?;
-                    return self.append(entry);
-                }
-            };
-            let at = (byte - segment.base()) as usize;
-            // SAFETY: the caller holds the put lock (or is recovery, which runs alone), and the
-            // slice is gone before `publish`.
-            let slot = unsafe { segment.tail(at, SIZE, CHUNK) }?;
-            entry.write(slot);
-            segment.publish(at + SIZE);
-        }
-        self.max_phys.store(entry.end(), Ordering::Release);
-        self.max.store(offset + 1, Ordering::Release);
-        Ok(offset)
+        self.ready(1)?.append(entry)
     }
 
     /// Starts an empty queue at `offset` (a log whose older files are gone).
@@ -303,6 +290,43 @@ impl ConsumeQueue {
 
     pub fn segments(&self) -> Guard<Arc<Vec<Arc<Segment>>>> {
         self.segments.load()
+    }
+}
+
+/// The right to append entries to one queue, with the file at hand.
+pub struct QueueWriter<'q> {
+    queue: &'q ConsumeQueue,
+    segment: Arc<Segment>,
+}
+
+impl QueueWriter<'_> {
+    /// Queue offset of the next entry.
+    #[inline]
+    pub fn next_offset(&self) -> i64 {
+        self.queue.max.load(Ordering::Relaxed)
+    }
+
+    /// Appends the entry of the next queue offset and returns that offset.
+    #[inline]
+    pub fn append(&mut self, entry: CqEntry) -> Result<i64> {
+        let queue = self.queue;
+        let offset = self.next_offset();
+        let byte = offset as u64 * SIZE as u64;
+        if byte >= self.segment.end() {
+            self.segment = match queue.file_at(byte) {
+                Some(next) => next,
+                None => queue.ready(1)?.segment,
+            };
+        }
+        let at = (byte - self.segment.base()) as usize;
+        // SAFETY: `ready` is for the holder of the put lock only (or recovery, which runs alone),
+        // and the slice is gone before `publish`.
+        let slot = unsafe { self.segment.tail(at, SIZE, CHUNK) }?;
+        entry.write(slot);
+        self.segment.publish(at + SIZE);
+        queue.max_phys.store(entry.end(), Ordering::Release);
+        queue.max.store(offset + 1, Ordering::Release);
+        Ok(offset)
     }
 }
 

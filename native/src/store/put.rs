@@ -1,6 +1,6 @@
 //! The put path: append to the log, enter into the queue. One writer under one lock.
 
-use super::consume_queue::ConsumeQueue;
+use super::consume_queue::{ConsumeQueue, QueueWriter};
 use super::error::{Result, StoreError};
 use super::segment::Segment;
 use super::store_impl::Store;
@@ -29,8 +29,14 @@ pub struct Message<'a> {
 pub struct Content<'a> {
     pub flag: i32,
     pub body: &'a [u8],
-    pub props: &'a [&'a [u8]],
+    pub props: [&'a [u8]; 4],
     pub tags_code: i64,
+}
+
+impl Content<'_> {
+    fn props_len(&self) -> usize {
+        self.props.iter().map(|p| p.len()).sum()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,60 +86,54 @@ impl Store {
 }
 
 impl PutGuard<'_> {
-    /// Checks the limits of one message. [MessageExtEncoder, TopicValidator]
-    fn check(&self, m: &Message<'_>, c: &Content<'_>, props_len: usize) -> Result<()> {
+    /// Checks the limits of one message and returns the length of its record.
+    /// [MessageExtEncoder]
+    pub fn measure(&self, m: &Message<'_>, body: usize, props: usize) -> Result<usize> {
+        debug_assert!(names::is_topic(m.topic.name()));
         let limit = self.store.config().max_message_size;
-        if c.body.len() > limit {
+        if body > limit {
             return Err(StoreError::Illegal(format!(
-                "message body size {} over max value, maxMessageSize: {limit}",
-                c.body.len()
+                "message body size {body} over max value, maxMessageSize: {limit}"
             )));
         }
-        if props_len > properties::MAX_LEN {
+        if props > properties::MAX_LEN {
             return Err(StoreError::PropertiesTooLong(format!(
-                "message properties length {props_len} over max value {}",
+                "message properties length {props} over max value {}",
                 properties::MAX_LEN
             )));
         }
-        debug_assert!(names::is_topic(m.topic.name()));
-        Ok(())
+        Ok(self.len_of(m, body, props))
     }
 
     /// Appends one message and enters it into its queue.
     pub fn append(&mut self, m: &Message<'_>, c: &Content<'_>) -> Result<Appended> {
-        let props_len = c.props.iter().map(|p| p.len()).sum();
-        self.check(m, c, props_len)?;
-        let size = self.len_of(m, c.body.len(), props_len);
+        let size = self.measure(m, c.body.len(), c.props_len())?;
         let queue = m.topic.queue(m.queue_id)?;
-        queue.ready(1)?;
+        let mut entries = queue.ready(1)?;
         let segment = self.place_for(size)?;
-        let done = self.write(&segment, size, m, c, &queue)?;
+        let done = self.write(&segment, size, m, c, &mut entries)?;
         self.notify(m, &queue, done.end());
         Ok(done)
     }
 
-    /// Appends all messages of a batch: consecutive, in one file, one store time. Nothing is
-    /// stored when one of them breaks a limit or the batch cannot be placed.
+    /// Appends all messages of a batch: consecutive, in one file, one store time. `count` and
+    /// `total` are their number and the sum of what `measure` said of each; nothing is stored
+    /// when the batch cannot be placed.
     pub fn append_batch<'c>(
         &mut self,
         m: &Message<'_>,
-        contents: &[Content<'c>],
+        count: usize,
+        total: usize,
+        contents: impl Iterator<Item = Content<'c>>,
         mut on_stored: impl FnMut(&Appended),
     ) -> Result<()> {
-        let mut total = 0;
-        for c in contents {
-            let props_len = c.props.iter().map(|p| p.len()).sum();
-            self.check(m, c, props_len)?;
-            total += self.len_of(m, c.body.len(), props_len);
-        }
         let queue = m.topic.queue(m.queue_id)?;
-        queue.ready(contents.len())?;
+        let mut entries = queue.ready(count)?;
         let segment = self.place_for(total)?;
         let mut end = 0;
         for c in contents {
-            let props_len = c.props.iter().map(|p| p.len()).sum();
-            let size = self.len_of(m, c.body.len(), props_len);
-            let done = self.write(&segment, size, m, c, &queue)?;
+            let size = self.len_of(m, c.body.len(), c.props_len());
+            let done = self.write(&segment, size, m, &c, &mut entries)?;
             end = done.end();
             on_stored(&done);
         }
@@ -200,11 +200,11 @@ impl PutGuard<'_> {
         size: usize,
         m: &Message<'_>,
         c: &Content<'_>,
-        queue: &ConsumeQueue,
+        queue: &mut QueueWriter<'_>,
     ) -> Result<Appended> {
         let at = segment.written();
         let phys = segment.base() + at as u64;
-        let queue_offset = queue.max_offset();
+        let queue_offset = queue.next_offset();
         let head = Head {
             queue_id: m.queue_id as i32,
             flag: c.flag,
@@ -220,7 +220,7 @@ impl PutGuard<'_> {
         };
         // SAFETY: this guard is the one writer; the slice ends before `publish`.
         let dst = unsafe { segment.tail(at, size, self.store.log.chunk()) }?;
-        record::encode(dst, &head, m.topic.name(), c.body, c.props);
+        record::encode(dst, &head, m.topic.name(), c.body, &c.props);
         segment.publish(at + size);
         self.store.log.set_max_offset(phys + size as u64);
         queue.append(CqEntry {

@@ -38,6 +38,8 @@ pub struct Stats {
     pub min_phys: u64,
     pub max_phys: u64,
     pub flushed: u64,
+    /// Bytes of the active commit-log file that are reserved and faulted in ahead of the writer.
+    pub prepared_ahead: u64,
     pub topics: usize,
     pub queues: usize,
 }
@@ -154,6 +156,11 @@ impl Store {
             min_phys: self.log.min_offset(),
             max_phys: self.log.max_offset(),
             flushed: self.flush.flushed(),
+            prepared_ahead: self
+                .log
+                .segments()
+                .last()
+                .map_or(0, |s| s.populated().saturating_sub(s.written()) as u64),
             topics: topics.len(),
             queues: topics.iter().map(|t| t.queues().len()).sum(),
         }

@@ -49,6 +49,7 @@ impl SendContext {
 pub struct Scratch {
     props: Vec<u8>,
     ids: Vec<u8>,
+    codes: Vec<i64>,
 }
 
 /// What became of a send request.
@@ -176,7 +177,13 @@ impl SendContext {
         };
         scratch.ids.clear();
         let done = if is_batch {
-            self.put_batch(guard, &message, rq.body, &mut scratch.ids)?
+            self.put_batch(
+                guard,
+                &message,
+                rq.body,
+                &mut scratch.ids,
+                &mut scratch.codes,
+            )?
         } else {
             self.put_one(
                 guard,
@@ -242,12 +249,12 @@ impl SendContext {
         if let Some(key) = &made {
             properties::push(&mut key_prop, b"UNIQ_KEY", key);
         }
-        let pieces: [&[u8]; 4] = [&own, close, &key_prop, &self.suffix];
+        let props: [&[u8]; 4] = [&own, close, &key_prop, &self.suffix];
         let tags_code = known.tags.map_or(0, |t| java::hash(t) as i64);
         let content = Content {
             flag,
             body,
-            props: &pieces,
+            props,
             tags_code,
         };
         let done = guard.append(message, &content)?;
@@ -266,6 +273,7 @@ impl SendContext {
         message: &Message<'_>,
         body: &[u8],
         ids: &mut Vec<u8>,
+        codes: &mut Vec<i64>,
     ) -> Result<Done, Refusal> {
         let limit = self.store.config().max_message_size;
         if body.len() > limit {
@@ -273,7 +281,9 @@ impl SendContext {
             return Err(Refusal(code::MESSAGE_ILLEGAL, text.into()));
         }
         let illegal = |text: &'static str| Refusal(code::MESSAGE_ILLEGAL, text.into());
-        let mut entries = Vec::new();
+        // The first pass checks everything, so that the second stores all of it.
+        codes.clear();
+        let mut total = 0;
         let mut rest = body;
         while !rest.is_empty() {
             let (entry, behind) = BatchEntry::read(rest).ok_or(illegal("batch body is broken"))?;
@@ -283,29 +293,28 @@ impl SendContext {
                     "a batch holds no delayed, timer or transactional messages",
                 ));
             }
-            entries.push((
-                entry,
-                [entry.props],
-                known.tags.map_or(0, |t| java::hash(t) as i64),
-            ));
+            codes.push(known.tags.map_or(0, |t| java::hash(t) as i64));
+            total += guard.measure(message, entry.body.len(), entry.props.len())?;
             rest = behind;
         }
-        if entries.is_empty() {
+        if codes.is_empty() {
             return Err(illegal("batch body is empty"));
         }
-        let contents: Vec<Content<'_>> = entries
-            .iter()
-            .map(|(e, props, tags_code)| Content {
-                flag: e.flag,
-                body: e.body,
-                props,
-                tags_code: *tags_code,
+        let mut rest = body;
+        let contents = codes.iter().map_while(|&tags_code| {
+            let (entry, behind) = BatchEntry::read(rest)?;
+            rest = behind;
+            Some(Content {
+                flag: entry.flag,
+                body: entry.body,
+                props: [entry.props, b"", b"", b""],
+                tags_code,
             })
-            .collect();
+        });
         let mut first = None;
         let mut end = 0;
         let host = self.store.store_host();
-        guard.append_batch(message, &contents, |done| {
+        guard.append_batch(message, codes.len(), total, contents, |done| {
             if first.is_some() {
                 ids.push(b',');
             }

@@ -1,0 +1,20 @@
+"""A broker process over loopback, in short: `make bench-loopback` is the long form."""
+
+from __future__ import annotations
+
+import pytest
+
+from benches.loopback.harness import build_loadgen
+from benches.loopback.scenarios import SCENARIOS, Context
+
+SHORT = ("send-1x64", "send-64x1", "pull-32")
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.benchmark(group="loopback")
+def test_loopback(name: str, benchmark, report) -> None:
+    context = Context(binary=build_loadgen(), seconds=2, warmup=1)
+    result = benchmark.pedantic(SCENARIOS[name], args=(context,), rounds=1)
+    for figure in result.figures:
+        if "CPU" in figure.name and "generator" not in figure.name:
+            report(f"{figure.name}: {figure.value:.2f} {figure.unit}", figure.target or "")
