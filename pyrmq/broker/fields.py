@@ -15,32 +15,32 @@ def text(command: Command, name: str) -> str:
     return value
 
 
-def _parse(name: str, value: str, bits: int) -> int:
-    try:
-        if len(value) > 20:
-            raise ValueError
-        number = int(value)
-    except ValueError:
-        number = 1 << 64
-    if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise ResponseError(
-            f"the custom field <{name}> is no int{bits}: {value[:32]!r}", ResponseCode.SYSTEM_ERROR
-        )
-    return number
+def _number(command: Command, name: str, default: int | None, limit: int) -> int:
+    value = command.ext.get(name)
+    if value is None:
+        if default is not None:
+            return default
+        value = text(command, name)
+    if len(value) <= 20:
+        try:
+            number = int(value)
+        except ValueError:
+            pass
+        else:
+            if -limit <= number < limit:
+                return number
+    raise ResponseError(
+        f"the custom field <{name}> is no int{limit.bit_length()}: {value[:32]!r}",
+        ResponseCode.SYSTEM_ERROR,
+    )
 
 
 def int32(command: Command, name: str, default: int | None = None) -> int:
-    value = command.ext.get(name)
-    if value is None and default is not None:
-        return default
-    return _parse(name, text(command, name), 32)
+    return _number(command, name, default, 1 << 31)
 
 
 def int64(command: Command, name: str, default: int | None = None) -> int:
-    value = command.ext.get(name)
-    if value is None and default is not None:
-        return default
-    return _parse(name, text(command, name), 64)
+    return _number(command, name, default, 1 << 63)
 
 
 def flag(command: Command, name: str, default: bool = False) -> bool:

@@ -103,8 +103,11 @@ class QueueProcessor:
                 f"subscription group [{group[:255]}] does not exist",
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             )
-        if self._topics.get(topic) is None:
+        known = self._topics.get(topic)
+        if known is None:
             raise TopicNotExistError(f"topic [{topic[:255]}] not exist")
+        if queue_id >= max(known.read_queue_nums, known.write_queue_nums):
+            raise InvalidParameterError(f"queueId[{queue_id}] is illegal, topic:[{topic}]")
         offset = fields.int64(command, "commitOffset")
         if offset < 0:
             raise InvalidParameterError(f"commitOffset {offset} is negative")

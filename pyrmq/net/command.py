@@ -52,7 +52,13 @@ def encode_header(
         return _encode_binary(code, opaque, flag, ext, remark)
     fields = ""
     if ext is not None:
-        pairs = ",".join(f"{_text(k)}:{_text(ext_text(v))}" for k, v in ext.items())
+        # Names are identifiers and numbers need no escapes: most answers have nothing else.
+        pairs = ",".join(
+            [
+                f'"{k}":"{v}"' if type(v) is int else f'"{k}":{_text(ext_text(v))}'
+                for k, v in ext.items()
+            ]
+        )
         fields = f',"extFields":{{{pairs}}}'
     note = f',"remark":{_text(remark)}' if remark is not None else ""
     return (

@@ -23,7 +23,7 @@ from contextlib import suppress
 import trio
 
 from pyrmq.engine import Command, Listener, RecvBuffer, Session, Store
-from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.errors import EngineError, PyrmqError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.command import Response, encode_response
@@ -257,7 +257,12 @@ class RemotingServer:
     def _feed(self, connection: Connection, n: int, now: int) -> bool:
         """Lets the session have `n` bytes of the buffer; whether queues have grown."""
         session = connection.session
-        reply = session.feed(self._buffer, n, now)
+        try:
+            reply = session.feed(self._buffer, n, now)
+        except EngineError:
+            log.exception("%s: closing %s", self.name, connection.peer)
+            connection.closed = True
+            return False
         if reply is not None:
             connection.send(reply)
         while session.commands:

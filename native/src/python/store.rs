@@ -212,10 +212,10 @@ impl Store {
             .map_or(-1, |q| self.inner.earliest_time(&q))
     }
 
-    /// Whether the message at this queue offset is recent enough to count as in memory.
+    /// Whether there is a message at this queue offset that is recent enough to count as in memory.
     fn in_memory(&self, topic: &str, queue_id: u32, offset: i64) -> bool {
         let Some(entry) = self.queue(topic, queue_id).and_then(|q| q.entry(offset)) else {
-            return true;
+            return false;
         };
         let max = self.inner.log().max_offset();
         max.saturating_sub(entry.phys as u64) <= self.inner.config().in_memory_bytes
