@@ -1,0 +1,1 @@
+"""End-to-end tests through the interfaces that users have: client, wire, command line."""
