@@ -7,7 +7,11 @@ would be left out without a word, so `make dist-check` asserts that a wheel hold
 import shutil
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import maturin
 from maturin import (
@@ -33,21 +37,35 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def compile_engine() -> None:
-    """Builds pyrmq/engine.<tag>.so for the running interpreter, dropping those of others."""
+    """Builds pyrmq/engine.<tag>.so for the running interpreter."""
     if shutil.which("cargo") is None:
         raise SystemExit(
             "pyrmq needs a Rust toolchain (cargo, 1.87 or newer) to build its engine.\n"
             "Get one from https://rustup.rs or your distribution, then install again."
         )
-    for stale in (ROOT / "pyrmq").glob("engine.*.so"):
-        stale.unlink()
     command = [sys.executable, str(Path(__file__).with_name("cython_build.py"))]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
+@contextmanager
+def only_own_engine() -> Iterator[None]:
+    """Keeps what other interpreters built (an editable install, say) out of a wheel."""
+    own = sysconfig.get_config_var("EXT_SUFFIX")
+    others = [f for f in (ROOT / "pyrmq").glob("engine.*.so") if f.name != f"engine{own}"]
+    with TemporaryDirectory(dir=ROOT) as aside:
+        for file in others:
+            file.rename(Path(aside) / file.name)
+        try:
+            yield
+        finally:
+            for file in others:
+                (Path(aside) / file.name).rename(file)
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     compile_engine()
-    return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    with only_own_engine():
+        return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):

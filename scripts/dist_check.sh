@@ -36,8 +36,9 @@ for version in 3.11 3.12 3.13; do
     "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
         >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     wheel=$(echo "$work/wheel$version"/*.whl)
+    names=$("$python" -m zipfile -l "$wheel")
     for module in _native engine; do
-        unzip -l "$wheel" | grep -q "pyrmq/$module\..*so" ||
+        grep -q "pyrmq/$module\..*so" <<<"$names" ||
             { echo "dist-check: $wheel lacks pyrmq.$module"; exit 1; }
     done
     "$python" -m venv "$work/use$version"
