@@ -1,0 +1,213 @@
+"""`pyrmq server`, `pyrmq namesrv` and `pyrmq broker` as processes."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pyrmq
+from tests.e2e.command import Serving, assert_refused, run
+from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, send_command
+from tests.support.server import ServerProcess
+from tests.support.wire import encode
+
+FREE = ("--namesrv-port", "0", "--broker-port", "0")
+
+
+def test_version_and_help() -> None:
+    result = run("--version")
+    assert result.returncode == 0
+    assert pyrmq.__version__.encode() in result.stdout
+    for command in ("", "server", "namesrv", "broker", "send", "consume"):
+        result = run(*command.split(), "--help")
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert b"Usage: " in result.stdout
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_server_stops_in_order(tmp_path: Path, signum: int) -> None:
+    args = ("server", "--store", str(tmp_path / "store"), *FREE)
+    with Serving(tmp_path / "log", *args) as server:
+        with Client(server.address("broker")) as client:
+            assert client.send("Topic").code == 0
+            assert (tmp_path / "store" / "abort").exists()
+            assert server.stop(signum) == 0
+        assert not (tmp_path / "store" / "abort").exists()
+        errors = [w for w in ("Traceback", "ERROR", "WARNING") if w in server.stderr()]
+        assert errors == [], server.stderr()
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_stop_answers_what_was_stored(tmp_path: Path, flush: str) -> None:
+    """No message is stored by a graceful stop without its sender being told."""
+    with ServerProcess(tmp_path / "store", flush=flush) as server:
+        with Client(server.broker) as client:
+            client.send("Stop")
+            frames = b"".join(
+                encode(replace(send_command("Stop", b"%d" % n), opaque=n + 10)) for n in range(2000)
+            )
+            client.send_raw(frames)
+            answers = [client.receive()]
+            server.terminate()
+            answers += client.until_closed(5)
+        assert {answer.code for answer in answers} == {0}
+        server.start()
+        with Client(server.broker) as client:
+            assert client.max_offset("Stop", 0) == 1 + len(answers)
+
+
+def test_server_listens_on_loopback_only(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "store") as server:
+        ports = {f"{server.namesrv[1]:04X}", f"{server.broker[1]:04X}"}
+        listening = {}
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                address, _, port = fields[1].rpartition(":")
+                if fields[3] == "0A" and port in ports:
+                    listening[port] = address
+        assert listening == dict.fromkeys(ports, "0100007F")
+
+
+@pytest.mark.parametrize("host", ["localhost", "::1"])
+def test_server_on_other_loopback_names(tmp_path: Path, host: str) -> None:
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback")
+    args = ("server", "--store", str(tmp_path / "store"), "--host", host, *FREE)
+    with Serving(tmp_path / "log", *args) as server:
+        sent = run("send", "-n", server.facts["namesrv"], "-t", "T", "-b", "x")
+        assert sent.returncode == 0, sent.stderr.decode()
+        assert server.stop() == 0
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def test_second_server_on_a_store(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "store") as server:
+        result = run("server", "--store", str(server.store), *FREE)
+        assert_refused(result, str(server.store))
+        assert "another process" in result.stderr.decode().lower()
+        with Client(server.broker) as client:
+            assert client.send("Mine").code == 0
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        store = ("server", "--store", str(tmp_path / "store"))
+        ports = ("--namesrv-port", port, "--broker-port", "0")
+        assert_refused(run(*store, *ports), "in use", port)
+        assert_refused(run(*store, *ports[:1], "0", "--broker-port", port), "in use", port)
+
+
+def test_a_store_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert_refused(run("server", "--store", str(tmp_path / "file" / "store"), *FREE), "file/store")
+
+
+def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
+    namesrv_conf = tmp_path / "namesrv.properties"
+    namesrv_conf.write_text("# own file\nlistenPort = 0\nbindAddress=127.0.0.1\n")
+    broker_conf = tmp_path / "broker.conf"
+    broker_conf.write_text(
+        "brokerClusterName=DefaultCluster\n"
+        "brokerName=broker-x\n"
+        "brokerId=0\n"
+        "deleteWhen=04\n"
+        "fileReservedTime=48\n"
+        "brokerRole=ASYNC_MASTER\n"
+        "flushDiskType=SYNC_FLUSH\n"
+        "listenPort=0\n"
+        "brokerIP1=127.0.0.1\n"
+        "bindAddress=127.0.0.1\n"
+        f"storePathRootDir={tmp_path}/root\n"
+        f"storePathCommitLog={tmp_path}/elsewhere/log\n"
+        "mappedFileSizeCommitLog=1048576\n"
+    )
+    with Serving(tmp_path / "n.log", "namesrv", "-c", str(namesrv_conf)) as namesrv:
+        address = namesrv.facts["namesrv"]
+        args = ("broker", "-c", str(broker_conf), "-n", address)
+        with Serving(tmp_path / "b.log", *args) as broker:
+            assert broker.facts["store"] == f"{tmp_path}/root"
+            assert "deleteWhen" in broker.stderr(), "a key without effect is reported"
+            sent = run("send", "-n", address, "-t", "Topic", "-b", "hello")
+            assert sent.returncode == 0, sent.stderr.decode()
+            assert b"broker=broker-x" in sent.stdout
+            with Client(namesrv.address("namesrv")) as client:
+                answer = client.call(GET_ROUTEINFO_BY_TOPIC, topic="Topic")
+                assert broker.facts["broker"].encode() in answer.body
+            got = run("consume", "-n", address, "-t", "Topic", "--from-first", "--count", "1")
+            assert b"hello" in got.stdout
+            assert broker.stop() == 0
+            with Client(namesrv.address("namesrv")) as client:
+                assert client.call(GET_ROUTEINFO_BY_TOPIC, topic="Topic").code == 17
+        assert namesrv.stop(signal.SIGINT) == 0
+    assert list((tmp_path / "elsewhere" / "log").glob("0" * 20))
+    assert not (tmp_path / "root" / "commitlog").exists()
+    assert (tmp_path / "root" / "config" / "topics.json").exists()
+    assert not (tmp_path / "root" / "abort").exists()
+
+
+def test_broker_takes_the_name_server_from_the_environment(tmp_path: Path) -> None:
+    conf = tmp_path / "b.conf"
+    conf.write_text(f"listenPort=0\nbrokerIP1=127.0.0.1\nstorePathRootDir={tmp_path}/root\n")
+    printed = run("broker", "-c", str(conf), "-p", NAMESRV_ADDR="127.0.0.1:1234")
+    assert b"namesrvAddr=127.0.0.1:1234" in printed.stdout
+
+
+def test_broker_starts_while_no_name_server_answers(tmp_path: Path) -> None:
+    conf = tmp_path / "b.conf"
+    conf.write_text(
+        "listenPort=0\nbrokerIP1=127.0.0.1\nbindAddress=127.0.0.1\nnamesrvAddr=127.0.0.1:1\n"
+        f"storePathRootDir={tmp_path}/root\n"
+    )
+    with Serving(tmp_path / "log", "broker", "-c", str(conf)) as broker:
+        with Client(broker.address("broker")) as client:
+            assert client.send("Topic").code == 0
+        assert "127.0.0.1:1" in broker.stderr()
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("flushDiskTyp=SYNC_FLUSH", ("flushDiskTyp", "did you mean flushDiskType")),
+        ("listenPort=http", ("listenPort", "number")),
+        ("listenPort=70000", ("listenPort", "65535")),
+        ("flushDiskType=SOMETIMES", ("flushDiskType", "SYNC_FLUSH")),
+        ("brokerRole=SLAVE", ("brokerRole", "ASYNC_MASTER")),
+        ("brokerId=3", ("brokerId",)),
+        ("brokerName=a b", ("brokerName",)),
+        ("namesrvAddr=nowhere", ("namesrvAddr", "nowhere")),
+        ("brokerIP1=not-an-address", ("brokerIP1", "not-an-address")),
+        ("longPollingEnable=yes", ("longPollingEnable", "true or false")),
+    ],
+)
+def test_bad_configuration_is_named(tmp_path: Path, line: str, words: tuple[str, ...]) -> None:
+    conf = tmp_path / "b.conf"
+    conf.write_text(f"storePathRootDir={tmp_path}/root\n{line}\n")
+    result = run("broker", "-c", str(conf))
+    assert_refused(result, *words)
+    assert result.stdout == b""
+
+
+def test_bad_name_server_configuration_and_files(tmp_path: Path) -> None:
+    conf = tmp_path / "n.conf"
+    conf.write_text("listenPorts=1\n")
+    assert_refused(run("namesrv", "-c", str(conf)), "listenPorts", "did you mean listenPort")
+    assert_refused(run("namesrv", "-c", str(tmp_path / "missing.conf")), "missing.conf")
+    conf.write_bytes(b"listenPort=\xff\n")
+    assert_refused(run("broker", "-c", str(conf)), "UTF-8")
+    assert_refused(run("broker", "-n", "nowhere"), "nowhere")
+    assert_refused(run("serve"), "serve")

@@ -1,0 +1,68 @@
+"""Two thousand connections that say nothing, and the demonstration."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import environment
+from tests.support.client import Client
+from tests.support.server import ServerProcess
+
+IDLE = 2000
+
+
+def test_idle_connections_do_not_disturb_a_send(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = IDLE + 500
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        pytest.skip(f"RLIMIT_NOFILE is at most {hard} here, {needed} are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
+    idle: list[socket.socket] = []
+    try:
+        with ServerProcess(tmp_path / "store") as server, Client(server.broker) as busy:
+            busy.send("Busy")
+            before = server.status_kib("RssAnon")
+            for _ in range(IDLE):
+                idle.append(socket.create_connection(server.broker, 5))
+            with Client(server.broker) as late:
+                assert late.send("Busy").code == 0, "accepted behind all the others"
+            assert server.open_files() >= IDLE
+            began = time.monotonic()
+            for _ in range(200):
+                assert busy.send("Busy").code == 0
+            took = (time.monotonic() - began) / 200
+            grown = server.status_kib("RssAnon") - before
+            assert took < 0.02, f"{took * 1000:.2f} ms per send beside {IDLE} idle connections"
+            assert grown < 20 * IDLE, f"{grown / IDLE:.1f} KiB per idle connection"
+            for sock in idle:
+                sock.close()
+            end = time.monotonic() + 10
+            while server.open_files() > 200:
+                assert time.monotonic() < end, "closed connections keep their descriptors"
+                time.sleep(0.02)
+            assert busy.send("Busy").code == 0
+    finally:
+        for sock in idle:
+            sock.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_demo() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "pyrmq.demo", "--messages", "60"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "nothing is lost" in result.stdout
+    assert "Traceback" not in result.stderr

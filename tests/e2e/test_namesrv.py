@@ -1,0 +1,214 @@
+"""The name server on the wire: registrations, routes in both JSON forms, and brokers that go."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import Serving
+from tests.e2e.waiting import soon
+from tests.support.client import GET_ROUTEINFO_BY_TOPIC, REGISTER_BROKER, Client
+from tests.support.server import ServerProcess
+from tests.support.wire import Command
+
+UNREGISTER_BROKER = 104
+GET_BROKER_CLUSTER_INFO = 106
+GET_ALL_TOPIC_LIST = 206
+BROKER_HEARTBEAT = 904
+TOPICS = ("Alpha", "Beta")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("namesrv")
+    conf = folder / "namesrv.conf"
+    conf.write_text("listenPort=0\nbindAddress=127.0.0.1\nscanNotActiveBrokerInterval=50\n")
+    with Serving(folder / "log", "namesrv", "-c", str(conf)) as process:
+        yield process
+        assert process.stop() == 0
+        assert "Traceback" not in process.stderr()
+
+
+@pytest.fixture
+def namesrv(server: Serving) -> Iterator[Client]:
+    with Client(server.address("namesrv")) as connection:
+        yield connection
+
+
+def place(name: str, port: int, broker_id: int = 0) -> dict[str, str]:
+    return {
+        "brokerName": name, "brokerAddr": f"127.0.0.1:{port}", "clusterName": "C1",
+        "brokerId": str(broker_id),
+    }  # fmt: skip
+
+
+def topic_config(name: str, queues: int = 4) -> dict[str, Any]:
+    return {
+        "topicName": name, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
+    }  # fmt: skip
+
+
+def register(
+    client: Client,
+    where: dict[str, str],
+    *,
+    topics: tuple[str, ...] = TOPICS,
+    version: int = 1,
+    queues: int = 4,
+    **more: str,
+) -> Command:
+    wrapper = {
+        "dataVersion": {"counter": version, "timestamp": version, "stateVersion": 0},
+        "topicConfigTable": {name: topic_config(name, queues) for name in topics},
+    }
+    body = json.dumps({"topicConfigSerializeWrapper": wrapper, "filterServerList": []}).encode()
+    ext = {**where, "haServerAddr": "127.0.0.1:1", "compressed": "false", "bodyCrc32": "0"}
+    return client.call(REGISTER_BROKER, body, **{**ext, **more})
+
+
+def route(client: Client, topic: str, *, version: int = 479, **ext: str) -> Command:
+    return client.request(Command(GET_ROUTEINFO_BY_TOPIC, {"topic": topic, **ext}, version=version))
+
+
+def loose(body: bytes) -> Any:
+    """fastjson's form: integer keys stand without quotes."""
+    return json.loads(re.sub(rb"([{,])(-?\d+):", rb'\1"\2":', body))
+
+
+def clusters(client: Client) -> dict[str, list[str]]:
+    answer = client.call(GET_BROKER_CLUSTER_INFO)
+    assert answer.code == 0
+    return loose(answer.body)["clusterAddrTable"]
+
+
+def test_routes_in_both_forms(namesrv: Client) -> None:
+    assert register(namesrv, place("b1", 5001)).code == 0
+    strict, old = route(namesrv, "Alpha"), route(namesrv, "Alpha", version=400)
+    assert strict.code == old.code == 0
+    assert b'"brokerAddrs":{"0":"127.0.0.1:5001"}' in strict.body
+    assert b'"brokerAddrs":{0:"127.0.0.1:5001"}' in old.body
+    assert json.loads(strict.body) == loose(old.body)
+    asked = route(namesrv, "Alpha", version=1, acceptStandardJsonOnly="true")
+    assert asked.body == strict.body
+    value = json.loads(strict.body)
+    (queue,) = value["queueDatas"]
+    assert (queue["brokerName"], queue["readQueueNums"], queue["perm"]) == ("b1", 4, 6)
+    assert value["brokerDatas"][0]["cluster"] == "C1"
+    namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
+
+
+def test_two_brokers_of_a_topic_and_the_lists(namesrv: Client) -> None:
+    register(namesrv, place("b1", 5001))
+    register(namesrv, place("b2", 5002), topics=("Beta", "Gamma"), queues=8)
+    names = [q["brokerName"] for q in json.loads(route(namesrv, "Beta").body)["queueDatas"]]
+    assert sorted(names) == ["b1", "b2"]
+    topics = loose(namesrv.call(GET_ALL_TOPIC_LIST).body)["topicList"]
+    assert {"Alpha", "Beta", "Gamma"} <= set(topics)
+    assert clusters(namesrv) == {"C1": ["b1", "b2"]}
+    assert b'{0:"127.0.0.1:5001"}' in namesrv.call(GET_BROKER_CLUSTER_INFO).body
+    assert namesrv.call(UNREGISTER_BROKER, **place("b1", 5001)).code == 0
+    missing = route(namesrv, "Alpha")
+    assert missing.code == 17
+    assert "Alpha" in (missing.remark or "")
+    assert clusters(namesrv) == {"C1": ["b2"]}
+    namesrv.call(UNREGISTER_BROKER, **place("b2", 5002))
+    assert clusters(namesrv) == {}
+
+
+def test_a_changed_topic_is_routed_anew(namesrv: Client) -> None:
+    register(namesrv, place("b1", 5001))
+    register(namesrv, place("b1", 5001), version=2, queues=16)
+    (queue,) = json.loads(route(namesrv, "Alpha").body)["queueDatas"]
+    assert queue["writeQueueNums"] == 16
+    namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
+
+
+def test_a_slave_learns_its_master(namesrv: Client) -> None:
+    register(namesrv, place("b1", 5001))
+    answer = register(namesrv, place("b1", 5011, broker_id=1))
+    assert answer.ext["masterAddr"] == "127.0.0.1:5001"
+    addresses = json.loads(route(namesrv, "Alpha").body)["brokerDatas"][0]["brokerAddrs"]
+    assert addresses == {"0": "127.0.0.1:5001", "1": "127.0.0.1:5011"}
+    namesrv.call(UNREGISTER_BROKER, **place("b1", 5011, broker_id=1))
+    namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
+
+
+def test_compressed_registration(namesrv: Client) -> None:
+    def piece(text: str) -> bytes:
+        return struct.pack(">i", len(text.encode())) + text.encode()
+
+    plain = piece('{"counter":3,"stateVersion":0,"timestamp":3}') + struct.pack(">i", 2)
+    plain += piece("Zipped 4 4 6 SINGLE_TAG") + piece('Other 8 8 6 SINGLE_TAG {"a":"b"}')
+    body = zlib.compress(plain + piece("[]") + struct.pack(">i", 0))
+    ext = {**place("bz", 5003), "haServerAddr": "127.0.0.1:1", "compressed": "true"}
+    crc = zlib.crc32(body) & 0x7FFFFFFF
+    assert namesrv.call(REGISTER_BROKER, body, **ext, bodyCrc32=crc + 1).code == 1
+    assert namesrv.call(REGISTER_BROKER, body, **ext, bodyCrc32=crc).code == 0
+    assert json.loads(route(namesrv, "Other").body)["queueDatas"][0]["readQueueNums"] == 8
+    namesrv.call(UNREGISTER_BROKER, **place("bz", 5003))
+
+
+def test_registrations_that_are_refused(namesrv: Client) -> None:
+    assert register(namesrv, place("b9", 5009), topics=("Single",)).code == 1
+    assert namesrv.call(REGISTER_BROKER, b"{", **place("b9", 5009)).code == 1
+    answer = namesrv.call(REGISTER_BROKER, b"", brokerName="b9")
+    assert answer.code in (1, 29)
+    assert "clusterName" in (answer.remark or "")
+    assert clusters(namesrv) == {}
+
+
+def test_a_silent_broker_expires_and_a_heartbeat_keeps_it(namesrv: Client, server: Serving) -> None:
+    register(namesrv, place("silent", 5004), heartbeatTimeoutMillis="300")
+    register(namesrv, place("alive", 5005), heartbeatTimeoutMillis="1000")
+    assert clusters(namesrv) == {"C1": ["alive", "silent"]}
+
+    def only_alive() -> bool:
+        namesrv.call(BROKER_HEARTBEAT, **place("alive", 5005))
+        return clusters(namesrv) == {"C1": ["alive"]}
+
+    soon(only_alive, "the silent broker is dropped", 5)
+    assert "silent" in server.stderr()
+    soon(lambda: clusters(namesrv) == {}, "without heartbeats the other one goes too", 5)
+    assert route(namesrv, "Alpha").code == 17
+
+
+def test_the_end_of_its_connection_unregisters_a_broker(server: Serving, namesrv: Client) -> None:
+    with Client(server.address("namesrv")) as broker:
+        register(broker, place("b1", 5001))
+        assert route(namesrv, "Alpha").code == 0
+    soon(lambda: route(namesrv, "Alpha").code == 17, "the broker is unregistered", 3)
+    assert clusters(namesrv) == {}
+
+
+def test_a_broker_that_connects_anew_stays(server: Serving, namesrv: Client) -> None:
+    """The old connection's end must not take out what the new one registered."""
+    old = Client(server.address("namesrv"))
+    register(old, place("b1", 5001))
+    register(namesrv, place("b1", 5001), version=2)
+    old.close()
+    with Client(server.address("namesrv")) as third:
+        third.call(GET_ALL_TOPIC_LIST)
+        with pytest.raises(AssertionError):
+            soon(lambda: route(namesrv, "Alpha").code != 0, "wrongly unregistered", 0.2)
+    namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
+
+
+def test_a_real_broker_in_all_answers(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "store") as process, Client(process.namesrv) as client:
+        with Client(process.broker) as sender:
+            sender.send("Routed")
+        soon(lambda: route(client, "Routed").code == 0, "a new topic is routed", 3)
+        value = json.loads(route(client, "Routed").body)
+        host, port = process.broker
+        assert value["brokerDatas"][0]["brokerAddrs"] == {"0": f"{host}:{port}"}
+        assert clusters(client) == {"DefaultCluster": ["broker-a"]}
+        assert "Routed" in loose(client.call(GET_ALL_TOPIC_LIST).body)["topicList"]
+        assert client.call(310).code == 3, "a name server stores no messages"

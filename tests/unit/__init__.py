@@ -1,0 +1,1 @@
+"""Tests of single modules, without sockets or processes."""

@@ -1,0 +1,51 @@
+"""Builders that several unit tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyrmq.engine import Store
+from pyrmq.model.message import ReceivedMessage
+
+LOG_FILE = 1 << 20
+"""Commit-log file size of unit test stores, bytes."""
+
+
+def open_store(root: Path, *, max_filter_bytes: int = 16_000) -> Store:
+    """A small store; `max_filter_bytes` is how much of a queue one filtered read looks at."""
+    return Store(root, commit_log_file_size=LOG_FILE, max_filter_bytes=max_filter_bytes)
+
+
+def received(offset: int, size: int = 0) -> ReceivedMessage:
+    """A message at a queue offset with a body of `size` zero bytes."""
+    return ReceivedMessage(
+        topic="T",
+        body=bytes(size),
+        queue_id=0,
+        queue_offset=offset,
+        commit_log_offset=offset * 100,
+        flag=0,
+        sys_flag=0,
+        born_timestamp=0,
+        born_host="127.0.0.1:1",
+        store_timestamp=0,
+        store_host="127.0.0.1:2",
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        store_size=91,
+        body_crc=0,
+        properties={},
+        offset_msg_id="",
+    )
+
+
+class FakeConnection:
+    """As much of a connection as tables keep: an identity and what to call at its end."""
+
+    def __init__(self) -> None:
+        self.on_close: list[Callable[[FakeConnection], None]] = []
+
+    def close(self) -> None:
+        for call in list(self.on_close):
+            call(self)

@@ -1,0 +1,31 @@
+"""A store of the test's own, a configuration for it, and Hypothesis without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.engine import Store
+from tests.unit.build import open_store
+
+# Machines differ in speed: a slow example is no failure.
+hypothesis.settings.register_profile("unit", deadline=None, database=None)
+hypothesis.settings.load_profile("unit")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(tmp_path / "store")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> BrokerConfig:
+    return BrokerConfig(
+        broker_name="broker-a", namesrv_addr="", store_path_root_dir=tmp_path / "store"
+    )

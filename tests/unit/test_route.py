@@ -1,0 +1,92 @@
+"""Topic routes and the queues that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyrmq.errors import ProtocolError
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.route import BrokerData, QueueData, TopicRoute
+
+
+def sample() -> TopicRoute:
+    return TopicRoute(
+        [QueueData("b", 3, 2, 6), QueueData("a", 1, 1, 6, 1), QueueData("slave", 1, 1, 6)],
+        [
+            BrokerData("C", "b", {1: "h:3", 0: "h:1"}),
+            BrokerData("C", "a", {0: "h:2"}),
+            BrokerData("C", "slave", {1: "h:4"}),
+        ],
+    )
+
+
+def test_json_round_trip() -> None:
+    assert TopicRoute.from_json(sample().to_json()) == sample()
+
+
+def test_json_form() -> None:
+    value = sample().to_json()
+    assert list(value["brokerDatas"][0]["brokerAddrs"].items()) == [(0, "h:1"), (1, "h:3")]
+    assert value["queueDatas"][1] == {
+        "brokerName": "a", "perm": 6, "readQueueNums": 1, "topicSysFlag": 1, "writeQueueNums": 1,
+    }  # fmt: skip
+    assert value["filterServerTable"] == {}
+
+
+def test_quoted_ids_and_the_old_flag_name() -> None:
+    route = TopicRoute.from_json(
+        {
+            "queueDatas": [{"brokerName": "a", "readQueueNums": "4", "topicSynFlag": 2}],
+            "brokerDatas": [{"brokerName": "a", "cluster": "C", "brokerAddrs": {"0": "h:1"}}],
+        }
+    )
+    assert route.queues == [QueueData("a", 4, 0, 0, 2)]
+    assert route.master_of("a") == "h:1"
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 1])
+def test_no_object(value: Any) -> None:
+    with pytest.raises(ProtocolError):
+        TopicRoute.from_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"queueDatas": {}, "brokerDatas": None}, {"queueDatas": [1, None], "brokerDatas": ["x"]}],
+)
+def test_parts_of_a_wrong_kind_are_left_out(value: Any) -> None:
+    assert TopicRoute.from_json(value) == TopicRoute()
+
+
+def test_broker_without_addresses() -> None:
+    route = TopicRoute.from_json({"brokerDatas": [{"brokerName": "a", "brokerAddrs": [1]}]})
+    assert route.master_of("a") is None
+
+
+def test_queues_to_send_to() -> None:
+    """By broker name, and only where there is a master."""
+    assert sample().publish_queues("T") == [
+        MessageQueue("T", "a", 0), MessageQueue("T", "b", 0), MessageQueue("T", "b", 1),
+    ]  # fmt: skip
+
+
+def test_queues_to_read() -> None:
+    """Slaves are read from as well."""
+    got = sample().subscribe_queues("T")
+    assert [(q.broker_name, q.queue_id) for q in got] == [
+        ("b", 0), ("b", 1), ("b", 2), ("a", 0), ("slave", 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("perm", "send", "read"), [(0, 0, 0), (2, 1, 0), (4, 0, 1), (7, 1, 1)])
+def test_permission(perm: int, send: int, read: int) -> None:
+    route = TopicRoute([QueueData("a", 1, 1, perm)], [BrokerData("C", "a", {0: "h:1"})])
+    assert len(route.publish_queues("T")) == send
+    assert len(route.subscribe_queues("T")) == read
+
+
+def test_master_of_an_unknown_broker() -> None:
+    assert sample().master_of("none") is None
+    assert sample().master_of("slave") is None
