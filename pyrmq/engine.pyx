@@ -120,6 +120,9 @@ cdef class Store:
             PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
             tag_ptr = <const int32_t *>view.buf
             n_tags = view.len // sizeof(int32_t)
+            if <size_t>view.buf % sizeof(int32_t):
+                PyBuffer_Release(&view)
+                raise ValueError("tags must be aligned int32")
         with nogil:
             rc = C.store_get(self.ptr, <const uint8_t *>topic_ptr, topic_len, queue_id, offset,
                              max_count, max_bytes, tag_ptr, n_tags, &got, chunks, MAX_CHUNKS)
@@ -231,6 +234,8 @@ cdef class Session:
 
     def __init__(self, listener, bytes ip, unsigned int port):
         """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""
+        if self.ptr != NULL:
+            raise RuntimeError("a session is initialised once")
         self.listener = listener
         self.ptr = C.session_new(<const void *><size_t>listener._ptr(),
                                  <const uint8_t *><const char *>ip, len(ip), port)
@@ -240,6 +245,9 @@ cdef class Session:
     def __dealloc__(self):
         if self.ptr != NULL:
             C.session_free(self.ptr)
+
+    def __cinit__(self):
+        self.ptr = NULL
 
     cdef bytes report(self, int32_t rc, pyrmq_feed *fed):
         cdef pyrmq_bytes text
@@ -347,6 +355,9 @@ def scan_tags(entries, tags, out):
         PyObject_GetBuffer(tags, &t, PyBUF_SIMPLE)
         try:
             PyObject_GetBuffer(out, &o, PyBUF_WRITABLE)
+            if <size_t>t.buf % sizeof(int32_t) or <size_t>o.buf % sizeof(uint32_t):
+                PyBuffer_Release(&o)
+                raise ValueError("tags and out must be aligned")
             with nogil:
                 n = C.scan_tags(<const uint8_t *>e.buf, e.len, <const int32_t *>t.buf,
                                 t.len // sizeof(int32_t), <uint32_t *>o.buf,

@@ -26,7 +26,9 @@ from pyrmq.engine import Listener, Store
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.address import Address, format_address, own_ip
 from pyrmq.net.command import Response
-from pyrmq.net.server import Processor, RemotingServer, open_listeners
+from pyrmq.net.dispatch import Processor
+from pyrmq.net.listen import open_listeners
+from pyrmq.net.server import RemotingServer
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,7 @@ class Broker:
                 trace_on=config.trace_on,
             ),
             store=self.store,
+            sync_flush=config.sync_flush,
             on_arrivals=self.held.arrived,
             idle_seconds=config.server_channel_max_idle_time_seconds,
             flush_timeout_ms=config.sync_flush_timeout,
@@ -110,7 +113,8 @@ class Broker:
             self.topics,
             self.groups,
             lambda: self.address,
-            lambda connection, frame: self.server.resend(connection, frame),
+            resend=lambda *args: self.server.resend(*args),
+            answer=lambda *args: self.server.answer_durable(*args),
         )
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
         queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, QueueLocks())

@@ -12,7 +12,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_group
 from pyrmq.model.topic import DataVersion, as_int
-from pyrmq.net.server import now_ms
+from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 

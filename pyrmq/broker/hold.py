@@ -78,6 +78,8 @@ class HeldPulls:
             self._try(key)
 
     def _try(self, key: Key) -> None:
+        if key in self._held:
+            self._store.wait_for(*key)  # first, so that what comes while we read is reported
         for pull in list(self._held.get(key, ())):
             response = self._read(pull)
             if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
@@ -88,8 +90,6 @@ class HeldPulls:
                 ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY
             ):  # fmt: skip
                 self._finish(pull, response)
-        if self._held.get(key):
-            self._store.wait_for(*key)
 
     def _read(self, pull: HeldPull) -> Response:
         assert self.read is not None

@@ -8,7 +8,7 @@ from typing import Any
 from pyrmq.broker import config_file
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.model.topic import DataVersion, as_int
-from pyrmq.net.server import now_ms
+from pyrmq.net.clock import now_ms
 
 
 class OffsetTable(PersistentTable):

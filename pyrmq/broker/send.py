@@ -20,9 +20,9 @@ from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import decode_properties, encode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from pyrmq.net.address import Address, ip_bytes
+from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.server import now_ms
 
 _LETTERS = {
     "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
@@ -34,7 +34,8 @@ _TRANSACTION_BITS = 0xC
 
 
 class SendProcessor:
-    """`resend` gives a frame back to its session after the topic was made."""
+    """`resend` gives a frame back to its session after the topic was made, `answer` answers once
+    the log is durable up to an offset."""
 
     def __init__(
         self,
@@ -43,7 +44,9 @@ class SendProcessor:
         topics: TopicTable,
         groups: GroupTable,
         store_host: Callable[[], Address],
+        *,
         resend: Callable[[Connection, bytes], None],
+        answer: Callable[[Connection, Command, Response, int], None],
     ) -> None:
         self._config = config
         self._store = store
@@ -51,19 +54,21 @@ class SendProcessor:
         self._groups = groups
         self._store_host = store_host
         self._resend = resend
+        self._answer = answer
 
     def __call__(self, connection: Connection, command: Command) -> Response | None:
-        extra = {
+        """None: the answer comes from the session, or when the log is durable."""
+        try:
+            self._send(connection, command)
+        except ResponseError as e:
+            return Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0], self._region())
+        return None
+
+    def _region(self) -> dict[str, str]:
+        return {
             "MSG_REGION": self._config.region_id,
             "TRACE_ON": "true" if self._config.trace_on else "false",
         }
-        try:
-            response = self._send(connection, command)
-        except ResponseError as e:
-            response = Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0])
-        if response is not None:
-            response.ext = {**extra, **response.ext}
-        return response
 
     def _field(self, command: Command, name: str, default: str | None = None) -> str:
         key = name if command.code == RequestCode.SEND_MESSAGE else _LETTERS[name]
@@ -81,14 +86,15 @@ class SendProcessor:
                 f"the custom field <{name}> is no number", ResponseCode.SYSTEM_ERROR
             ) from None
 
-    def _send(self, connection: Connection, command: Command) -> Response | None:
+    def _send(self, connection: Connection, command: Command) -> None:
         topic = self._field(command, "topic")
         check_topic(topic)
         check_sendable(topic)
         properties = decode_properties(self._field(command, "properties", ""))
         self._refuse_special(command, properties)
         if topic.startswith(RETRY_PREFIX):
-            return self._send_retry(connection, command, topic, properties)
+            self._send_retry(connection, command, topic, properties)
+            return
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
                 topic,
@@ -100,7 +106,6 @@ class SendProcessor:
                 raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
         assert command.frame is not None
         self._resend(connection, command.frame)
-        return None
 
     def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:
         if properties.get("TRAN_MSG", "").lower() == "true":
@@ -118,7 +123,7 @@ class SendProcessor:
 
     def _send_retry(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
-    ) -> Response:
+    ) -> None:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
         group = self._groups.find(name)
@@ -135,31 +140,28 @@ class SendProcessor:
         queue_id = self._int(command, "queueId")
         if queue_id >= max(target.write_queue_nums, target.read_queue_nums):
             raise InvalidParameterError(f"request queueId[{queue_id}] is illegal")
-        region = {
-            "MSG_REGION": self._config.region_id,
-            "TRACE_ON": "true" if self._config.trace_on else "false",
-            "CLUSTER": self._config.broker_cluster_name,
-        }
+        added = {**self._region(), "CLUSTER": self._config.broker_cluster_name}
         properties.pop("POP_CK", None)
-        phys, _, offset, _ = self._store.put(
+        phys, size, offset, _ = self._store.put(
             target.topic_name,
             max(queue_id, 0),
             command.body,
-            encode_properties({**properties, **region}),
+            encode_properties({**properties, **added}),
             flag=self._int(command, "flag"),
             sys_flag=self._int(command, "sysFlag"),
             born_timestamp=self._int(command, "bornTimestamp", str(now_ms())),
             born_host=connection.peer,
             reconsume_times=times,
         )
-        return Response(
-            ext={
-                "msgId": self._message_id(phys),
-                "queueId": max(queue_id, 0),
-                "queueOffset": offset,
-                "transactionId": properties.get("UNIQ_KEY", ""),
-            }
-        )
+        ext: dict[str, str | int | bool] = {
+            **self._region(),
+            "msgId": self._message_id(phys),
+            "queueId": max(queue_id, 0),
+            "queueOffset": offset,
+            "transactionId": properties.get("UNIQ_KEY", ""),
+        }
+        wait = properties.get("WAIT", "").lower() != "false"
+        self._answer(connection, command, Response(ext=ext), phys + size if wait else 0)
 
     def _message_id(self, phys: int) -> str:
         host, port = self._store_host()

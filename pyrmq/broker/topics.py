@@ -29,7 +29,7 @@ from pyrmq.model.topic import (
     DataVersion,
     TopicConfig,
 )
-from pyrmq.net.server import now_ms
+from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 _RW = PERM_READ | PERM_WRITE

@@ -18,7 +18,9 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import Address
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.server import Processor, RemotingServer, open_listeners
+from pyrmq.net.dispatch import Processor
+from pyrmq.net.listen import open_listeners
+from pyrmq.net.server import RemotingServer
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import trio
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import ConnectError, ProtocolError, RequestTimeoutError, ResponseError
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response, encode_request, encode_response
-from pyrmq.net.server import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Channel:
 
     def _take(self, data: bytes, nursery: trio.Nursery) -> None:
         session = self._session
-        session.feed_bytes(data, now_ms())
+        session.feed_bytes(data, clock_ms())
         while True:
             while (command := session.next_command()) is not None:
                 if command.flag & 1:
@@ -73,7 +73,7 @@ class Channel:
                 raise ProtocolError(session.error)
             if not session.more:
                 return
-            session.feed_bytes(b"", now_ms())
+            session.feed_bytes(b"", clock_ms())
 
     async def _handle(self, command: Command) -> None:
         assert self._handler is not None

@@ -17,12 +17,13 @@ MAX_PIECES = 512
 class Connection:
     """Sends at once what the socket takes and keeps the rest in order.
 
-    While something is kept, the connection is not read (back-pressure): `want` tells the reader
-    which events it now waits for.
+    While something is kept, the connection is not read (back-pressure): `changed` tells the reader
+    to look at what it waits for now, `events` is what it waits for.
     """
 
     __slots__ = (
-        "closed", "fd", "last_active", "mute", "on_close", "out", "peer", "session", "sock", "want",
+        "changed", "closed", "events", "fd", "last_active", "mute", "on_close", "out", "peer",
+        "session", "sock",
     )  # fmt: skip
 
     def __init__(
@@ -30,7 +31,7 @@ class Connection:
         sock: socket.socket,
         session: Session,
         peer: str,
-        want: Callable[[Connection, int], None],
+        changed: Callable[[Connection], None],
         now: float,
     ) -> None:
         self.sock = sock
@@ -38,7 +39,8 @@ class Connection:
         self.session = session
         self.peer = peer
         self.out: deque[Piece] = deque()
-        self.want = want
+        self.changed = changed
+        self.events = select.EPOLLIN
         self.last_active = now
         self.closed = False
         self.mute = False
@@ -66,14 +68,14 @@ class Connection:
             return
         self._keep(pieces, sent)
         if self.out:
-            self.want(self, select.EPOLLOUT)
+            self.changed(self)
 
     def _mute(self) -> None:
         """The peer takes no more answers. What it sent before it left is still read: a client
         that stops may have its last offsets on the way. The reader meets the end by itself."""
         self.mute = True
         self.out.clear()
-        self.want(self, select.EPOLLIN)
+        self.changed(self)
 
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:
@@ -101,4 +103,4 @@ class Connection:
             self.out.extend(rest)
             if full:
                 return
-        self.want(self, select.EPOLLIN)
+        self.changed(self)

@@ -4,35 +4,32 @@ Waking a task per request costs more than the request, so trio waits on one nest
 holds every connection; for each ready one the reader does recv, one native `session.feed`, send.
 trio owns accepting, timers, cancellation, draining and everything that is not plain sending and
 pulling.
-
-Processors get `(connection, command)` and return a Response, None (no answer, or a later one
-through `RemotingServer.answer`) or an awaitable of those, which then runs in the server's nursery.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import select
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import trio
 
 from pyrmq.engine import Command, Listener, RecvBuffer, Session, Store
-from pyrmq.errors import EngineError, PyrmqError, ResponseError
+from pyrmq.errors import EngineError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.address import Address, format_address, ip_bytes
-from pyrmq.net.command import Response, encode_response
+from pyrmq.net.clock import clock_ms
+from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.dispatch import Dispatcher, Processor, send_answer
 
 log = logging.getLogger(__name__)
-
-Answer = Response | None
-Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 BUFFER = 256 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
@@ -40,33 +37,19 @@ EVENTS = 512
 """Connections served before the reader looks again at what is ready."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
-ASYNC_LIMIT = 256
-"""Processors that may be awaited at the same time."""
+MAX_HELD = 4096
+"""Answers waiting for the disk after which a connection is not read on."""
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+@dataclass(slots=True)
+class _Durable:
+    """An answer of a processor that waits for the disk; `late` is when it has waited too long."""
 
-
-def open_listeners(host: str, port: int) -> list[socket.socket]:
-    """Bound, non-blocking sockets for every address of `host`."""
-    sockets: list[socket.socket] = []
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    try:
-        for family, kind, proto, _, address in infos[:1] if port == 0 else infos:
-            sock = socket.socket(family, kind, proto)
-            sockets.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(1024)
-    except BaseException:
-        for sock in sockets:
-            sock.close()
-        raise
-    return sockets
+    end: int
+    late: int
+    connection: Connection
+    command: Command
+    response: Response
 
 
 class RemotingServer:
@@ -85,6 +68,7 @@ class RemotingServer:
         listener: Listener,
         *,
         store: Store | None = None,
+        sync_flush: bool = False,
         on_arrivals: Callable[[], None] = lambda: None,
         idle_seconds: float = 120,
         flush_timeout_ms: int = 5000,
@@ -92,9 +76,10 @@ class RemotingServer:
         self.name = name
         self.connections: dict[int, Connection] = {}
         self._sockets = sockets
-        self._processors = processors
+        self._dispatcher = Dispatcher(name, processors)
         self._listener = listener
         self._store = store
+        self._sync = sync_flush
         self._event_fd = store.event_fd() if store is not None else -1
         self._on_arrivals = on_arrivals
         self._idle = idle_seconds
@@ -102,9 +87,9 @@ class RemotingServer:
         self._epoll = select.epoll()
         self._buffer = RecvBuffer(BUFFER)
         self._holding: set[Connection] = set()
-        self._again: list[Connection] = []
-        self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
-        self._nursery: trio.Nursery | None = None
+        self._again: dict[Connection, None] = {}
+        self._durable: deque[_Durable] = deque()
+        self._told = False
         self._stopping = False
         if store is not None:
             self._epoll.register(self._event_fd, select.EPOLLIN)
@@ -119,7 +104,7 @@ class RemotingServer:
         """Serves until cancelled; then every connection is closed."""
         try:
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+                self._dispatcher.nursery = nursery
                 for sock in self._sockets:
                     nursery.start_soon(self._accept, sock)
                 nursery.start_soon(self._read)
@@ -142,7 +127,8 @@ class RemotingServer:
         with trio.move_on_after(grace):
             while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
                 self._holding
-                or self._limit.borrowed_tokens
+                or self._durable
+                or self._dispatcher.busy
                 or any(c.out for c in self.connections.values())
             ):
                 await trio.sleep(0.01)
@@ -171,14 +157,31 @@ class RemotingServer:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         session = Session(self._listener, ip_bytes(address[0]), address[1])
         connection = Connection(
-            sock, session, format_address(address), self._want, trio.current_time()
+            sock, session, format_address(address), self._arm, trio.current_time()
         )
         self.connections[connection.fd] = connection
         self._epoll.register(connection.fd, select.EPOLLIN)
 
-    def _want(self, connection: Connection, events: int) -> None:
-        if self.connections.get(connection.fd) is connection:
+    def _arm(self, connection: Connection) -> None:
+        """Waits for what the connection can use now. It is not read while answers are kept for
+        it, while frames of it wait for their turn, or while too many answers wait for the disk."""
+        session = connection.session
+        if connection.out:
+            events = select.EPOLLOUT
+        elif session.more:
+            events = 0
+            self._again[connection] = None
+        elif session.held > MAX_HELD:
+            events = 0
+        else:
+            events = select.EPOLLIN
+        if (
+            events != connection.events
+            and self.connections.get(connection.fd) is connection
+            and not connection.closed
+        ):
             self._epoll.modify(connection.fd, events)
+            connection.events = events
 
     def close(self, connection: Connection) -> None:
         """Closes a connection and tells those who asked to know."""
@@ -208,8 +211,8 @@ class RemotingServer:
             active = trio.current_time()
             while True:
                 events = poll(0, EVENTS)
-                again, self._again = self._again, []
-                now = now_ms()
+                again, self._again = self._again, {}
+                now = clock_ms()
                 arrivals = False
                 for connection in again:
                     if not connection.closed:
@@ -226,7 +229,7 @@ class RemotingServer:
                     served.last_active = active
                     if event & select.EPOLLOUT:
                         served.send_kept()
-                    elif event:
+                    elif served.events:
                         arrivals |= self._receive(served, now)
                     if served.closed:
                         self.close(served)
@@ -265,30 +268,40 @@ class RemotingServer:
             return False
         if reply is not None:
             connection.send(reply)
-        while session.commands:
-            command = session.next_command()
-            if command is None:
-                break
-            self._process(connection, command)
+        if session.commands:
+            while (command := session.next_command()) is not None:
+                self._dispatcher.process(connection, command)
         if session.held:
             self._holding.add(connection)
         if session.error is not None:
             log.warning("%s: closing %s: %s", self.name, connection.peer, session.error)
             connection.closed = True
-        elif session.more:
-            self._again.append(connection)
+        elif session.more or session.held > MAX_HELD or not connection.events:
+            self._arm(connection)
         return session.arrivals
 
     def resend(self, connection: Connection, frame: bytes) -> None:
         """Gives a send back to the session after its topic was made."""
         session = connection.session
-        reply = session.resend(frame, now_ms())
+        reply = session.resend(frame, clock_ms())
         if reply is not None:
             connection.send(reply)
         if session.held:
             self._holding.add(connection)
         if session.arrivals:
             self._arrived()
+
+    def answer_durable(
+        self, connection: Connection, command: Command, response: Response, end: int
+    ) -> None:
+        """Answers once the log is durable up to `end`: at once with ASYNC_FLUSH."""
+        self._arrived()
+        if self._sync:
+            late = clock_ms() + self._flush_timeout
+            self._durable.append(_Durable(end, late, connection, command, response))
+            self._release(clock_ms())
+        else:
+            self.answer(connection, command, response)
 
     def _flushed(self, now: int) -> None:
         with suppress(BlockingIOError):
@@ -297,6 +310,12 @@ class RemotingServer:
         self._arrived()
 
     def _release(self, now: int) -> None:
+        """Sends the answers that waited for the disk and are settled."""
+        assert self._store is not None
+        flushed, failure = self._store.flushed(), self._store.failure()
+        if failure is not None and not self._told:
+            self._told = True
+            log.critical("%s stops storing messages, as a flush failed: %s", self.name, failure)
         for connection in list(self._holding):
             session = connection.session
             reply = session.release(now, self._flush_timeout)
@@ -304,6 +323,21 @@ class RemotingServer:
                 connection.send(reply)
             if not session.held:
                 self._holding.discard(connection)
+            if not connection.events:
+                self._arm(connection)
+        while self._durable:
+            waiting = self._durable[0]
+            response = waiting.response
+            if waiting.end > flushed:
+                if failure is not None:
+                    text = f"not stored durably: {failure}"
+                    response = Response(ResponseCode.SERVICE_NOT_AVAILABLE, text)
+                elif now < waiting.late:
+                    return
+                else:
+                    response.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            self._durable.popleft()
+            self.answer(waiting.connection, waiting.command, response)
 
     def _arrived(self) -> None:
         try:
@@ -315,55 +349,13 @@ class RemotingServer:
         """Once a second: answers that waited too long for the disk, silent connections."""
         while True:
             await trio.sleep(1)
-            if self._holding:
-                self._release(now_ms())
+            if self._holding or self._durable:
+                self._release(clock_ms())
             limit = trio.current_time() - self._idle
             for connection in [c for c in self.connections.values() if c.last_active < limit]:
                 log.info("%s: %s was silent for %g s", self.name, connection.peer, self._idle)
                 self.close(connection)
 
-    def _process(self, connection: Connection, command: Command) -> None:
-        if command.flag & 1:
-            return  # nothing here asks clients anything that they answer
-        processor = self._processors.get(command.code)
-        answer: Answer | Awaitable[Answer]
-        if processor is None:
-            answer = Response(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f"request type {command.code} not supported",
-            )
-        else:
-            try:
-                answer = processor(connection, command)
-            except Exception as e:
-                answer = self._failed(command, e)
-        if answer is None:
-            return
-        if isinstance(answer, Response):
-            self.answer(connection, command, answer)
-        elif self._nursery is not None and inspect.iscoroutine(answer):
-            self._nursery.start_soon(self._await, connection, command, answer)
-
-    async def _await(
-        self, connection: Connection, command: Command, answer: Awaitable[Answer]
-    ) -> None:
-        async with self._limit:
-            try:
-                response = await answer
-            except Exception as e:
-                response = self._failed(command, e)
-        if response is not None:
-            self.answer(connection, command, response)
-
-    def _failed(self, command: Command, error: Exception) -> Response:
-        if isinstance(error, ResponseError) and error.code is not None:
-            return Response(error.code, error.args[0] if error.args else None)
-        if isinstance(error, PyrmqError):
-            return Response(ResponseCode.SYSTEM_ERROR, str(error))
-        log.error("%s: request %d failed", self.name, command.code, exc_info=error)
-        return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-
     def answer(self, connection: Connection, command: Command, response: Response) -> None:
         """Sends an answer, unless the request was one-way."""
-        if not command.flag & 2:
-            connection.send(*encode_response(command, response))
+        send_answer(connection, command, response)

@@ -292,3 +292,9 @@ async def test_a_consumer_with_a_listener_cannot_be_iterated(embedded: Running) 
     ) as reader:
         with pytest.raises(ClientError, match="listener"):
             aiter(reader)
+
+
+async def test_a_consumer_that_was_not_entered_says_so(embedded: Running) -> None:
+    reader = consumer(embedded)
+    with pytest.raises(ClientError, match="async with"), trio.fail_after(1):
+        await anext(aiter(reader))

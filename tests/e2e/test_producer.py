@@ -99,6 +99,14 @@ async def test_a_queue_that_is_not_there_is_an_error(embedded: Running) -> None:
             await producer.send(Message("Known", b"x"), queue=MessageQueue("Known", "broker-zz", 0))
 
 
+async def test_a_queue_of_another_topic_is_refused(embedded: Running) -> None:
+    """Else the message goes to its own topic and the result names the other one."""
+    async with Producer("pg", namesrv=embedded.namesrv) as producer:
+        await producer.send(Message("Other", b"x"))
+        with pytest.raises(ClientError, match="Other"):
+            await producer.send(Message("Mine", b"x"), queue=MessageQueue("Other", "broker-a", 0))
+
+
 async def test_batch_arrives_as_single_messages(embedded: Running) -> None:
     batch = [Message("Batch", b"%03d" % n, tags=f"t{n % 2}", keys=f"k{n}") for n in range(50)]
     async with Producer("pg", namesrv=embedded.namesrv) as producer:
@@ -152,6 +160,7 @@ async def test_uncompressed_large_body(embedded: Running) -> None:
     ("message", "error", "words"),
     [
         (Message("T", b""), MessageIllegalError, "empty"),
+        (Message("T", "text"), MessageIllegalError, "bytes"),  # type: ignore[arg-type]
         (Message("T", b"x" * ((4 << 20) + 1)), MessageIllegalError, "4194304"),
         (Message("bad topic", b"x"), InvalidParameterError, "bad topic"),
         (Message("../evil", b"x"), InvalidParameterError, "evil"),
@@ -254,6 +263,16 @@ async def test_an_error_in_the_body_comes_out_as_it_is(embedded: Running) -> Non
     with pytest.raises(MessageIllegalError):
         async with Producer("pg", namesrv=embedded.namesrv) as producer:
             await producer.send(Message("T", b""))
+
+
+async def test_a_producer_that_was_not_entered_says_so(embedded: Running) -> None:
+    producer = Producer("pg", namesrv=embedded.namesrv)
+    with pytest.raises(ClientError, match="async with"):
+        await producer.send(Message("T", b"x"))
+    async with producer:
+        await producer.send(Message("T", b"x"))
+    with pytest.raises(ClientError, match="async with"):
+        await producer.send(Message("T", b"x"))
 
 
 async def test_no_name_server_configured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ fn guarded(f: impl FnOnce() -> i32) -> i32 {
 /// # Safety
 /// `p` is what `session_new` gave and nobody else uses it now.
 unsafe fn held<'a>(p: *mut c_void) -> &'a mut Held {
+    assert!(!p.is_null(), "a session that was never initialised");
     // SAFETY: the caller's promise.
     unsafe { &mut *p.cast::<Held>() }
 }
@@ -246,6 +247,8 @@ unsafe extern "C" fn session_command(session: *mut c_void, result: *mut CommandO
         let h = unsafe { held(session) };
         h.command = h.session.next_command();
         let Some(command) = &h.command else {
+            h.texts = Vec::new(); // an idle connection keeps no buffer
+            h.ext = Vec::new();
             return NONE;
         };
         h.texts.clear();
@@ -356,6 +359,10 @@ unsafe extern "C" fn store_get(
     n_chunks: usize,
 ) -> i32 {
     guarded(|| {
+        if n_chunks == 0 || store.is_null() {
+            ERROR.set("no store, or no room for a record".into());
+            return FAILED;
+        }
         // SAFETY: `store` is `Store._ptr()` of a living Store; the slices are as long as stated.
         let (store, topic, tags) = unsafe {
             (
@@ -419,11 +426,8 @@ unsafe extern "C" fn store_wait(
     guarded(|| {
         // SAFETY: as in store_get.
         let (store, topic) = unsafe { (&*store.cast::<store::Store>(), slice(topic, topic_len)) };
-        match store.topics().topic(topic).and_then(|t| t.queue(queue_id)) {
-            Ok(queue) => {
-                queue.set_waiting(true);
-                OK
-            }
+        match store.wait_for(topic, queue_id) {
+            Ok(()) => OK,
             Err(e) => {
                 ERROR.set(e.to_string());
                 FAILED

@@ -102,6 +102,11 @@ impl Store {
         self.inner.flush_state().event_fd()
     }
 
+    /// What lies below this physical offset is on disk.
+    fn flushed(&self) -> u64 {
+        self.inner.flush_state().flushed()
+    }
+
     /// Why the store stopped acknowledging, None while all is well.
     fn failure(&self) -> Option<String> {
         self.inner.flush_state().failure().map(|e| e.to_string())
@@ -180,7 +185,9 @@ impl Store {
                 tags_code,
             };
             let done = self.inner.put()?.append(&message, &content)?;
-            self.inner.flush_state().request(done.end());
+            if self.inner.is_sync() {
+                self.inner.flush_state().request(done.end());
+            }
             Ok(done)
         };
         let done = put().map_err(|e| to_py(py, e))?;

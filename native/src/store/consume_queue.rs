@@ -73,7 +73,7 @@ impl ConsumeQueue {
     }
 
     pub fn set_waiting(&self, on: bool) {
-        self.waiting.store(on, Ordering::Release);
+        self.waiting.swap(on, Ordering::SeqCst);
     }
 
     /// Whether somebody waits; asking clears it.
@@ -167,11 +167,12 @@ impl ConsumeQueue {
         self.ready(1)?.append(entry)
     }
 
-    /// Starts an empty queue at `offset` (a log whose older files are gone).
-    pub fn start_at(&self, offset: i64) {
-        debug_assert!(self.segments.load().is_empty());
+    /// Starts a queue without records at `offset` (a log whose older files are gone).
+    pub fn start_at(&self, offset: i64) -> Result<()> {
+        self.cut(0)?;
         self.min.store(offset, Ordering::Release);
         self.max.store(offset, Ordering::Release);
+        Ok(())
     }
 
     /// Finds the end of the valid entries, from the third-last file on, and cuts there.
@@ -381,7 +382,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("T/0");
         let q = ConsumeQueue::open(path.clone(), 0, 10 * SIZE).unwrap();
-        q.start_at(13);
+        q.start_at(13).unwrap();
         assert_eq!(q.append(entry(13)).unwrap(), 13);
         assert_eq!(q.segments()[0].base(), 200);
         assert_eq!(q.entry(12), Some(CqEntry::PRE_BLANK));

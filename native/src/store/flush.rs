@@ -28,6 +28,7 @@ pub struct FlushState {
     stop: AtomicBool,
     stop_rest: (Mutex<bool>, Condvar),
     failed: AtomicBool,
+    rest_failed: AtomicBool,
     failure: Mutex<Option<StoreError>>,
     event: OwnedFd,
 }
@@ -51,6 +52,7 @@ impl FlushState {
             stop: AtomicBool::new(false),
             stop_rest: (Mutex::new(false), Condvar::new()),
             failed: AtomicBool::new(false),
+            rest_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             // SAFETY: `fd` is a fresh descriptor that nobody else owns.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
@@ -134,6 +136,9 @@ impl Store {
     /// Writes the log to the disk and moves the barrier.
     pub(super) fn flush_log(&self) {
         let state = &self.flush;
+        if state.has_failed() {
+            return; // a second try could succeed without the data being there
+        }
         // Read before the end offset: what has this time or an older one is below that end.
         let timestamp = self.put_times.load(Ordering::Relaxed);
         let from = state.flushed();
@@ -164,6 +169,7 @@ impl Store {
     /// The other flusher's work: queues and checkpoint.
     pub(super) fn run_rest_flusher(&self) {
         let interval = Duration::from_millis(self.config().flush_interval_consume_queue.max(1));
+        let mut told = false;
         loop {
             {
                 let mut stop = self.flush.stop_rest.0.lock();
@@ -175,15 +181,27 @@ impl Store {
                 }
             }
             if let Err(e) = self.flush_rest() {
-                log::warn!("queues or checkpoint not flushed, next try follows: {e}");
+                if !std::mem::replace(&mut told, true) {
+                    log::error!("queues or checkpoint not flushed: {e}");
+                }
             }
         }
     }
 
     pub(super) fn flush_rest(&self) -> Result<()> {
+        if self.flush.rest_failed.load(Ordering::Acquire) {
+            // The kernel reports lost pages once. The checkpoint stays as it is and so does the
+            // abort file, so that the next start enters everything anew from there.
+            return Err(StoreError::NotAvailable(
+                "an earlier flush of a queue failed".into(),
+            ));
+        }
         let before = self.put_times.load(Ordering::Relaxed);
         for queue in self.topics.all_queues() {
-            queue.flush()?;
+            if let Err(e) = queue.flush() {
+                self.flush.rest_failed.store(true, Ordering::Release);
+                return Err(e);
+            }
         }
         self.write_checkpoint(before)
     }
@@ -192,7 +210,7 @@ impl Store {
         let point = Checkpoint {
             physic_msg_timestamp: self.flush.flushed_timestamp.load(Ordering::Acquire),
             logics_msg_timestamp: queue_timestamp,
-            ..Default::default()
+            ..*self.opened_with.lock()
         };
         let mut last = self.last_checkpoint.lock();
         if *last == Some(point) {

@@ -22,8 +22,11 @@ impl StoreLock {
             .truncate(false)
             .open(&path)
             .map_err(|e| StoreError::io("open", &path, &e))?;
-        if !lock_first_byte(&file) {
-            return Err(StoreError::Locked(root.to_path_buf()));
+        if let Err(e) = lock_first_byte(&file) {
+            return Err(match e.raw_os_error() {
+                Some(libc::EAGAIN | libc::EACCES) => StoreError::Locked(root.to_path_buf()),
+                _ => StoreError::io("lock", &path, &e),
+            });
         }
         file.write_all(b"lock")
             .map_err(|e| StoreError::io("write", &path, &e))?;
@@ -33,25 +36,38 @@ impl StoreLock {
 
 /// An open-file-description lock on bytes [0, 1): it conflicts with Java's `FileLock` (a record
 /// lock of the same range) and, unlike that, also with a second opening in the same process.
-fn lock_first_byte(file: &File) -> bool {
+fn lock_first_byte(file: &File) -> std::io::Result<()> {
     // SAFETY: `flock` is plain data for which all-zero is a valid value.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = libc::F_WRLCK as libc::c_short;
     range.l_whence = libc::SEEK_SET as libc::c_short;
     range.l_len = 1;
     // SAFETY: the descriptor is open and `range` outlives the call.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) == 0 }
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 pub fn abort_path(root: &Path) -> PathBuf {
     root.join("abort")
 }
 
-/// Marks the store as running; the file holds the process id.
+/// Marks the store as running. That the file is there is what counts; the process id in it is for
+/// people, so a disk without a free byte does not keep a store from being read.
 pub fn write_abort(root: &Path) -> Result<()> {
     let path = abort_path(root);
-    std::fs::write(&path, std::process::id().to_string())
-        .map_err(|e| StoreError::io("write", &path, &e))
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|e| StoreError::io("write", &path, &e))?;
+    let pid = std::process::id().to_string();
+    if file.write_all(pid.as_bytes()).is_ok() {
+        let _ = file.set_len(pid.len() as u64);
+    }
+    Ok(())
 }
 
 pub fn remove_abort(root: &Path) -> Result<()> {

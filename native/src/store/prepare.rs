@@ -52,6 +52,8 @@ impl Preparer {
             if let Err(e) = self.prepare(log, (log.max_offset() - start) as usize) {
                 // The writer will meet the same error and answer with it.
                 log::warn!("cannot prepare space ahead of the writer: {e}");
+                let at = log.segments().last().map_or(0, |s| s.written());
+                self.threshold.store(at + MIN_WINDOW, Ordering::Relaxed);
             }
             let mut wanted = self.wanted.lock();
             while !*wanted {

@@ -11,6 +11,7 @@ use crate::format::record::{self, BLANK_LEN, Head};
 use crate::format::{names, properties};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 /// What a client sent, as far as all messages of one request share it.
 #[derive(Clone, Copy)]
@@ -73,8 +74,8 @@ pub struct PutGuard<'s> {
 impl Store {
     /// Locks the log for appending; refuses when the store cannot keep promises any more.
     pub fn put(&self) -> Result<PutGuard<'_>> {
-        self.check_writable()?;
         let mut writer = self.writer.lock();
+        self.check_writable()?; // under the lock, which `close` takes once it is marked closed
         let now = crate::store::store_impl::now_ms().max(writer.last_timestamp);
         writer.last_timestamp = now;
         Ok(PutGuard {
@@ -239,6 +240,9 @@ impl PutGuard<'_> {
 
     #[inline]
     fn notify(&self, m: &Message<'_>, queue: &ConsumeQueue, end: u64) {
+        // Pairs with the swap in `set_waiting`: either we see the flag, or the one who set it sees
+        // the entry.
+        fence(Ordering::SeqCst);
         if queue.take_waiting() {
             self.store.topics.note_arrival(Arrival {
                 topic: m.topic.clone(),
@@ -251,8 +255,6 @@ impl PutGuard<'_> {
 
 impl Drop for PutGuard<'_> {
     fn drop(&mut self) {
-        self.store
-            .put_times
-            .store(self.now, std::sync::atomic::Ordering::Relaxed);
+        self.store.put_times.store(self.now, Ordering::Relaxed);
     }
 }

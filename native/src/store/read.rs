@@ -4,6 +4,7 @@ use super::consume_queue::ConsumeQueue;
 use super::error::Result;
 use super::segment::Segment;
 use super::store_impl::Store;
+use super::topics::Arrival;
 use crate::format::cq_entry::{CqEntry, SIZE};
 use crate::format::record::{self, Found};
 use std::sync::Arc;
@@ -174,6 +175,24 @@ impl Store {
             }
         }
         (status, next)
+    }
+
+    /// Asks that the next message of a queue be reported as an arrival, once. What is entered
+    /// already but not shown yet (its flush is under way) is reported by that flush.
+    pub fn wait_for(&self, topic: &[u8], queue_id: u32) -> Result<()> {
+        let topic = self.topics.topic(topic)?;
+        let queue = topic.queue(queue_id)?;
+        queue.set_waiting(true);
+        let end = queue.max_phys();
+        let hidden = self.is_sync() && end > self.flush.flushed() as i64;
+        if hidden && queue.take_waiting() {
+            self.topics.note_arrival(Arrival {
+                topic,
+                queue_id,
+                end: end as u64,
+            });
+        }
+        Ok(())
     }
 
     /// The record that starts at a physical offset; None if none does. [selectOneMessageByOffset]

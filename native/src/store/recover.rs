@@ -19,8 +19,17 @@ impl Store {
         }
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         let point = self.read_checkpoint();
+        *self.opened_with.lock() = point;
         let first = self.first_file_to_scan(clean, queue_end, &point);
+        if !clean {
+            // What is scanned is entered anew: a crash may have left torn or stale entries.
+            let from = self.log.segments().get(first).map_or(0, |s| s.base());
+            for queue in &queues {
+                queue.truncate_phys(from)?;
+            }
+        }
         let (end, newest) = self.scan(first)?;
+        self.check_nothing_durable_behind(end, clean, &point)?;
         for queue in self.topics.all_queues() {
             queue.truncate_phys(end)?;
         }
@@ -35,6 +44,9 @@ impl Store {
                 let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
                 s.flush(0, end)?;
             }
+            for queue in self.topics.all_queues() {
+                queue.flush()?;
+            }
         }
         let newest = newest.max(point.logics_msg_timestamp);
         self.put_times.store(newest, Ordering::Relaxed);
@@ -42,6 +54,37 @@ impl Store {
         let mut writer = self.writer.lock();
         writer.segment = self.log.segments().last().cloned();
         writer.last_timestamp = newest.min(super::store_impl::now_ms());
+        Ok(())
+    }
+
+    /// A log may end early only in what was not flushed. When a later file starts with a record
+    /// that is known to be on disk, what was found at `end` is damage and not a torn tail: nothing
+    /// is deleted, somebody has to decide.
+    fn check_nothing_durable_behind(
+        &self,
+        end: u64,
+        clean: bool,
+        point: &Checkpoint,
+    ) -> Result<()> {
+        let segments = self.log.segments();
+        let Some(next) = segments.iter().find(|s| s.base() > end) else {
+            return Ok(());
+        };
+        let bytes = next.readable_from(0);
+        let Found::Record(v) = record::read(bytes, true) else {
+            return Ok(());
+        };
+        let known = clean || point.physic_msg_timestamp == 0;
+        if v.phys == next.base() as i64 && (known || v.store_timestamp <= point.min_timestamp()) {
+            return Err(StoreError::Damaged {
+                path: next.path().to_path_buf(),
+                message: format!(
+                    "the record at {end} is damaged although this later file is known to be \
+                     complete; restore the file that holds {end}, or move this and all later \
+                     files away to go on with what is before"
+                ),
+            });
+        }
         Ok(())
     }
 
@@ -120,6 +163,9 @@ impl Store {
         if kind == sys_flag::PREPARED || kind == sys_flag::ROLLBACK {
             return Ok(());
         }
+        if v.sys_flag & sys_flag::INNER_BATCH != 0 {
+            return Ok(()); // belongs to a batch consume queue, which this store does not write
+        }
         let topic = match self.topics.topic(&bytes[v.topic.clone()]) {
             Ok(topic) => topic,
             Err(e) => {
@@ -143,8 +189,9 @@ impl Store {
         if end as i64 <= queue.max_phys() {
             return Ok(());
         }
-        if queue.max_phys() < 0 && queue.segments().is_empty() && v.queue_offset > 0 {
-            queue.start_at(v.queue_offset);
+        if queue.max_phys() < 0 && v.queue_offset > queue.max_offset() {
+            // Also drops the blanks of a fill that was cut short.
+            queue.start_at(v.queue_offset)?;
         } else if queue.max_offset() != v.queue_offset {
             log::warn!(
                 "{}-{queue_id}: record at {phys} has queue offset {}, {} was expected",

@@ -154,6 +154,7 @@ impl Segment {
     /// Makes everything below `end` readable.
     #[inline]
     pub fn publish(&self, end: usize) {
+        assert!(end <= self.size());
         self.written.store(end, Ordering::Release);
     }
 
@@ -179,7 +180,16 @@ impl Segment {
             .write(true)
             .open(&self.path)
             .map_err(|e| StoreError::io("open", &self.path, &e))?;
-        allocate(&file, from, to - from).map_err(|e| StoreError::io("reserve", &self.path, &e))?;
+        let io = |e: std::io::Error| StoreError::io("reserve", &self.path, &e);
+        let to = match allocate(&file, from, to - from) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOSPC) => {
+                // Not room for the whole chunk: what is needed now may still fit.
+                let least = end.next_multiple_of(PAGE).min(self.size());
+                allocate(&file, from, least - from).map_err(io)?;
+                least
+            }
+            done => done.map_err(io).map(|()| to)?,
+        };
         self.reserved.store(to, Ordering::Release);
         Ok(())
     }
@@ -221,11 +231,7 @@ impl Segment {
             .open(&self.path)
             .map_err(|e| io("open", &e))?;
         if keep < self.size() {
-            // Shrink and grow again: every file system gives zeros for what comes back. The
-            // mapping is not touched in between.
-            file.set_len(keep as u64).map_err(|e| io("truncate", &e))?;
-            file.set_len(self.size() as u64)
-                .map_err(|e| io("extend", &e))?;
+            zero(&file, keep, self.size()).map_err(|e| io("cut", &e))?;
         }
         if keep > at {
             // SAFETY: `at..keep` lies inside the mapping and, as recovery runs alone, nobody else
@@ -254,6 +260,24 @@ fn allocate(file: &File, from: usize, len: usize) -> std::io::Result<()> {
         match err.raw_os_error() {
             Some(libc::EINTR) => continue,
             Some(libc::EOPNOTSUPP) => return write_zeros(file, from, len),
+            _ => return Err(err),
+        }
+    }
+}
+
+/// Makes `from..size` a hole, without a moment at which the file has another length.
+fn zero(file: &File, from: usize, size: usize) -> std::io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let (at, len) = (from as libc::off_t, (size - from) as libc::off_t);
+    loop {
+        // SAFETY: a plain system call on a descriptor that `file` keeps open.
+        if unsafe { libc::fallocate(file.as_raw_fd(), mode, at, len) } == 0 {
+            return Ok(());
+        }
+        let err = std::io::Error::last_os_error();
+        match err.raw_os_error() {
+            Some(libc::EINTR) => continue,
+            Some(libc::EOPNOTSUPP) => return write_zeros(file, from, size - from),
             _ => return Err(err),
         }
     }

@@ -11,6 +11,7 @@ use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::host::Host;
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
@@ -27,6 +28,8 @@ pub struct Store {
     /// Store time of the newest record.
     pub(super) put_times: AtomicI64,
     pub(super) last_checkpoint: Mutex<Option<Checkpoint>>,
+    /// The checkpoint as it was found: fields that this store does not move are kept.
+    pub(super) opened_with: Mutex<Checkpoint>,
     closed: AtomicBool,
     lock: Mutex<Option<StoreLock>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -66,6 +69,7 @@ impl Store {
             preparer: Preparer::default(),
             put_times: AtomicI64::new(0),
             last_checkpoint: Mutex::new(None),
+            opened_with: Mutex::default(),
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
             threads: Mutex::default(),
@@ -75,7 +79,10 @@ impl Store {
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
         let store = Arc::new(store);
-        store.start_threads()?;
+        if let Err(e) = store.start_threads() {
+            let _ = store.close();
+            return Err(e);
+        }
         Ok(store)
     }
 
@@ -84,14 +91,19 @@ impl Store {
             let store = self.clone();
             std::thread::Builder::new()
                 .name(name.into())
-                .spawn(move || work(&store))
+                .spawn(move || {
+                    let done = catch_unwind(AssertUnwindSafe(|| work(&store)));
+                    if done.is_err() {
+                        let text = "a thread of the store panicked: this is a bug".into();
+                        store.flush.fail(StoreError::NotAvailable(text));
+                    }
+                })
                 .map_err(|e| StoreError::io("start thread", name, &e))
         };
-        *self.threads.lock() = vec![
-            spawn("pyrmq-flush", Store::run_log_flusher)?,
-            spawn("pyrmq-queues", Store::run_rest_flusher)?,
-            spawn("pyrmq-prepare", |s| s.preparer.run(&s.log))?,
-        ];
+        let mut threads = self.threads.lock();
+        threads.push(spawn("pyrmq-flush", Store::run_log_flusher)?);
+        threads.push(spawn("pyrmq-queues", Store::run_rest_flusher)?);
+        threads.push(spawn("pyrmq-prepare", |s| s.preparer.run(&s.log))?);
         Ok(())
     }
 

@@ -5,6 +5,8 @@
 
 /// Deepest nesting that is read.
 pub const MAX_DEPTH: usize = 64;
+/// Most values that a body may hold: each becomes an object of its own.
+pub const MAX_VALUES: usize = 1 << 20;
 
 pub type JsonResult<T> = Result<T, String>;
 
@@ -277,12 +279,17 @@ pub enum Value {
 
 pub fn parse(text: &[u8]) -> JsonResult<Value> {
     let mut s = Scanner::new(text);
-    let value = build(&mut s, 0)?;
+    let mut left = MAX_VALUES;
+    let value = build(&mut s, 0, &mut left)?;
     s.end()?;
     Ok(value)
 }
 
-fn build(s: &mut Scanner<'_>, depth: usize) -> JsonResult<Value> {
+fn build(s: &mut Scanner<'_>, depth: usize, left: &mut usize) -> JsonResult<Value> {
+    *left = match left.checked_sub(1) {
+        Some(n) => n,
+        None => return s.fail("too many values"),
+    };
     if depth > MAX_DEPTH {
         return s.fail("nested too deep");
     }
@@ -291,9 +298,9 @@ fn build(s: &mut Scanner<'_>, depth: usize) -> JsonResult<Value> {
             s.at += 1;
             let mut members = Vec::new();
             while !s.eat(b'}') {
-                let key = build(s, depth + 1)?;
+                let key = build(s, depth + 1, left)?;
                 s.expect(b':')?;
-                members.push((key, build(s, depth + 1)?));
+                members.push((key, build(s, depth + 1, left)?));
                 if !s.eat(b',') {
                     s.expect(b'}')?;
                     break;
@@ -305,7 +312,7 @@ fn build(s: &mut Scanner<'_>, depth: usize) -> JsonResult<Value> {
             s.at += 1;
             let mut items = Vec::new();
             while !s.eat(b']') {
-                items.push(build(s, depth + 1)?);
+                items.push(build(s, depth + 1, left)?);
                 if !s.eat(b',') {
                     s.expect(b']')?;
                     break;

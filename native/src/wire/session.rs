@@ -109,9 +109,9 @@ impl Session {
             };
             self.feed_with(&mut feed, data)
         });
-        drop(guard);
-        if let (Some(last), Some(context)) = (self.held.back(), &context) {
-            context.store.flush_state().request(last.end);
+        let stored = guard.take().is_some();
+        if let (true, Some(context)) = (stored, &context) {
+            context.request_flush();
         }
         self.count_partial()?;
         result
@@ -267,9 +267,9 @@ impl Session {
             self.send(&mut feed, frame, parts, true);
             Ok(())
         })?;
-        drop(guard);
-        if let (Some(last), Some(context)) = (self.held.back(), &context) {
-            context.store.flush_state().request(last.end);
+        let stored = guard.take().is_some();
+        if let (true, Some(context)) = (stored, &context) {
+            context.request_flush();
         }
         Ok(())
     }
@@ -302,6 +302,15 @@ impl Session {
                 let answer: Vec<u8> = answer.collect();
                 push_with_code(out, to, &answer, code::FLUSH_DISK_TIMEOUT);
             }
+        }
+        self.shrink_held();
+    }
+
+    /// Gives back what a long wait for the disk has taken.
+    fn shrink_held(&mut self) {
+        if self.held.is_empty() && self.held_bytes.capacity() > LARGE {
+            self.held_bytes = VecDeque::new();
+            self.held = VecDeque::new();
         }
     }
 

@@ -14,7 +14,8 @@ pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
     raw.extend_from_slice(ip);
     raw.extend_from_slice(&(pid as u16).to_be_bytes());
     raw.extend_from_slice(&pid.wrapping_mul(0x9E37_79B9).to_be_bytes());
-    raw.extend_from_slice(&((now_ms - month_start_ms(now_ms)) as u32).to_be_bytes());
+    let in_month = now_ms.wrapping_sub(month_start_ms(now_ms));
+    raw.extend_from_slice(&(in_month as u32).to_be_bytes());
     raw.extend_from_slice(&(COUNTER.fetch_add(1, Ordering::Relaxed) as u16).to_be_bytes());
     raw.iter()
         .flat_map(|b| format!("{b:02X}").into_bytes())
@@ -27,13 +28,15 @@ fn month_start_ms(now_ms: i64) -> i64 {
     // values and localtime_r is the thread-safe form.
     unsafe {
         let mut tm: libc::tm = std::mem::zeroed();
-        libc::localtime_r(&seconds, &mut tm);
+        if libc::localtime_r(&seconds, &mut tm).is_null() {
+            return 0; // a year that the C library cannot state
+        }
         tm.tm_mday = 1;
         tm.tm_hour = 0;
         tm.tm_min = 0;
         tm.tm_sec = 0;
         tm.tm_isdst = -1;
-        libc::mktime(&mut tm) * 1000
+        libc::mktime(&mut tm).wrapping_mul(1000)
     }
 }
 

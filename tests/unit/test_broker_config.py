@@ -1,0 +1,142 @@
+"""The broker's keys: RocketMQ's own files start, values out of bounds do not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from pyrmq.broker import config as module
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.errors import ConfigError
+from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.properties_file import _field_name, load_file, parse_properties
+
+SHIPPED = """
+# Licensed to the Apache Software Foundation (ASF) under one or more
+
+brokerClusterName = DefaultCluster
+brokerName = broker-a
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = ASYNC_FLUSH
+"""
+"""conf/broker.conf of the distribution."""
+
+SHIPPED_2M = """
+brokerClusterName=DefaultCluster
+brokerName=broker-b
+brokerId=0
+deleteWhen=04
+fileReservedTime=48
+brokerRole=SYNC_MASTER
+flushDiskType=SYNC_FLUSH
+"""
+FIELDS = {f.name: f for f in dataclasses.fields(BrokerConfig)}
+BOUNDS = sorted(module._BOUNDS.items())
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+
+def from_text(text: str) -> BrokerConfig:
+    return BrokerConfig.from_properties(parse_properties(text))
+
+
+def test_the_shipped_file_starts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(SHIPPED)
+    config = BrokerConfig.from_properties(load_file(file))
+    assert (config.broker_name, config.broker_cluster_name) == ("broker-a", "DefaultCluster")
+    assert not config.sync_flush
+    assert sorted(m.partition("=")[0] for m in caplog.messages) == [
+        "deleteWhen", "fileReservedTime"
+    ]  # fmt: skip
+
+
+def test_the_other_shipped_file() -> None:
+    config = from_text(SHIPPED_2M)
+    assert config.broker_name == "broker-b"
+    assert config.sync_flush
+
+
+def test_defaults_are_rocketmqs() -> None:
+    config = BrokerConfig.from_properties({})
+    assert (config.listen_port, config.default_topic_queue_nums) == (10911, 8)
+    assert config.mapped_file_size_commit_log == 1 << 30
+    assert config.mapped_file_size_consume_queue == 6_000_000
+    assert (config.max_message_size, config.flush_disk_type) == (4 << 20, "ASYNC_FLUSH")
+    assert config.auto_create_topic_enable
+    assert config.namesrv_addr == ""
+
+
+def test_name_server_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "h:1;g:2")
+    assert BrokerConfig().namesrv_addr == "h:1;g:2"
+    assert BrokerConfig.from_properties({"namesrvAddr": "i:3"}).namesrv_addr == "i:3"
+
+
+@pytest.mark.parametrize(("key", "bounds"), BOUNDS)
+def test_bounds(key: str, bounds: tuple[int, int]) -> None:
+    name = _field_name(key)
+    assert name in FIELDS, f"the bounds of {key} have no field"
+    for value in bounds:
+        assert getattr(BrokerConfig.from_properties({key: str(value)}), name) == value
+    for value in (bounds[0] - 1, bounds[1] + 1):
+        with pytest.raises(ConfigError, match=key):
+            BrokerConfig.from_properties({key: str(value)})
+
+
+def test_every_default_is_within_its_bounds() -> None:
+    for key, (low, high) in BOUNDS:
+        assert low <= getattr(BrokerConfig(), _field_name(key)) <= high
+
+
+def test_no_key_is_in_two_tables() -> None:
+    tables = [set(FIELDS), {_field_name(k) for k in module._FIXED}]
+    tables.append({_field_name(k) for k in module._WITHOUT_EFFECT})
+    assert sum(len(t) for t in tables) == len(set().union(*tables))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("flushDiskType", "sync"), ("brokerRole", "SLAVE"), ("brokerId", "1"),
+        ("brokerName", ""), ("brokerName", "a b"), ("brokerName", "../x"),
+        ("brokerName", "b" * 101), ("brokerClusterName", "a/b"), ("msgTraceTopicName", "ä"),
+        ("storePathCommitLog", "/a,/b"), ("storePathCommitLog", "/a;/b"),
+        ("namesrvAddr", "host"), ("namesrvAddr", "host:99999"), ("namesrvAddr", "h:1;:2"),
+        ("shortPollingTimeMills", "-1"), ("storeType", "defaultRocksDB"),
+        ("transientStorePoolEnable", "true"), ("enableControllerMode", "true"),
+    ],
+)  # fmt: skip
+def test_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        BrokerConfig.from_properties({key: value})
+
+
+def test_misspelt_key() -> None:
+    with pytest.raises(ConfigError, match="did you mean flushDiskType"):
+        from_text("flushDisktype=SYNC_FLUSH")
+
+
+@pytest.mark.parametrize("host", ["a.b.example", "höst", ""])
+def test_the_host_name_becomes_a_broker_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.socket, "gethostname", lambda: host)
+    assert BrokerConfig().broker_name == {"a.b.example": "a-b-example", "höst": "h-st"}.get(
+        host, "DEFAULT_BROKER"
+    )
+
+
+def test_name_server_config() -> None:
+    config = NamesrvConfig.from_properties({"listenPort": "1234", "orderMessageEnable": "false"})
+    assert config.listen_port == 1234
+    with pytest.raises(ConfigError):
+        NamesrvConfig.from_properties({"listenPort": "65536"})
+    with pytest.raises(ConfigError, match="unknown"):
+        NamesrvConfig.from_properties({"brokerName": "a"})
