@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import trio
-
 from pyrmq.broker import Broker, BrokerConfig
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ async def serving(
     """Runs both until left. The broker registers with this name server (and those of
     namesrvAddr)."""
     namesrv = NameServer(namesrv_config)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(namesrv.run)
+    async with Tasks() as tasks:
+        await tasks.start(namesrv.run)
         host, port = namesrv.address
         reachable = "127.0.0.1" if host in ("0.0.0.0", "::") else host
         own = format_address((reachable, port))
@@ -40,4 +39,3 @@ async def serving(
         config = dataclasses.replace(broker_config, namesrv_addr=addresses)
         async with Broker.serving(config) as broker:
             yield Running(own, broker.address, broker)
-        nursery.cancel_scope.cancel()

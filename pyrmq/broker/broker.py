@@ -29,6 +29,7 @@ from pyrmq.net.command import Response
 from pyrmq.net.dispatch import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
+from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -156,18 +157,17 @@ class Broker:
                 sock.close()
             raise
         try:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(broker.server.run)
-                nursery.start_soon(broker.held.run)
-                nursery.start_soon(broker._persist)
-                nursery.start_soon(broker._scan_clients)
-                await nursery.start(broker.registration.run)
+            async with Tasks() as tasks:
+                await tasks.start(broker.server.run)
+                tasks.start_soon(broker.held.run)
+                tasks.start_soon(broker._persist)
+                tasks.start_soon(broker._scan_clients)
+                await tasks.start(broker.registration.run)
                 try:
                     yield broker
                 finally:
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GRACE):
                         await broker._drain()
-                    nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
                 try:

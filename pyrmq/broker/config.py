@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from pyrmq.errors import ConfigError
@@ -90,6 +91,13 @@ class BrokerConfig:
                 raise ConfigError(f"{key}={name}: 1 to 100 of the characters %|a-zA-Z0-9_-")
         if any(sep in self.store_path_commit_log for sep in ",;"):
             raise ConfigError("storePathCommitLog: this version takes one folder only")
+        if self.broker_ip1:
+            try:
+                ip_address(self.broker_ip1)
+            except ValueError:
+                raise ConfigError(
+                    f"brokerIP1={self.broker_ip1}: a numeric address expected"
+                ) from None
         parse_addresses(self.namesrv_addr, "namesrvAddr")
 
     @property

@@ -20,16 +20,22 @@ MAX_SIZE = 256 << 20
 """Largest file that is read, bytes."""
 
 
+_damaged: set[Path] = set()
+"""Files that could not be read: they must not take the place of a `.bak` that can."""
+
+
 def _read(path: Path) -> dict[Any, Any] | None:
     try:
         if path.stat().st_size > MAX_SIZE:
             log.error("%s has more than %d bytes: not read", path, MAX_SIZE)
+            _damaged.add(path)
             return None
         return fastjson.loads_object(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ProtocolError) as e:
         log.error("%s cannot be used: %s", path, e)
+        _damaged.add(path)
         return None
 
 
@@ -61,7 +67,8 @@ def save(path: Path, value: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
     _write(fresh, fastjson.dumps_pretty(value))
-    if path.exists():
+    if path.exists() and path not in _damaged:
         os.replace(path, path.with_name(path.name + ".bak"))
     os.replace(fresh, path)
+    _damaged.discard(path)
     _sync_dir(path.parent)

@@ -95,7 +95,9 @@ class PullProcessor:
         """The checks in RocketMQ's order; returns the tag codes to filter by."""
         config = self._config
         if not config.broker_permission & PERM_READ:
-            raise NoPermissionError("the broker[%s] pulling message is forbidden")
+            raise NoPermissionError(
+                f"the broker[{config.broker_name}] pulling message is forbidden"
+            )
         if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
             raise NoPermissionError("lite pull is forbidden on this broker")
         known_group = self._groups.find(group)

@@ -33,6 +33,7 @@ class Registration:
         self._address = address
         self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
         self._changed = trio.Event()
+        self._leaving = False
 
     def topics_changed(self) -> None:
         self._changed.set()
@@ -75,10 +76,13 @@ class Registration:
                     await self._changed.wait()
                     await trio.sleep(SETTLE)
                 self._changed = trio.Event()
+                if self._leaving:
+                    await trio.sleep_forever()
                 await self._all(channels, self._register)
 
     async def unregister(self) -> None:
-        """Tells every name server that this broker goes."""
+        """Tells every name server that this broker goes; it registers no more."""
+        self._leaving = True
         async with Channels() as channels:
             await self._all(channels, self._unregister)
 

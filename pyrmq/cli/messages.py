@@ -45,18 +45,30 @@ def send(
         if not found or not name:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--property")
         own[name] = value
-    lines = [body] if body is not None else sys.stdin.read().splitlines()
 
     async def run() -> None:
         async with Producer(group, namesrv=namesrv) as producer:
-            for line in lines:
-                message = Message(topic, line.encode(), tags=tags, keys=keys, properties=dict(own))
-                result = await producer.send(message)
-                click.echo(
-                    f"{result.status.name} msgId={result.msg_id} "
-                    f"broker={result.queue.broker_name} queueId={result.queue.queue_id} "
-                    f"queueOffset={result.queue_offset}"
-                )
+            if body is not None:
+                await one(producer, body.encode())
+                return
+            # Each line goes out as it comes; without its end, and as the bytes that it is.
+            while line := await trio.to_thread.run_sync(
+                sys.stdin.buffer.readline, abandon_on_cancel=True
+            ):
+                text = line.rstrip(b"\r\n")
+                if text:
+                    await one(producer, text)
+                else:
+                    click.echo("an empty line is no message: left out", err=True)
+
+    async def one(producer: Producer, text: bytes) -> None:
+        message = Message(topic, text, tags=tags, keys=keys, properties=dict(own))
+        result = await producer.send(message)
+        click.echo(
+            f"{result.status.name} msgId={result.msg_id} "
+            f"broker={result.queue.broker_name} queueId={result.queue.queue_id} "
+            f"queueOffset={result.queue_offset}"
+        )
 
     trio.run(run)
 
@@ -110,11 +122,10 @@ def consume(
                     f"tags={message.tags} keys={' '.join(message.keys)} "
                     f"{message.body.decode(errors='replace')}"
                 )
+                consumer.acknowledge(message)  # it was printed, whatever comes now
                 if left is not None:
                     left -= 1
                     if left == 0:
-                        # The message was printed: acknowledge it before leaving.
-                        consumer.acknowledge(message)
                         return
 
     trio.run(run)

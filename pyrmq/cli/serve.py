@@ -92,7 +92,7 @@ def server(
     _configure_logging(log_level)
     from pyrmq.broker import BrokerConfig
     from pyrmq.namesrv.config import NamesrvConfig
-    from pyrmq.net.address import format_address, own_ip
+    from pyrmq.net.address import format_address, own_ip, resolve
     from pyrmq.net.properties_file import load_file
     from pyrmq.server import serving
 
@@ -100,7 +100,7 @@ def server(
     values.setdefault("brokerName", "broker-a")
     values["bindAddress"] = host
     wildcard = host in ("0.0.0.0", "::")
-    values.setdefault("brokerIP1", own_ip() if wildcard else host)
+    values.setdefault("brokerIP1", own_ip() if wildcard else resolve(host))
     values.setdefault("namesrvAddr", "")
     for key, value in (
         ("storePathRootDir", store),
@@ -191,9 +191,9 @@ def broker(
 
 
 def _print(config: Any) -> None:
-    import re
+    from pyrmq.net.properties_file import key_of
 
     for f in dataclasses.fields(config):
-        key = re.sub(r"_(\w)", lambda m: m.group(1).upper(), f.name).replace("Ip1", "IP1")
+        key = key_of(f.name)
         value = getattr(config, f.name)
         click.echo(f"{key}={str(value).lower() if isinstance(value, bool) else value}")

@@ -7,6 +7,7 @@ delivered again, to this consumer or another one of the group (at least once).
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import check_group, check_topic
 from pyrmq.model.subscription import Subscription
 from pyrmq.net import fastjson
+from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,11 @@ PULL_COUNT = 32
 SUSPEND_MS = 15_000
 PULL_TIMEOUT = 30.0
 REBALANCE_INTERVAL = 20.0
-REBALANCE_RETRY = 1.0
+REBALANCE_RETRY = (0.05, 1.0)
+"""Seconds until the next try when something is missing: the first, doubled up to the last."""
+TELL_AFTER = 0.2
+"""A reason for waiting is told once the next try is this many seconds away: a topic that was
+made just now takes a moment to reach the name server."""
 PERSIST_INTERVAL = 5.0
 ERROR_DELAY = 1.0
 RETRY_DELAY = 5.0
@@ -80,6 +86,8 @@ class PushConsumer:
         check_group(group)
         if not subscriptions:
             raise ClientError("a consumer needs at least one subscription")
+        if listener is not None and not inspect.iscoroutinefunction(listener):
+            raise ClientError("the listener must be an async function")
         if concurrency < 1:
             raise ClientError("concurrency must be at least 1")
         if (consume_timestamp is not None) != (consume_from is ConsumeFrom.TIMESTAMP):
@@ -99,8 +107,8 @@ class PushConsumer:
         self._client.on_ids_changed.append(lambda: self._rebalance_now.set())
         self._held: dict[MessageQueue, ProcessQueue] = {}
         self._rebalance_now = trio.Event()
-        self._nursery: trio.Nursery | None = None
-        self._manager: Any = None
+        self._tasks = Tasks()
+        self._told: dict[str, str] = {}
         self._send, self._receive = trio.open_memory_channel[tuple[ProcessQueue, ReceivedMessage]](
             0
         )
@@ -122,17 +130,12 @@ class PushConsumer:
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
-        try:
-            self._manager = trio.open_nursery()
-            nursery = self._nursery = await self._manager.__aenter__()
-            nursery.start_soon(self._rebalance_loop)
-            nursery.start_soon(self._persist_loop)
-            if self._listener is not None:
-                for _ in range(self._concurrency):
-                    nursery.start_soon(self._listen, self._listener)
-        except BaseException:
-            await self._client.__aexit__(None, None, None)
-            raise
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._rebalance_loop)
+        self._tasks.start_soon(self._persist_loop)
+        if self._listener is not None:
+            for _ in range(self._concurrency):
+                self._tasks.start_soon(self._listen, self._listener)
         return self
 
     async def __aexit__(
@@ -140,17 +143,14 @@ class PushConsumer:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
-        assert self._nursery is not None
-        self._nursery.cancel_scope.cancel()
+    ) -> None:
         try:
-            await self._manager.__aexit__(None, None, None)
+            await self._tasks.__aexit__(kind, error, trace)
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
                 await self._persist()
                 await self._client.unregister(consumerGroup=self.group)
         finally:
-            await self._client.__aexit__(None, None, None)
-        return None
+            await self._client.__aexit__(kind, error, trace)
 
     def __aiter__(self) -> MessageIterator:
         if self._listener is not None:
@@ -159,6 +159,8 @@ class PushConsumer:
 
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
+        if not self._tasks.running:
+            raise ClientError("not connected: use the consumer inside of its `async with`")
         while True:
             held, message = await self._receive.receive()
             if not held.dropped:
@@ -178,7 +180,9 @@ class PushConsumer:
                 try:
                     await listener(message)
                 except Exception:
-                    log.exception("listener failed on %s, again in 5 s", message.msg_id)
+                    log.exception(
+                        "listener failed on %s, again in %g s", message.msg_id, RETRY_DELAY
+                    )
                     await trio.sleep(RETRY_DELAY)
                 else:
                     held.finish(message.queue_offset)
@@ -187,7 +191,7 @@ class PushConsumer:
     # Rebalance: which queues are ours.
 
     async def _rebalance_loop(self) -> None:
-        first = True
+        first, retry = True, REBALANCE_RETRY[0]
         while True:
             self._rebalance_now = trio.Event()
             balanced = True
@@ -197,12 +201,22 @@ class PushConsumer:
                     if first:
                         await self._client.heartbeat()
                     await self._rebalance(topic)
+                    self._told.pop(topic, None)
                 except PyrmqError as e:
-                    log.info("group %s, topic %s: not balanced: %s", self.group, topic, e)
+                    if retry >= TELL_AFTER:
+                        self._tell(topic, str(e))
                     balanced = False
             first = not balanced
-            with trio.move_on_after(REBALANCE_INTERVAL if balanced else REBALANCE_RETRY):
+            wait = REBALANCE_INTERVAL if balanced else retry
+            retry = REBALANCE_RETRY[0] if balanced else min(2 * retry, REBALANCE_RETRY[1])
+            with trio.move_on_after(wait):
                 await self._rebalance_now.wait()
+
+    def _tell(self, topic: str, why: str) -> None:
+        """Says why nothing comes, once for each reason."""
+        if self._told.get(topic) != why:
+            self._told[topic] = why
+            log.warning("group %s waits for topic %s: %s", self.group, topic, why)
 
     async def _rebalance(self, topic: str) -> None:
         route = await self._client.route(topic)
@@ -240,8 +254,7 @@ class PushConsumer:
         start = await self._start_offset(queue)
         log.info("group %s takes %s from offset %d", self.group, queue, start)
         held = self._held[queue] = ProcessQueue(queue, start)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._pull_loop, held)
+        self._tasks.start_soon(self._pull_loop, held)
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         channel = await self._client.master(queue.topic, queue.broker_name)

@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +14,7 @@ from typing import Any, Self
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
+from pyrmq.errors import ClientError, ConfigError, ConnectError, PyrmqError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import MASTER_ID, QueueData, TopicRoute
@@ -23,6 +22,7 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import Address, own_ip, parse_address, parse_addresses
 from pyrmq.net.channel import Channel, Channels
 from pyrmq.net.command import Response
+from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -56,21 +56,15 @@ class ClientInstance:
         self.on_ids_changed: list[Callable[[], None]] = []
         self._channels = Channels(self._handle)
         self._routes = _Routes()
-        self._stack = AsyncExitStack()
-        self._nursery: trio.Nursery | None = None
+        self._tasks = Tasks()
         self._route_lock = trio.Lock()
         self._next_server = 0
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        try:
-            await self._stack.enter_async_context(self._channels)
-            self._nursery = await self._stack.enter_async_context(trio.open_nursery())
-            self._nursery.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)
-            self._nursery.start_soon(self._every, ROUTE_INTERVAL, self.refresh_routes)
-        except BaseException:
-            await self._stack.aclose()
-            raise
+        await self._channels.__aenter__()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)
+        self._tasks.start_soon(self._every, ROUTE_INTERVAL, self.refresh_routes)
         return self
 
     async def __aexit__(
@@ -78,10 +72,11 @@ class ClientInstance:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
-        if self._nursery is not None:
-            self._nursery.cancel_scope.cancel()
-        return await self._stack.__aexit__(kind, error, trace)
+    ) -> None:
+        try:
+            await self._tasks.__aexit__(kind, error, trace)
+        finally:
+            await self._channels.__aexit__(kind, error, trace)
 
     async def _every(self, seconds: float, work: Callable[[], Any]) -> None:
         while True:
@@ -115,7 +110,7 @@ class ClientInstance:
             except PyrmqError as e:
                 failure = e
                 self._next_server += 1
-        raise ClientError(f"no name server answered: {failure}") from failure
+        raise ConnectError(f"no name server answered: {failure}") from failure
 
     async def _fetch(self, topic: str) -> TopicRoute:
         answer = await self._ask_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
@@ -139,7 +134,12 @@ class ClientInstance:
         try:
             return await self.route(topic)
         except TopicNotExistError:
-            template = await self._fetch(AUTO_CREATE_TOPIC)
+            try:
+                template = await self._fetch(AUTO_CREATE_TOPIC)
+            except TopicNotExistError:
+                raise TopicNotExistError(
+                    f"topic {topic} does not exist and no broker creates topics on demand"
+                ) from None
             queues = [
                 QueueData(q.broker_name, n, n, q.perm, q.topic_sys_flag)
                 for q in template.queues

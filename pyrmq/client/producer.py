@@ -21,6 +21,7 @@ from pyrmq.errors import (
     MessageIllegalError,
     ProtocolError,
     PyrmqError,
+    RequestTimeoutError,
     ResponseError,
 )
 from pyrmq.model.codes import RequestCode
@@ -85,10 +86,12 @@ class Producer:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
-            await self._client.unregister(producerGroup=self.group)
-        return await self._client.__aexit__(kind, error, trace)
+    ) -> None:
+        try:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
+                await self._client.unregister(producerGroup=self.group)
+        finally:
+            await self._client.__aexit__(kind, error, trace)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, in order."""
@@ -147,7 +150,9 @@ class Producer:
         properties.setdefault(UNIQ_KEY, self._new_key())
         body, sys_flag = self._compressed(message.body)
         fields = self._fields(message.topic, properties, message.flag, sys_flag)
-        target = queue or self._next(await self.queues(message.topic), None)
+        target = queue or await self._choose(message.topic, None, None)
+        if target.topic != message.topic:
+            raise ClientError(f"{target} is not a queue of topic {message.topic}")
         channel = await self._client.master(message.topic, target.broker_name)
         await channel.oneway(
             RequestCode.SEND_MESSAGE_V2,
@@ -157,6 +162,10 @@ class Producer:
 
     def _check(self, message: Message) -> None:
         check_topic(message.topic)
+        if not isinstance(message.body, bytes | bytearray):
+            raise MessageIllegalError(
+                f"the message body is {type(message.body).__name__}, bytes are needed"
+            )
         if not message.body:
             raise MessageIllegalError("the message body is empty")
         if len(message.body) > self._max_size:
@@ -234,36 +243,41 @@ class Producer:
         select: Selector | None,
         timeout: float | None,
     ) -> SendResult:
-        deadline = trio.current_time() + (timeout or self._timeout)
-        chosen = queue is not None or select is not None
+        if queue is not None and select is not None:
+            raise ClientError("give either queue or select, not both")
+        limit = self._timeout if timeout is None else timeout
         failure: PyrmqError | None = None
         last_broker: str | None = None
-        for attempt in range(1 if chosen else 1 + self._retries):
-            left = deadline - trio.current_time()
-            if left <= 0:
-                break
-            try:
-                target = queue or (
-                    select(await self.queues(topic))
-                    if select
-                    else self._next(await self.queues(topic), last_broker)
-                )
-                last_broker = target.broker_name
-                channel = await self._client.master(topic, target.broker_name)
-                ext = {**fields, "e": target.queue_id, "n": target.broker_name}
-                answer = await channel.call(code, ext, body, timeout=left)
-                return self._result(answer, target, key)
-            except ResponseError as e:
-                failure = e
-                if e.code not in RETRY_CODES:
-                    raise
-            except PyrmqError as e:
-                failure = e
-            log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
-            await self._refresh()
-        if chosen and failure is not None:
-            raise failure
-        raise ClientError(f"message not sent to {topic}: {failure}") from failure
+        with trio.move_on_after(limit) as scope:
+            for attempt in range(1 if queue or select else 1 + self._retries):
+                try:
+                    target = queue or await self._choose(topic, select, last_broker)
+                    if target.topic != topic:
+                        raise ClientError(f"{target} is not a queue of topic {topic}")
+                    last_broker = target.broker_name
+                    channel = await self._client.master(topic, target.broker_name)
+                    ext = {**fields, "e": target.queue_id, "n": target.broker_name}
+                    answer = await channel.call(code, ext, body, timeout=limit)
+                    return self._result(answer, target, key)
+                except ResponseError as e:
+                    failure = e
+                    if e.code not in RETRY_CODES:
+                        raise
+                except PyrmqError as e:
+                    failure = e
+                log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
+                await self._refresh()
+        if scope.cancelled_caught:
+            text = f"message to {topic} not acknowledged in {limit:g} s"
+            raise RequestTimeoutError(f"{text}: {failure}" if failure else text) from failure
+        assert failure is not None
+        raise failure
+
+    async def _choose(
+        self, topic: str, select: Selector | None, last_broker: str | None
+    ) -> MessageQueue:
+        queues = await self.queues(topic)
+        return select(queues) if select else self._next(queues, last_broker)
 
     async def _refresh(self) -> None:
         try:

@@ -198,7 +198,7 @@ def _decode(data: memoryview) -> ReceivedMessage:
     (props_len,) = struct.unpack_from(">h", data, at)
     at += 2
     props = bytes(data[at : at + props_len]).decode(errors="replace")
-    if at + props_len != size:
+    if min(body_len, topic_len, props_len) < 0 or at + props_len != size:
         raise ProtocolError("not a message record: lengths do not add up")
     return ReceivedMessage(
         topic=topic,

@@ -33,6 +33,14 @@ def ip_bytes(host: str) -> bytes:
     return ip_address(host.partition("%")[0]).packed
 
 
+def resolve(host: str) -> str:
+    """The first numeric address of a host. ConfigError if it has none."""
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as e:
+        raise ConfigError(f"host {host!r} has no address: {e}") from e
+
+
 def own_ip() -> str:
     """The address that other hosts most likely reach us under; loopback without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

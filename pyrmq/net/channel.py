@@ -6,17 +6,24 @@ import itertools
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
 
 import trio
 
 from pyrmq.engine import Command, Listener, Session
-from pyrmq.errors import ConnectError, ProtocolError, RequestTimeoutError, ResponseError
+from pyrmq.errors import (
+    ClientError,
+    ConnectError,
+    ProtocolError,
+    RequestTimeoutError,
+    ResponseError,
+    leaves,
+)
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response, encode_request, encode_response
+from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -37,18 +44,16 @@ class Channel:
         self._waiting: dict[int, tuple[trio.Event, list[Command]]] = {}
         self._send_lock = trio.Lock()
 
-    async def run(self, nursery: trio.Nursery) -> None:
+    async def run(self) -> None:
         """Reads until the connection ends; then every waiting call fails."""
         try:
-            while True:
-                data = await self._stream.receive_some(256 * 1024)
-                if not data:
-                    break
-                self._take(bytes(data), nursery)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            async with trio.open_nursery() as nursery:
+                while data := await self._stream.receive_some(256 * 1024):
+                    self._take(bytes(data), nursery)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
-        except ProtocolError as e:
-            log.warning("%s broke the protocol: %s", format_address(self.address), e)
+        except* ProtocolError as e:
+            log.warning("%s broke the protocol: %s", format_address(self.address), leaves(e)[0])
         finally:
             self.closed = True
             waiting, self._waiting = self._waiting, {}
@@ -163,12 +168,10 @@ class Channels:
         self._handler = handler
         self._channels: dict[Address, Channel] = {}
         self._locks: dict[Address, trio.Lock] = {}
-        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._nursery: trio.Nursery | None = None
+        self._tasks = Tasks()
 
     async def __aenter__(self) -> Self:
-        self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
+        await self._tasks.__aenter__()
         return self
 
     async def __aexit__(
@@ -176,11 +179,8 @@ class Channels:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
-        assert self._nursery is not None
-        assert self._manager is not None
-        self._nursery.cancel_scope.cancel()
-        return await self._manager.__aexit__(kind, error, trace)
+    ) -> None:
+        await self._tasks.__aexit__(kind, error, trace)
 
     def known(self) -> list[Address]:
         """Addresses with a live connection."""
@@ -198,7 +198,8 @@ class Channels:
             return await self._open(address)
 
     async def _open(self, address: Address) -> Channel:
-        assert self._nursery is not None, "Channels is used outside of `async with`"
+        if not self._tasks.running:
+            raise ClientError("not connected: use the client inside of its `async with`")
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 stream = await trio.open_tcp_stream(*address)
@@ -207,5 +208,5 @@ class Channels:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(stream, address, self._handler)
         self._channels[address] = channel
-        self._nursery.start_soon(channel.run, self._nursery)
+        self._tasks.start_soon(channel.run)
         return channel

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import socket
 
+from pyrmq.errors import ConfigError
+
 
 def open_listeners(host: str, port: int) -> list[socket.socket]:
     """Bound, non-blocking sockets for every address of `host`."""
     sockets: list[socket.socket] = []
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as e:
+        raise ConfigError(f"cannot listen on {host}:{port}: {e}") from e
     try:
         for family, kind, proto, _, address in infos[:1] if port == 0 else infos:
             sock = socket.socket(family, kind, proto)
@@ -19,8 +24,10 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
             sock.setblocking(False)
             sock.bind(address)
             sock.listen(1024)
-    except BaseException:
+    except BaseException as e:
         for sock in sockets:
             sock.close()
+        if isinstance(e, OSError):
+            raise ConfigError(f"cannot listen on {host}:{port}: {e.strerror or e}") from e
         raise
     return sockets

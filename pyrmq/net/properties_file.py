@@ -27,7 +27,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """Java's property syntax: `key=value`, `key: value` or `key value`, `#` and `!` comments,
     backslash escapes and continued lines."""
     out: dict[str, str] = {}
-    lines = iter(text.splitlines())
+    # Java's line ends only: other separators that Python knows belong to the text.
+    lines = iter(re.split(r"\r\n|\r|\n", text))
     for raw in lines:
         line = raw.lstrip()
         if not line or line[0] in "#!":
@@ -58,8 +59,12 @@ def load_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} is not UTF-8: {e}") from e
 
 
-def _field_name(key: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[A-Z])([A-Z])(?=[a-z])", r"_\1\2", key).lower()
+_ODD_KEYS = {"broker_ip1": "brokerIP1", "check_crc_on_recover": "checkCRCOnRecover"}
+
+
+def key_of(field: str) -> str:
+    """RocketMQ's key for a field name."""
+    return _ODD_KEYS.get(field) or re.sub(r"_(\w)", lambda m: m.group(1).upper(), field)
 
 
 def _value(key: str, text: str, kind: Any) -> Any:
@@ -84,12 +89,12 @@ def settings(
 ) -> T:
     """Builds `cls` from the values of a file. ConfigError names the key at fault."""
     kinds = get_type_hints(cls)
-    names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    names = {key_of(f.name): f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     chosen: dict[str, Any] = {}
     for key, raw in values.items():
         text = raw.strip().replace("${user.home}", str(Path.home()))
-        name = _field_name(key)
-        if name in names:
+        if key in names:
+            name = names[key]
             chosen[name] = _value(key, text, kinds[name])
             low, high = bounds.get(key, (0, 1 << 62))
             if kinds[name] is int and not low <= chosen[name] <= high:
@@ -102,14 +107,7 @@ def settings(
         elif key in without_effect:
             log.warning("%s=%s has no effect: %s", key, text, without_effect[key])
         else:
-            close = difflib.get_close_matches(key, _known(names, fixed, without_effect), 1, 0.7)
+            close = difflib.get_close_matches(key, [*names, *fixed, *without_effect], 1, 0.7)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"unknown configuration key {key!r}{hint}")
     return cls(**chosen)
-
-
-def _known(names: set[str], *more: Mapping[str, Any]) -> list[str]:
-    out = [re.sub(r"_(\w)", lambda m: m.group(1).upper(), n) for n in names]
-    for table in more:
-        out += table
-    return out

@@ -94,6 +94,8 @@ def test_requests(
     assert second.is_oneway is oneway
     if code not in (10, 310, 320):
         got = engine_reads(frame)
+        if codec == ROCKETMQ:  # which has no way to tell an empty text from none
+            texts = {k: v for k, v in texts.items() if v}
         assert (got.code, got.opaque, got.ext, got.body) == (code, opaque, texts, body)
         assert (got.codec, got.language, got.is_oneway) == (codec, 3, oneway)
 

@@ -144,7 +144,7 @@ class Table(PersistentTable):
 async def test_a_table_is_written_when_it_changed(file: Path) -> None:
     table = Table(file)
     await table.save_if_changed()
-    assert not file.exists()
+    assert config_file.load(file) == {}
     table.value = 1
     table.changed()
     await table.save_if_changed()

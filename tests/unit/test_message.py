@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -201,8 +202,7 @@ def test_a_record_may_not_state_to_be_empty() -> None:
     struct.pack_into(">h", hollow, 89, -91)
     walk = decode_records(bytes(hollow))
     with pytest.raises(ProtocolError):
-        for _ in range(10):
-            next(walk)
+        list(islice(walk, 10))
 
 
 @given(st.lists(st.tuples(st.binary(), st.dictionaries(_PART, _PART, max_size=3)), min_size=1))

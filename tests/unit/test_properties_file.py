@@ -29,9 +29,7 @@ BOUNDS = {"listenPort": (0, 65535)}
 
 
 def build(**values: str) -> Sample:
-    return settings(
-        Sample, values, fixed=FIXED, without_effect=WITHOUT_EFFECT, bounds=BOUNDS
-    )
+    return settings(Sample, values, fixed=FIXED, without_effect=WITHOUT_EFFECT, bounds=BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +102,7 @@ def test_load_file(tmp_path: Path) -> None:
 
 
 def test_values_get_their_types() -> None:
-    got = build(
-        listenPort=" 80 ", brokerIP1="h", traceOn="TRUE", storePathRootDir="${user.home}/s"
-    )
+    got = build(listenPort=" 80 ", brokerIP1="h", traceOn="TRUE", storePathRootDir="${user.home}/s")
     assert got == Sample(80, "h", True, Path.home() / "s")
     assert build() == Sample()
     assert build(storePathRootDir="~/s").store_path_root_dir == Path.home() / "s"

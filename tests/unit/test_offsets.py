@@ -1,0 +1,155 @@
+"""Consumer offsets and groups: tables that live in configuration files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyrmq.broker import config_file
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import PREDEFINED, GroupTable
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.net import fastjson
+
+_COMMIT = st.tuples(
+    st.sampled_from(["T", "%RETRY%g"]),
+    st.sampled_from(["g", "h"]),
+    st.integers(0, 3),
+    st.integers(0, 1 << 60),
+)
+NOWHERE = Path("/nonexistent/consumerOffset.json")
+
+
+@given(st.lists(_COMMIT))
+def test_the_last_commit_counts(commits: list[tuple[str, str, int, int]]) -> None:
+    table = OffsetTable(NOWHERE, 1)
+    model: dict[tuple[str, str, int], int] = {}
+    for topic, group, queue, offset in commits:
+        table.commit(topic, group, queue, offset)
+        model[topic, group, queue] = offset
+    for (topic, group, queue), offset in model.items():
+        assert table.query(topic, group, queue) == offset
+    assert table.query("T", "g", 4) is None
+    assert table.query("U", "g", 0) is None
+    written = fastjson.loads_object(fastjson.dumps(table.to_json()))
+    entries = {
+        (*key.split("@"), queue): offset
+        for key, queues in written["offsetTable"].items()
+        for queue, offset in queues.items()
+    }
+    assert entries == model
+
+
+async def test_offsets_survive(tmp_path: Path) -> None:
+    file = tmp_path / "consumerOffset.json"
+    table = OffsetTable(file, 1)
+    await table.save_if_changed()
+    assert not file.exists()
+    table.commit("T", "g", 0, 5)
+    table.commit("T", "g", 3, 1 << 40)
+    table.commit("%RETRY%g", "g", 0, 1)
+    await table.save_if_changed()
+    again = OffsetTable(file, 1)
+    assert again.offsets == table.offsets
+    assert again.version == table.version
+
+
+def test_rocketmqs_file(tmp_path: Path) -> None:
+    file = tmp_path / "consumerOffset.json"
+    file.write_text(
+        '{\n\t"dataVersion":{"counter":3,"stateVersion":0,"timestamp":9},'
+        '"groupTopicMap":{"G":["T"]},"offsetTable":{"T@G":{0:12,"1":9},"nonsense":{0:1},"U@G":7}}'
+    )
+    table = OffsetTable(file, 500)
+    assert table.offsets == {("T", "G"): {0: 12, 1: 9}}
+    assert table.version.counter == 3
+
+
+def test_written_form() -> None:
+    table = OffsetTable(NOWHERE, 500)
+    for topic in ("T", "U"):
+        table.commit(topic, "G", 0, 12)
+    text = fastjson.dumps(table.to_json()).decode()
+    assert '"groupTopicMap":{"G":["T","U"]}' in text
+    assert '"offsetTable":{"T@G":{0:12},"U@G":{0:12}}' in text
+
+
+def test_going_back_is_allowed() -> None:
+    table = OffsetTable(NOWHERE, 1)
+    table.commit("T", "g", 0, 9)
+    table.commit("T", "g", 0, 4)
+    assert table.query("T", "g", 0) == 4
+
+
+@pytest.mark.parametrize(("step", "counter"), [(1, 6), (3, 2), (500, 0), (0, 6)])
+def test_the_version_moves_every_few_updates(step: int, counter: int) -> None:
+    table = OffsetTable(NOWHERE, step)
+    for n in range(6):
+        table.commit("T", "g", 0, n)
+    assert table.version.counter == counter
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "subscriptionGroup.json"
+
+
+async def test_groups_are_made_and_survive(file: Path, config: BrokerConfig) -> None:
+    table = GroupTable(file, config)
+    made = table.find("g")
+    assert made is not None
+    assert table.find("g") is made
+    assert (made.retry_queue_nums, made.retry_max_times) == (1, 16)
+    assert made.enabled("consumeEnable")
+    await table.save_if_changed()
+    strict = replace(config, auto_create_subscription_group=False)
+    again = GroupTable(file, strict)
+    known = again.find("g")
+    assert known is not None
+    assert known.values == made.values
+    assert again.version == table.version
+    assert again.find("other") is None
+
+
+def test_groups_that_are_always_there(file: Path, config: BrokerConfig) -> None:
+    strict = replace(config, auto_create_subscription_group=False)
+    table = GroupTable(file, strict)
+    assert set(PREDEFINED) <= set(table.groups)
+    assert table.find("CID_RMQ_SYS_anything") is not None
+    assert table.find("g") is None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "g" * 121, "CID_RMQ_SYS_ä"])
+def test_groups_that_may_not_be(file: Path, config: BrokerConfig, name: str) -> None:
+    table = GroupTable(file, config)
+    before = set(table.groups)
+    assert table.find(name) is None
+    assert set(table.groups) == before
+
+
+async def test_what_others_configured_is_kept(file: Path, config: BrokerConfig) -> None:
+    """Keys without a use here, too: the file goes back to RocketMQ as it came."""
+    group = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": False, "future": {"x": [1]}}
+    forbidden = {"g": {"T": 5}}
+    config_file.save(
+        file,
+        {
+            "dataVersion": {"counter": 7, "timestamp": 1},
+            "forbiddenTable": forbidden,
+            "subscriptionGroupTable": {"g": group, "bad": 1},
+        },
+    )
+    table = GroupTable(file, config)
+    known = table.find("g")
+    assert known is not None
+    assert known.retry_max_times == 3
+    assert not known.enabled("consumeEnable")
+    await table.save_if_changed()
+    written = config_file.load(file)
+    assert group.items() <= written["subscriptionGroupTable"]["g"].items()
+    assert written["forbiddenTable"] == forbidden
+    assert written["dataVersion"]["counter"] > 7

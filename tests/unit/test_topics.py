@@ -1,0 +1,196 @@
+"""The topic table, on a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.topics import TopicTable, check_sendable
+from pyrmq.engine import Store
+from pyrmq.errors import InvalidParameterError, NoPermissionError
+from pyrmq.model.topic import MULTI_TAG, TopicConfig
+from tests.unit.build import open_store
+
+Make = Callable[..., TopicTable]
+
+
+@pytest.fixture
+def changes() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def make(tmp_path: Path, config: BrokerConfig, store: Store, changes: list[int]) -> Make:
+    def build(**settings: object) -> TopicTable:
+        return TopicTable(
+            tmp_path / "topics.json",
+            replace(config, **settings),
+            store,
+            lambda: changes.append(1),
+        )
+
+    return build
+
+
+def test_topics_from_the_first_start(make: Make) -> None:
+    table = make()
+    rows = {n: (t.write_queue_nums, t.read_queue_nums, t.perm) for n, t in table.topics.items()}
+    assert rows == {
+        "SELF_TEST_TOPIC": (1, 1, 6), "TBW102": (8, 8, 7), "BenchmarkTest": (1024, 1024, 6),
+        "DefaultCluster": (16, 16, 7), "broker-a": (1, 1, 7), "OFFSET_MOVED_EVENT": (1, 1, 6),
+        "SCHEDULE_TOPIC_XXXX": (18, 18, 6), "DefaultCluster_REPLY_TOPIC": (1, 1, 6),
+        "rmq_sys_REVIVE_LOG_DefaultCluster": (8, 8, 6),
+        "rmq_sys_SYNC_BROKER_MEMBER_broker-a": (1, 1, 1), "RMQ_SYS_TRANS_HALF_TOPIC": (1, 1, 6),
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC": (1, 1, 6), "rmq_sys_wheel_timer": (1, 1, 6),
+    }  # fmt: skip
+
+
+def test_trace_topic_if_enabled(make: Make) -> None:
+    assert "RMQ_SYS_TRACE_TOPIC" in make(trace_topic_enable=True).topics
+
+
+@pytest.mark.parametrize(
+    ("asked", "template", "made"), [(4, 8, 4), (16, 8, 8), (8, 8, 8), (0, 8, 0), (-1, 8, 0)]
+)
+def test_a_sender_gets_no_more_queues_than_the_template(
+    make: Make, changes: list[int], asked: int, template: int, made: int
+) -> None:
+    table = make(default_topic_queue_nums=template)
+    before = table.version.counter
+    topic = table.create_in_send("T", "TBW102", asked, False)
+    assert topic == TopicConfig("T", made, made, 6)
+    assert table.get("T") is topic
+    assert changes == [1]
+    assert table.version.counter == before + 1
+
+
+def test_unit_flag(make: Make) -> None:
+    topic = make().create_in_send("T", "TBW102", 4, True)
+    assert topic is not None
+    assert topic.topic_sys_flag == 1
+
+
+@pytest.mark.parametrize("template", ["none", "SELF_TEST_TOPIC", ""])
+def test_only_templates_that_are_inherited(make: Make, changes: list[int], template: str) -> None:
+    table = make()
+    assert table.create_in_send("T", template, 4, False) is None
+    assert table.get("T") is None
+    assert changes == []
+
+
+def test_auto_creation_switched_off(make: Make) -> None:
+    table = make(auto_create_topic_enable=False)
+    assert table.create_in_send("T", "TBW102", 4, False) is None
+    other = table.create_in_send("T", "DefaultCluster", 4, False)
+    assert other is not None  # the cluster's own topic is a template of its own
+
+
+async def test_auto_creation_switched_off_and_on_again(make: Make) -> None:
+    table = make()
+    await table.save_if_changed()
+    off = make(auto_create_topic_enable=False)
+    assert off.create_in_send("T", "TBW102", 4, False) is None
+    off.changed()
+    await off.save_if_changed()
+    assert make().create_in_send("T", "TBW102", 4, False) is not None
+
+
+async def test_topics_survive(make: Make) -> None:
+    table = make()
+    table.create_in_send("T", "TBW102", 4, False)
+    table.update(TopicConfig("U", 2, 3, 4, MULTI_TAG, 1, True))
+    await table.save_if_changed()
+    again = make()
+    assert again.topics == table.topics
+    assert again.version == table.version
+    await again.save_if_changed()
+    assert again.to_json() == table.to_json()
+
+
+def test_update_announces_what_changed(make: Make, changes: list[int]) -> None:
+    table = make()
+    table.update(TopicConfig("T", 4, 4))
+    counter = table.version.counter
+    table.update(TopicConfig("T", 4, 4))
+    assert (len(changes), table.version.counter) == (1, counter)
+    table.update(TopicConfig("T", 8, 4))
+    assert (len(changes), table.version.counter) == (2, counter + 1)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        TopicConfig("TBW102", 4, 4), TopicConfig("rmq_sys_x", 4, 4), TopicConfig("a b", 4, 4),
+        TopicConfig("DefaultCluster", 4, 4), TopicConfig("broker-a", 4, 4), TopicConfig("", 1, 1),
+        TopicConfig("T", -1, 4), TopicConfig("T", 4, 65_537),
+        TopicConfig("T", 4, 4, attributes={"given": "+x=y"}),
+    ],
+)  # fmt: skip
+def test_updates_that_are_refused(make: Make, changes: list[int], topic: TopicConfig) -> None:
+    table = make()
+    before = table.to_json()
+    with pytest.raises(InvalidParameterError):
+        table.update(topic)
+    assert table.to_json() == before
+    assert changes == []
+
+
+def test_retry_topics(make: Make, changes: list[int]) -> None:
+    table = make()
+    made = table.create_send_back("%RETRY%g", 1)
+    assert made == TopicConfig("%RETRY%g", 1, 1, 6)
+    assert table.create_send_back("%RETRY%g", 5, unit=True) is made
+    assert changes == [1]
+    with pytest.raises(InvalidParameterError):
+        table.create_send_back("%RETRY%../g", 1)
+
+
+def test_stored_topics_without_configuration_are_adopted(
+    tmp_path: Path, config: BrokerConfig
+) -> None:
+    """A crash may come before topics.json was written: what was acknowledged is read anyway."""
+    root = tmp_path / "crashed"
+    store = open_store(root)
+    for topic, queue in (("T", 6), ("T", 1), ("U", 0)):
+        store.set_topic(topic, read_queues=8, write_queues=8)
+        store.put(topic, queue, b"x")
+    store.close()
+    store = open_store(root)
+    try:
+        table = TopicTable(tmp_path / "none.json", config, store, lambda: None)
+        assert table.get("T") == TopicConfig("T", 7, 7)
+        assert table.get("U") == TopicConfig("U", 4, 4)
+        assert store.queue_range("T", 6) == (0, 1)
+    finally:
+        store.close()
+
+
+def test_a_configured_topic_is_not_adopted_again(make: Make, store: Store) -> None:
+    store.set_topic("TBW102", read_queues=8, write_queues=8)
+    store.put("TBW102", 0, b"x")
+    assert make().topics["TBW102"].write_queue_nums == 8
+
+
+def test_a_file_with_nonsense(tmp_path: Path, make: Make) -> None:
+    (tmp_path / "topics.json").write_text(
+        '{"dataVersion":{"counter":5},"topicConfigTable":{"../x":{"perm":6},"T":7,'
+        '"U":{"readQueueNums":"9","writeQueueNums":99999999,"perm":null,"order":1},'
+        '"SELF_TEST_TOPIC":{"perm":0,"readQueueNums":1,"writeQueueNums":1}}}'
+    )
+    table = make()
+    assert "../x" not in table.topics
+    assert "T" not in table.topics
+    assert table.get("U") == TopicConfig("U", 9, 65_536)
+    assert table.topics["SELF_TEST_TOPIC"].perm == 6  # what the system needs is put right
+    assert table.version.counter > 5
+
+
+def test_check_sendable() -> None:
+    check_sendable("TBW102")
+    check_sendable("T")
+    with pytest.raises(NoPermissionError):
+        check_sendable("SCHEDULE_TOPIC_XXXX")
