@@ -37,7 +37,7 @@ PULL_TIMEOUT = 30.0
 REBALANCE_INTERVAL = 20.0
 REBALANCE_RETRY = (0.05, 1.0)
 """Seconds until the next try when something is missing: the first, doubled up to the last."""
-TELL_AFTER = 0.2
+TELL_AFTER = 0.4
 """A reason for waiting is told once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
 PERSIST_INTERVAL = 5.0
@@ -157,10 +157,13 @@ class PushConsumer:
             raise ClientError("this consumer has a listener: it cannot be iterated as well")
         return MessageIterator(self)
 
-    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
-        """The next message with the queue to `finish` it on (what iterators are made of)."""
+    def check_entered(self) -> None:
+        """ClientError outside of `async with`."""
         if not self._tasks.running:
             raise ClientError("not connected: use the consumer inside of its `async with`")
+
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+        """The next message with the queue to `finish` it on (what iterators are made of)."""
         while True:
             held, message = await self._receive.receive()
             if not held.dropped:
@@ -369,6 +372,7 @@ class MessageIterator:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
+        self._consumer.check_entered()
         if self._current is not None:
             held, message = self._current
             self._current = None

@@ -148,12 +148,13 @@ class ClientInstance:
             return TopicRoute(queues, template.brokers)
 
     async def refresh_routes(self) -> None:
-        """Fetches the routes of all topics in use again; a topic that is gone is forgotten."""
+        """Fetches the routes of all topics in use again. One that the name server does not know
+        stays as it was: it may be a broker that is about to come back."""
         for topic in list(self._routes.watched):
             try:
                 self._routes.by_topic[topic] = await self._fetch(topic)
             except TopicNotExistError:
-                self._routes.by_topic.pop(topic, None)
+                log.info("the name server has no route of topic %s now", topic)
 
     async def master(self, topic: str, broker_name: str) -> Channel:
         """A channel to the master of a broker name. ClientError if the route has none."""

@@ -25,11 +25,13 @@ class Tasks:
     def __init__(self) -> None:
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._nursery: trio.Nursery | None = None
+        self._leaving = False
         self._scopes: set[trio.CancelScope] = set()
 
     @property
     def running(self) -> bool:
-        return self._nursery is not None
+        """Whether the body is under way."""
+        return self._nursery is not None and not self._leaving
 
     async def __aenter__(self) -> Self:
         if self._manager is not None:
@@ -45,7 +47,7 @@ class Tasks:
         trace: TracebackType | None,
     ) -> None:
         assert self._manager is not None
-        self._nursery = None
+        self._leaving = True
         self._stop()
         await self._manager.__aexit__(None, None, None)
 
@@ -65,7 +67,7 @@ class Tasks:
     async def _run(self, work: Work, args: tuple[Any, ...], **status: Any) -> None:
         with trio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)
-            if self._nursery is None:
+            if self._leaving:
                 scope.cancel()
             try:
                 await work(*args, **status)

@@ -11,7 +11,7 @@ from pyrmq.broker import config as module
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv.config import NamesrvConfig
-from pyrmq.net.properties_file import _field_name, load_file, parse_properties
+from pyrmq.net.properties_file import key_of, load_file, parse_properties
 
 SHIPPED = """
 # Licensed to the Apache Software Foundation (ASF) under one or more
@@ -35,7 +35,7 @@ fileReservedTime=48
 brokerRole=SYNC_MASTER
 flushDiskType=SYNC_FLUSH
 """
-FIELDS = {f.name: f for f in dataclasses.fields(BrokerConfig)}
+FIELDS = {key_of(f.name): f.name for f in dataclasses.fields(BrokerConfig)}
 BOUNDS = sorted(module._BOUNDS.items())
 
 
@@ -83,8 +83,8 @@ def test_name_server_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(("key", "bounds"), BOUNDS)
 def test_bounds(key: str, bounds: tuple[int, int]) -> None:
-    name = _field_name(key)
-    assert name in FIELDS, f"the bounds of {key} have no field"
+    assert key in FIELDS, f"the bounds of {key} have no field"
+    name = FIELDS[key]
     for value in bounds:
         assert getattr(BrokerConfig.from_properties({key: str(value)}), name) == value
     for value in (bounds[0] - 1, bounds[1] + 1):
@@ -94,13 +94,26 @@ def test_bounds(key: str, bounds: tuple[int, int]) -> None:
 
 def test_every_default_is_within_its_bounds() -> None:
     for key, (low, high) in BOUNDS:
-        assert low <= getattr(BrokerConfig(), _field_name(key)) <= high
+        assert low <= getattr(BrokerConfig(), FIELDS[key]) <= high
 
 
 def test_no_key_is_in_two_tables() -> None:
-    tables = [set(FIELDS), {_field_name(k) for k in module._FIXED}]
-    tables.append({_field_name(k) for k in module._WITHOUT_EFFECT})
+    tables = [set(FIELDS), set(module._FIXED), set(module._WITHOUT_EFFECT)]
     assert sum(len(t) for t in tables) == len(set().union(*tables))
+
+
+def test_keys_are_spelt_as_rocketmq_spells_them() -> None:
+    """One of each kind of name; another spelling would be an unknown key."""
+    config = from_text(
+        "brokerIP1=10.0.0.1\ncheckCRCOnRecover=false\nmappedFileSizeCommitLog=8192\n"
+        "syncFlushTimeout=7\nserverChannelMaxIdleTimeSeconds=60\nnamesrvAddr=h:1"
+    )
+    assert (config.broker_ip1, config.check_crc_on_recover) == ("10.0.0.1", False)
+    assert (config.mapped_file_size_commit_log, config.sync_flush_timeout) == (8192, 7)
+    assert config.server_channel_max_idle_time_seconds == 60
+    for key in ("brokerIp1", "checkCrcOnRecover", "broker_ip1", "ListenPort"):
+        with pytest.raises(ConfigError, match="unknown"):
+            BrokerConfig.from_properties({key: "1"})
 
 
 @pytest.mark.parametrize(

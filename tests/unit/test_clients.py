@@ -94,9 +94,13 @@ def test_topics_that_come_or_go_are_announced(
 def test_only_a_later_version_replaces(world: World, connections: list[FakeConnection]) -> None:
     a = connections[0]
     world.beat(a, "g", "c", "T", version=5)
-    for stated, kept in ((4, 5), (5, 5), (6, 6)):
+    subscriptions = world.table.consumers["g"].subscriptions
+    for stated, kept in ((4, 5), (6, 6), (5, 6)):
         world.beat(a, "g", "c", "T", version=stated)
-        assert world.table.consumers["g"].subscriptions["T"].version == kept
+        assert subscriptions["T"].version == kept
+    known = subscriptions["T"]
+    world.beat(a, "g", "c", "T", version=6)
+    assert subscriptions["T"] is known  # the same version says nothing new
     world.beat(a, "g", "c", "T", version=7)
     assert len(world.heard()) == 1  # a new version is no new topic
 

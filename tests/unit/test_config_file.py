@@ -126,6 +126,7 @@ def test_a_crash_after_damage_keeps_what_could_be_read(
     config_file.save(file, OLD)
     config_file.save(file, NEW)
     file.write_bytes(b"damaged")
+    assert config_file.load(file) == OLD
     with monkeypatch.context() as patch:
         kill_at(patch, step)
         try:

@@ -130,7 +130,7 @@ def test_a_span_without_messages_is_not_full() -> None:
     assert not queue.is_full()
 
 
-async def test_waiting_for_room() -> None:
+async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
     queue = ProcessQueue(QUEUE, 0)
     queue.put(received(o) for o in range(process_queue.MAX_MESSAGES + 3))
     passed = trio.Event()
@@ -139,16 +139,17 @@ async def test_waiting_for_room() -> None:
         await queue.wait_for_room()
         passed.set()
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(pull)
-        for offset in range(3):
-            await trio.testing.wait_all_tasks_blocked()
-            assert not passed.is_set()
-            queue.finish(offset)
-        await passed.wait()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pull)
+            for offset in range(3):
+                await trio.testing.wait_all_tasks_blocked()
+                assert not passed.is_set()
+                queue.finish(offset)
+            await passed.wait()
 
 
-async def test_room_that_is_there_already() -> None:
+async def test_room_that_is_there_already(autojump_clock: trio.testing.MockClock) -> None:
     queue = ProcessQueue(QUEUE, 0)
     with trio.fail_after(5):
         await queue.wait_for_room()

@@ -1,0 +1,1 @@
+"""A connection without its socket: `pyrmq.engine.Session`."""

@@ -1,0 +1,1 @@
+"""The store: formats on disk, reading, recovery, limits."""

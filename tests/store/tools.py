@@ -1,0 +1,112 @@
+"""What the store tests share: small files, kill images, reading everything back."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyrmq.engine import GetResult, Store
+from tests.support.records import Record, decode_records
+
+LOG_FILE = 64 * 1024
+"""Bytes of a commit-log file in these tests."""
+QUEUE_FILE = 10 * 20
+"""Bytes of a consume-queue file in these tests: ten entries."""
+
+FOUND, NO_MATCH, REMOVING, FOUND_NULL, OVERFLOW_BADLY, OVERFLOW_ONE, TOO_SMALL = range(7)
+NO_MESSAGE = 8
+"""GetMessageStatus, in RocketMQ's order."""
+
+Queue = tuple[str, int]
+Entry = tuple[int, int, int]
+"""A consume-queue entry: physical offset, record size, tag code."""
+
+
+def open_store(root: Path, **options: Any) -> Store:
+    sizes = {"commit_log_file_size": LOG_FILE, "consume_queue_file_size": QUEUE_FILE}
+    return Store(root, **{**sizes, **options})
+
+
+@contextmanager
+def opened(root: Path, **options: Any) -> Iterator[Store]:
+    """A store that is closed cleanly at the end."""
+    store = open_store(root, **options)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def image(root: Path, target: Path) -> Path:
+    """A copy of the folder of an open store: what a kill -9 at this moment leaves."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(root, target)
+    return target
+
+
+def data(result: GetResult) -> bytes:
+    """The bytes of a read; its figures must agree with them."""
+    joined = b"".join(bytes(piece) for piece in result.slices)
+    assert result.nbytes == len(joined)
+    assert result.count == len(decode_records(joined))
+    assert (result.status == FOUND) == (result.count > 0)
+    return joined
+
+
+def read_queue(store: Store, topic: str, queue_id: int, **options: Any) -> list[Record]:
+    """Every record of a queue, in order, from its least offset to its end."""
+    offset, end = store.queue_range(topic, queue_id)
+    found: list[Record] = []
+    while offset < end:
+        result = store.get(topic, queue_id, offset, **options)
+        assert result.status == FOUND, f"{topic}-{queue_id} at {offset}: status {result.status}"
+        assert result.next_offset > offset
+        found += decode_records(data(result))
+        offset = result.next_offset
+    return found
+
+
+def read_all(store: Store) -> dict[Queue, list[Record]]:
+    """Every queue that has records."""
+    queues = {(topic, queue_id): read_queue(store, topic, queue_id)
+              for topic, queue_id, *_ in store.queues()}  # fmt: skip
+    return {queue: records for queue, records in queues.items() if records}
+
+
+def bodies(store: Store, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    return [record.body for record in read_queue(store, topic, queue_id)]
+
+
+def log_file(root: Path, base: int = 0) -> Path:
+    """The commit-log file that starts at a physical offset."""
+    return root / "commitlog" / f"{base:020d}"
+
+
+def queue_files(root: Path, topic: str = "T", queue_id: int = 0) -> list[Path]:
+    return sorted((root / "consumequeue" / topic / str(queue_id)).iterdir())
+
+
+def queue_entries(root: Path, topic: str = "T", queue_id: int = 0) -> list[Entry]:
+    """The entries on disk, without the zeros behind the last."""
+    raw = b"".join(path.read_bytes() for path in queue_files(root, topic, queue_id))
+    entries = list(struct.iter_unpack(">qiq", raw))
+    while entries and entries[-1] == (0, 0, 0):
+        entries.pop()
+    return entries
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its bytes."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def overwrite(path: Path, at: int, new: bytes) -> None:
+    """Writes into the middle of a file; its length stays."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(new)
