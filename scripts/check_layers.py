@@ -31,8 +31,11 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             out |= {a.name for a in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            out |= {f"{node.module}.{a.name}" for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            package = ["pyrmq", *path.relative_to(ROOT).parts[:-1]]
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            out |= {f"{module}.{a.name}" for a in node.names}
     return {name for name in out if name.startswith("pyrmq.")}
 
 

@@ -20,6 +20,9 @@ from pyrmq.net.connection import Connection
 log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
+MAX_READS = 64
+"""Reads for one pull at a time, of some hundred queue entries each; after that the client is told
+to pull on from there."""
 SCAN_INTERVAL = 5.0
 """Seconds after which held pulls are looked at in any case."""
 
@@ -82,13 +85,13 @@ class HeldPulls:
             self._store.wait_for(*key)  # first, so that what comes while we read is reported
         for pull in list(self._held.get(key, ())):
             response = self._read(pull)
-            if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            for _ in range(MAX_READS):
+                if response.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
+                    break
                 # Nothing of what came is wanted: wait on from behind it.
                 pull.offset = int(response.ext["nextBeginOffset"])
                 response = self._read(pull)
-            if response.code not in (
-                ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY
-            ):  # fmt: skip
+            if response.code != ResponseCode.PULL_NOT_FOUND:
                 self._finish(pull, response)
 
     def _read(self, pull: HeldPull) -> Response:

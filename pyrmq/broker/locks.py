@@ -22,11 +22,13 @@ class QueueLocks:
 
     def __init__(self) -> None:
         self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._next_look = 0.0
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float
     ) -> list[MessageQueue]:
         """Takes or renews locks; returns the queues that the client has now."""
+        self._forget_expired(now)
         table = self._locks.setdefault(group, {})
         granted = []
         for queue in queues:
@@ -34,7 +36,20 @@ class QueueLocks:
             if held is None or held.client_id == client_id or now - held.touched > LIFETIME:
                 table[queue] = _Lock(client_id, now)
                 granted.append(queue)
+        if not table:
+            del self._locks[group]
         return granted
+
+    def _forget_expired(self, now: float) -> None:
+        """Once in a lifetime looks through all groups, so that names do not pile up."""
+        if now < self._next_look:
+            return
+        self._next_look = now + LIFETIME
+        for group, table in list(self._locks.items()):
+            for queue in [q for q, h in table.items() if now - h.touched > LIFETIME]:
+                del table[queue]
+            if not table:
+                del self._locks[group]
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Gives up the locks among `queues` that are the client's."""

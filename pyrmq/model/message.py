@@ -14,6 +14,8 @@ from pyrmq.errors import MessageIllegalError, ProtocolError
 NAME_END = "\x01"
 VALUE_END = "\x02"
 MAX_PROPERTIES = 32767
+MAX_BODY = 64 << 20
+"""Largest body after decompression, bytes: far above what brokers take."""
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
@@ -161,7 +163,13 @@ def _body(raw: bytes, sys_flag: int) -> bytes:
         return raw
     if sys_flag & _COMPRESSION_MASK not in _ZLIB_TYPES:
         raise ProtocolError("body is compressed with LZ4 or ZSTD, which this client cannot read")
-    return zlib.decompress(raw)
+    inflater = zlib.decompressobj()
+    body = inflater.decompress(raw, MAX_BODY)
+    if inflater.unconsumed_tail:
+        raise ProtocolError(f"body has more than {MAX_BODY} bytes when unpacked")
+    if not inflater.eof:
+        raise ProtocolError("compressed body ends too early")
+    return body
 
 
 def decode_record(data: memoryview) -> ReceivedMessage:

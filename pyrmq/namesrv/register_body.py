@@ -73,6 +73,8 @@ def _parse_compressed(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]
         data = inflater.decompress(body, MAX_PLAIN)
     except zlib.error as e:
         raise ProtocolError(f"register body: {e}") from e
+    if not inflater.eof and not inflater.unconsumed_tail:
+        raise ProtocolError("register body ends too early")
     if inflater.unconsumed_tail:
         raise ProtocolError(f"register body has more than {MAX_PLAIN} bytes")
     pieces = _Pieces(data)
