@@ -122,7 +122,9 @@ cdef class Store:
             n_tags = view.len // sizeof(int32_t)
             if <size_t>view.buf % sizeof(int32_t):
                 PyBuffer_Release(&view)
-                raise ValueError("tags must be aligned int32")
+                tags = bytes(tags)  # an aligned copy
+                PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
+                tag_ptr = <const int32_t *>view.buf
         with nogil:
             rc = C.store_get(self.ptr, <const uint8_t *>topic_ptr, topic_len, queue_id, offset,
                              max_count, max_bytes, tag_ptr, n_tags, &got, chunks, MAX_CHUNKS)
@@ -355,7 +357,7 @@ def scan_tags(entries, tags, out):
         PyObject_GetBuffer(tags, &t, PyBUF_SIMPLE)
         try:
             PyObject_GetBuffer(out, &o, PyBUF_WRITABLE)
-            if <size_t>t.buf % sizeof(int32_t) or <size_t>o.buf % sizeof(uint32_t):
+            if (t.len and <size_t>t.buf % sizeof(int32_t)) or <size_t>o.buf % sizeof(uint32_t):
                 PyBuffer_Release(&o)
                 raise ValueError("tags and out must be aligned")
             with nogil:

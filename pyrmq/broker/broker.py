@@ -74,6 +74,13 @@ class Broker:
         port = sockets[0].getsockname()[1]
         self.address: Address = (config.broker_ip1 or own_ip(), port)
         self.store = open_store(config, self.address)
+        try:
+            self._open(config, sockets)
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open(self, config: BrokerConfig, sockets: list[socket.socket]) -> None:
         folder = config.store_path_root_dir / "config"
         self.registration: Registration
         self.topics = TopicTable(
@@ -176,10 +183,11 @@ class Broker:
                     await trio.to_thread.run_sync(broker.store.close)
 
     async def _drain(self) -> None:
-        self.held.flush()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.registration.unregister)
             nursery.start_soon(self.server.drain, GRACE)
+            await trio.lowlevel.checkpoint()
+            self.held.flush()
 
     def _tables(self) -> list[PersistentTable]:
         return [self.topics, self.groups, self.offsets]

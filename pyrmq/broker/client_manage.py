@@ -14,11 +14,16 @@ from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.names import retry_topic
+from pyrmq.model.names import check_group, retry_topic
 from pyrmq.model.subscription import TAG
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response, encode_request
 from pyrmq.net.connection import Connection
+
+MAX_GROUPS = 1024
+MAX_SUBSCRIPTIONS = 4096
+MAX_CLIENT_ID = 255
+MAX_KEPT = 1024
 
 
 class ClientManageProcessor:
@@ -37,9 +42,12 @@ class ClientManageProcessor:
         client = Client(
             str(data.get("clientID", "")), command.language, command.version, trio.current_time()
         )
+        consumers = _objects(data.get("consumerDataSet"))
+        producers = _objects(data.get("producerDataSet"))
+        self._check_size(connection, client, consumers, producers)
         fingerprint = data.get("heartbeatFingerprint") or 0
         sub_change = fingerprint == 0
-        for consumer in _objects(data.get("consumerDataSet")):
+        for consumer in consumers:
             group = self._groups.find(str(consumer.get("groupName", "")))
             if group is None:
                 continue
@@ -59,9 +67,35 @@ class ClientManageProcessor:
                 and group.enabled("notifyConsumerIdsChangedEnable"),
                 keep_subscriptions=bool(fingerprint) and data.get("withoutSub") is True,
             )
-        for producer in _objects(data.get("producerDataSet")):
-            self._clients.register_producer(str(producer.get("groupName", "")), connection, client)
+        for producer in producers:
+            name = str(producer.get("groupName", ""))
+            check_group(name)
+            self._clients.register_producer(name, connection, client)
         return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
+
+    def _check_size(
+        self,
+        connection: Connection,
+        client: Client,
+        consumers: list[dict[Any, Any]],
+        producers: list[dict[Any, Any]],
+    ) -> None:
+        """A heartbeat that no client library sends is refused before anything is made of it."""
+        held = self._clients.groups_of(connection)
+        groups = {str(c.get("groupName")) for c in [*consumers, *producers]} | held
+        subscriptions = sum(
+            len(s) for c in consumers if isinstance(s := c.get("subscriptionDataSet"), list)
+        )
+        if (
+            len(groups) > MAX_GROUPS
+            or len(consumers) + len(producers) > 2 * MAX_GROUPS
+            or subscriptions > MAX_SUBSCRIPTIONS
+            or len(client.client_id) > MAX_CLIENT_ID
+        ):
+            raise InvalidParameterError(
+                f"a client has at most {MAX_GROUPS} groups, {MAX_SUBSCRIPTIONS} subscriptions and "
+                f"an id of {MAX_CLIENT_ID} characters"
+            )
 
     def unregister(self, connection: Connection, command: Command) -> Response:
         self._clients.unregister(
@@ -78,7 +112,7 @@ class ClientManageProcessor:
         kind = sub.get("expressionType") if isinstance(sub, dict) else None
         if kind not in (None, "", TAG):
             raise ResponseError(
-                f"The broker does not support consumer to filter message by {kind}",
+                f"The broker does not support consumer to filter message by {str(kind)[:64]}",
                 ResponseCode.SYSTEM_ERROR,
             )
         return Response()
@@ -99,7 +133,8 @@ def notify_ids_changed(group: ConsumerGroup) -> None:
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, {"consumerGroup": group.name}, oneway=True
     )
     for connection in list(group.clients):
-        connection.send(frame)
+        if len(connection.out) < MAX_KEPT:  # one that does not read is not piled up on
+            connection.send(frame)
 
 
 def _objects(value: Any) -> list[dict[Any, Any]]:

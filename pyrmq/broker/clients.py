@@ -65,7 +65,13 @@ class ClientTable:
     def __init__(self, on_change: Callable[[ConsumerGroup], None]) -> None:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
+        self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
         self._on_change = on_change
+
+    def groups_of(self, connection: Connection) -> set[str]:
+        """Groups that a connection is a member of, as producer or consumer."""
+        producing, consuming = self._groups_of.get(connection, (set(), set()))
+        return producing | consuming
 
     def _watch(self, connection: Connection) -> None:
         if self.connection_gone not in connection.on_close:
@@ -73,6 +79,7 @@ class ClientTable:
 
     def register_producer(self, group: str, connection: Connection, client: Client) -> None:
         self.producers.setdefault(group, {})[connection] = client
+        self._groups_of.setdefault(connection, (set(), set()))[0].add(group)
         self._watch(connection)
 
     def register_consumer(
@@ -89,6 +96,7 @@ class ClientTable:
         group = self.consumers.setdefault(name, ConsumerGroup(name))
         new = connection not in group.clients
         group.clients[connection] = client
+        self._groups_of.setdefault(connection, (set(), set()))[1].add(name)
         group.consume_type = _enum(data.get("consumeType"), _CONSUME_TYPES, group.consume_type)
         group.message_model = _enum(data.get("messageModel"), _MODELS, group.message_model)
         where = data.get("consumeFromWhere")
@@ -113,9 +121,12 @@ class ClientTable:
     def unregister(
         self, connection: Connection, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
+        producing, consuming = self._groups_of.get(connection, (set(), set()))
         if producer_group is not None:
+            producing.discard(producer_group)
             self._remove_producer(producer_group, connection)
         if consumer_group is not None:
+            consuming.discard(consumer_group)
             self._remove_consumer(consumer_group, connection)
 
     def _remove_producer(self, name: str, connection: Connection) -> None:
@@ -133,9 +144,10 @@ class ClientTable:
             del self.consumers[name]
 
     def connection_gone(self, connection: Connection) -> None:
-        for name in [n for n, members in self.producers.items() if connection in members]:
+        producing, consuming = self._groups_of.pop(connection, (set(), set()))
+        for name in producing:
             self._remove_producer(name, connection)
-        for name in [n for n, g in self.consumers.items() if connection in g.clients]:
+        for name in consuming:
             self._remove_consumer(name, connection)
 
     def expired(self, before: float) -> set[Connection]:

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pyrmq.errors import ProtocolError
+from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.net import fastjson
 
 log = logging.getLogger(__name__)
@@ -30,20 +30,26 @@ def _read(path: Path) -> dict[Any, Any] | None:
             log.error("%s has more than %d bytes: not read", path, MAX_SIZE)
             _damaged.add(path)
             return None
-        return fastjson.loads_object(path.read_bytes())
+        return fastjson.loads_object(path.read_bytes(), MAX_SIZE)
     except FileNotFoundError:
         return None
-    except (OSError, ProtocolError) as e:
+    except OSError as e:
+        raise ConfigError(f"cannot read {path}: {e.strerror or e}") from e
+    except ProtocolError as e:
         log.error("%s cannot be used: %s", path, e)
         _damaged.add(path)
         return None
 
 
 def load(path: Path) -> dict[Any, Any]:
-    """The content of a file, or of its `.bak`; {} if there is neither."""
+    """The content of a file, or of its `.bak`; {} if there is neither. ConfigError if there is
+    something that cannot be read: starting without it would forget what it held."""
+    backup = path.with_name(path.name + ".bak")
     value = _read(path)
     if value is None:
-        value = _read(path.with_name(path.name + ".bak"))
+        value = _read(backup)
+    if value is None and not _damaged.isdisjoint((path, backup)):
+        raise ConfigError(f"neither {path} nor its .bak can be read: restore or remove them")
     return value or {}
 
 

@@ -15,24 +15,29 @@ def text(command: Command, name: str) -> str:
     return value
 
 
+def number(name: str, value: str, limit: int) -> int:
+    """`value` as an int from -limit to limit-1."""
+    if len(value) <= 20:
+        try:
+            found = int(value)
+        except ValueError:
+            pass
+        else:
+            if -limit <= found < limit:
+                return found
+    raise ResponseError(
+        f"the custom field <{name}> is no int{limit.bit_length()}: {value[:32]!r}",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
 def _number(command: Command, name: str, default: int | None, limit: int) -> int:
     value = command.ext.get(name)
     if value is None:
         if default is not None:
             return default
         value = text(command, name)
-    if len(value) <= 20:
-        try:
-            number = int(value)
-        except ValueError:
-            pass
-        else:
-            if -limit <= number < limit:
-                return number
-    raise ResponseError(
-        f"the custom field <{name}> is no int{limit.bit_length()}: {value[:32]!r}",
-        ResponseCode.SYSTEM_ERROR,
-    )
+    return number(name, value, limit)
 
 
 def int32(command: Command, name: str, default: int | None = None) -> int:

@@ -16,6 +16,9 @@ from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 
+MAX_AUTO_GROUPS = 20_000
+"""Groups after which clients make no more by using them."""
+
 PREDEFINED = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
@@ -91,6 +94,9 @@ class GroupTable(PersistentTable):
                 check_group(name)
             except InvalidParameterError as e:
                 log.warning("group not created: %s", e)
+                return None
+            if len(self.groups) >= MAX_AUTO_GROUPS:
+                log.error("group %s not created: there are %d already", name, len(self.groups))
                 return None
             log.info("create subscription group %s", name)
             group = self._create(name)

@@ -20,11 +20,14 @@ from pyrmq.net.connection import Connection
 log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
+MAX_HELD = 262_144
+MAX_PER_CONNECTION = 16_384
+"""Most pulls that are held; one more is answered at once."""
 MAX_READS = 64
 """Reads for one pull at a time, of some hundred queue entries each; after that the client is told
 to pull on from there."""
 SCAN_INTERVAL = 5.0
-"""Seconds after which held pulls are looked at in any case."""
+"""Longest sleep of the task that watches deadlines, seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +61,11 @@ class HeldPulls:
         self._sooner = trio.Event()
         self.count = 0
 
-    def hold(self, pull: HeldPull, seconds: float) -> None:
-        """Keeps a pull for at most `seconds`."""
+    def hold(self, pull: HeldPull, seconds: float) -> bool:
+        """Keeps a pull for at most `seconds`; False if too many are held already."""
+        mine = self._of_connection.get(pull.connection, ())
+        if self.count >= MAX_HELD or len(mine) >= MAX_PER_CONNECTION:
+            return False
         key = (pull.topic, pull.queue_id)
         deadline = trio.current_time() + min(seconds, 3600)
         self._held.setdefault(key, set()).add(pull)
@@ -74,6 +80,10 @@ class HeldPulls:
         # A message may have come between reading and asking to be told.
         if self._store.queue_range(pull.topic, pull.queue_id)[1] > pull.offset:
             self._try(key)
+        if len(self._deadlines) > 4 * self.count + 1024:
+            self._deadlines = [d for d in self._deadlines if self._is_held(d[2])]
+            heapq.heapify(self._deadlines)
+        return True
 
     def arrived(self) -> None:
         """Looks at the queues that the engine reports."""
@@ -140,9 +150,6 @@ class HeldPulls:
                 _, _, pull = heapq.heappop(self._deadlines)
                 if pull in self._held.get((pull.topic, pull.queue_id), ()):
                     self._finish(pull, self._read(pull))
-            if len(self._deadlines) > 4 * self.count + 1024:
-                self._deadlines = [d for d in self._deadlines if self._is_held(d[2])]
-                heapq.heapify(self._deadlines)
             wait = self._deadlines[0][0] - now if self._deadlines else SCAN_INTERVAL
             self._sooner = trio.Event()
             with trio.move_on_after(min(max(wait, 0.001), SCAN_INTERVAL)):

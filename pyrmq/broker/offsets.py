@@ -34,7 +34,10 @@ class OffsetTable(PersistentTable):
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset as it is; going back is a consumer's right."""
-        self.offsets.setdefault((topic, group), {})[queue_id] = offset
+        queues = self.offsets.setdefault((topic, group), {})
+        if queues.get(queue_id) == offset:
+            return
+        queues[queue_id] = offset
         self._updates += 1
         if self._updates % self._step == 0:
             self.version.next(now_ms())

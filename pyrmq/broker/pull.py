@@ -79,13 +79,14 @@ class PullProcessor:
         )
         response = self.read(pull)
         if sys_flag & COMMIT_OFFSET:
-            self._offsets.commit(topic, group, queue_id, fields.int64(command, "commitOffset"))
+            commit = fields.int64(command, "commitOffset")
+            if commit >= 0:
+                self._offsets.commit(topic, group, queue_id, commit)
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.long_polling_enable:
                 asked = self._config.short_polling_time_mills
-            if asked > 0:
-                self._held.hold(pull, asked / 1000)
+            if asked > 0 and self._held.hold(pull, asked / 1000):
                 return None
         return response
 
@@ -120,8 +121,9 @@ class PullProcessor:
             )
         sub = self._subscription(command, group, topic, sys_flag)
         if sub.expression_type != TAG:
+            kind = sub.expression_type[:64]
             raise ResponseError(
-                f"The broker does not support consumer to filter message by {sub.expression_type}",
+                f"The broker does not support consumer to filter message by {kind}",
                 ResponseCode.SYSTEM_ERROR,
             )
         return sub.tag_codes

@@ -18,11 +18,13 @@ from pyrmq.errors import (
 )
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import check_group
 from pyrmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
+MAX_CLIENT_ID = 255
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
 
@@ -132,7 +134,15 @@ class QueueProcessor:
             raise InvalidParameterError("consumerGroup and clientId are needed")
         if not isinstance(queues, list) or len(queues) > MAX_LOCKS:
             raise InvalidParameterError(f"mqSet must be a list of at most {MAX_LOCKS} queues")
-        return group, client_id, [MessageQueue.from_json(q) for q in queues if isinstance(q, dict)]
+        check_group(group)
+        if len(client_id) > MAX_CLIENT_ID:
+            raise InvalidParameterError(f"clientId has more than {MAX_CLIENT_ID} characters")
+        named = (MessageQueue.from_json(q) for q in queues if isinstance(q, dict))
+        return group, client_id, [q for q in named if self._exists(q)]
+
+    def _exists(self, queue: MessageQueue) -> bool:
+        topic = self._topics.get(queue.topic)
+        return topic is not None and 0 <= queue.queue_id < topic.read_queue_nums
 
     def update_topic(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_TOPIC."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -20,6 +20,10 @@ log = logging.getLogger(__name__)
 
 SETTLE = 0.001
 """Seconds that a change of topics waits for others, to be told in one registration."""
+START = 3.0
+"""Seconds that a start waits for name servers at most."""
+RETRY = 0.5
+"""Seconds until the next try after a failure, doubled each time up to the period."""
 
 
 class Registration:
@@ -32,11 +36,12 @@ class Registration:
         self._topics = topics
         self._address = address
         self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
-        self._changed = trio.Event()
+        self._changed = [[trio.Event()] for _ in self._servers]
         self._leaving = False
 
     def topics_changed(self) -> None:
-        self._changed.set()
+        for event in self._changed:
+            event[0].set()
 
     def _header(self) -> dict[str, str | int | bool]:
         host, port = self._address()
@@ -66,36 +71,51 @@ class Registration:
         return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Registers until cancelled; started once every name server was tried."""
-        period = min(max(self._config.register_name_server_period, 10_000), 60_000) / 1000
-        async with Channels() as channels:
-            await self._all(channels, self._register)
+        """Registers until cancelled; started once every name server was tried, or after START."""
+        async with Channels() as channels, trio.open_nursery() as nursery:
+            tried = [trio.Event() for _ in self._servers]
+            for i, server in enumerate(self._servers):
+                nursery.start_soon(self._keep, channels, server, self._changed[i], tried[i])
+            with trio.move_on_after(START):
+                for event in tried:
+                    await event.wait()
             task_status.started()
-            while True:
-                with trio.move_on_after(period):
-                    await self._changed.wait()
-                    await trio.sleep(SETTLE)
-                self._changed = trio.Event()
-                if self._leaving:
-                    await trio.sleep_forever()
-                await self._all(channels, self._register)
+            await trio.sleep_forever()
+
+    async def _keep(
+        self, channels: Channels, server: Address, changed: list[trio.Event], tried: trio.Event
+    ) -> None:
+        """One name server: again at every change, every period, and soon after a failure."""
+        period = min(max(self._config.register_name_server_period, 10_000), 60_000) / 1000
+        retry = RETRY
+        while not self._leaving:
+            changed[0] = trio.Event()
+            done = await self._one(channels, server, self._register)
+            tried.set()
+            retry = RETRY if done else min(2 * retry, period)
+            with trio.move_on_after(period if done else retry):
+                await changed[0].wait()
+                await trio.sleep(SETTLE)
 
     async def unregister(self) -> None:
         """Tells every name server that this broker goes; it registers no more."""
         self._leaving = True
-        async with Channels() as channels:
-            await self._all(channels, self._unregister)
-
-    async def _all(self, channels: Channels, call: Callable[..., object]) -> None:
-        async with trio.open_nursery() as nursery:
+        async with Channels() as channels, trio.open_nursery() as nursery:
             for server in self._servers:
-                nursery.start_soon(self._one, channels, server, call)
+                nursery.start_soon(self._one, channels, server, self._unregister)
 
-    async def _one(self, channels: Channels, server: Address, call: Callable[..., object]) -> None:
+    async def _one(
+        self,
+        channels: Channels,
+        server: Address,
+        call: Callable[[Channels, Address], Awaitable[None]],
+    ) -> bool:
         try:
-            await call(channels, server)  # type: ignore[misc]
+            await call(channels, server)
         except PyrmqError as e:
             log.warning("name server %s: %s", format_address(server), e)
+            return False
+        return True
 
     async def _register(self, channels: Channels, server: Address) -> None:
         host, port = self._address()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyrmq.broker import fields
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.topics import TopicTable, check_sendable
@@ -78,13 +79,8 @@ class SendProcessor:
         return value
 
     def _int(self, command: Command, name: str, default: str | None = None) -> int:
-        text = self._field(command, name, default)
-        try:
-            return int(text)
-        except ValueError:
-            raise ResponseError(
-                f"the custom field <{name}> is no number", ResponseCode.SYSTEM_ERROR
-            ) from None
+        bits = 64 if name == "bornTimestamp" else 32
+        return fields.number(name, self._field(command, name, default), 1 << bits - 1)
 
     def _send(self, connection: Connection, command: Command) -> None:
         topic = self._field(command, "topic")
@@ -131,20 +127,23 @@ class SendProcessor:
             raise ResponseError(
                 f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
             )
+        if not command.body:
+            raise MessageIllegalError("the message has no body")
         times = self._int(command, "reconsumeTimes", "0")
         most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
+        queue_id = max(self._int(command, "queueId"), 0)
         if times > most:
             target = self._topics.create_send_back(DLQ_PREFIX + name, 1)
+            queue_id = 0
         else:
             target = self._topics.create_send_back(topic, group.retry_queue_nums)
-        queue_id = self._int(command, "queueId")
         if queue_id >= max(target.write_queue_nums, target.read_queue_nums):
             raise InvalidParameterError(f"request queueId[{queue_id}] is illegal")
         added = {**self._region(), "CLUSTER": self._config.broker_cluster_name}
         properties.pop("POP_CK", None)
         phys, size, offset, _ = self._store.put(
             target.topic_name,
-            max(queue_id, 0),
+            queue_id,
             command.body,
             encode_properties({**properties, **added}),
             flag=self._int(command, "flag"),
@@ -156,7 +155,7 @@ class SendProcessor:
         ext: dict[str, str | int | bool] = {
             **self._region(),
             "msgId": self._message_id(phys),
-            "queueId": max(queue_id, 0),
+            "queueId": queue_id,
             "queueOffset": offset,
             "transactionId": properties.get("UNIQ_KEY", ""),
         }

@@ -32,6 +32,9 @@ from pyrmq.model.topic import (
 from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
+
+MAX_AUTO_TOPICS = 20_000
+"""Topics after which clients make no more by sending; an operator still can."""
 _RW = PERM_READ | PERM_WRITE
 
 
@@ -166,6 +169,9 @@ class TopicTable(PersistentTable):
         [createTopicInSendMessageMethod]"""
         template = self.topics.get(default_topic)
         if template is None or not template.perm & PERM_INHERIT:
+            return None
+        if len(self.topics) >= MAX_AUTO_TOPICS:
+            log.error("topic %s not created: there are %d already", topic, len(self.topics))
             return None
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(

@@ -70,7 +70,7 @@ def _ready(**facts: Any) -> str:
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="Store folder.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", help="Address to listen on.  [default: bindAddress, else 127.0.0.1]")
 @click.option("--namesrv-port", default=9876, show_default=True, type=click.IntRange(0, 65535))
 @click.option("--broker-port", type=click.IntRange(0, 65535), help="[default: 10911]")
 @click.option("--flush", type=click.Choice(["ASYNC_FLUSH", "SYNC_FLUSH"]), help="flushDiskType.")
@@ -78,7 +78,7 @@ def _ready(**facts: Any) -> str:
 def server(
     config: Path | None,
     store: Path | None,
-    host: str,
+    host: str | None,
     namesrv_port: int,
     broker_port: int | None,
     flush: str | None,
@@ -98,6 +98,7 @@ def server(
 
     values = load_file(config) if config else {}
     values.setdefault("brokerName", "broker-a")
+    host = host or values.get("bindAddress") or "127.0.0.1"
     values["bindAddress"] = host
     wildcard = host in ("0.0.0.0", "::")
     values.setdefault("brokerIP1", own_ip() if wildcard else resolve(host))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable
-from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,9 +19,9 @@ import trio
 
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, offset_of
 from pyrmq.client.process_queue import ProcessQueue
-from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError, QueryNotFoundError, ResponseError
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import check_group, check_topic
@@ -37,6 +37,8 @@ PULL_TIMEOUT = 30.0
 REBALANCE_INTERVAL = 20.0
 REBALANCE_RETRY = (0.05, 1.0)
 """Seconds until the next try when something is missing: the first, doubled up to the last."""
+REBALANCE_SETTLE = (0.0, 0.1)
+"""Seconds that a change of members waits for others: many consumers may start at once."""
 TELL_AFTER = 0.4
 """A reason for waiting is told once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
@@ -49,14 +51,6 @@ SUSPEND = 0x2
 SUBSCRIPTION = 0x4
 
 Listener = Callable[[ReceivedMessage], Awaitable[object]]
-
-
-class ConsumeFrom(Enum):
-    """Where a group starts that the broker knows no offset of."""
-
-    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 class PushConsumer:
@@ -100,9 +94,9 @@ class PushConsumer:
         self._listener = listener
         self._concurrency = concurrency
         self._from = consume_from
-        self._timestamp = consume_timestamp or 0
         self._strategy = strategy
         self._client = ClientInstance(namesrv)
+        self._offsets = BrokerOffsets(self._client, group, consume_from, consume_timestamp or 0)
         self._client.consumers[group] = self._heartbeat_data
         self._client.on_ids_changed.append(lambda: self._rebalance_now.set())
         self._held: dict[MessageQueue, ProcessQueue] = {}
@@ -214,6 +208,7 @@ class PushConsumer:
             retry = REBALANCE_RETRY[0] if balanced else min(2 * retry, REBALANCE_RETRY[1])
             with trio.move_on_after(wait):
                 await self._rebalance_now.wait()
+                await trio.sleep(random.uniform(*REBALANCE_SETTLE))
 
     def _tell(self, topic: str, why: str) -> None:
         """Says why nothing comes, once for each reason."""
@@ -228,22 +223,34 @@ class PushConsumer:
         wanted = set(self._strategy(queues, ids, self._client.client_id))
         for queue in [q for q in self._held if q.topic == topic and q not in wanted]:
             await self._drop(queue)
+        failure: PyrmqError | None = None
         for queue in sorted(wanted - self._held.keys()):
-            await self._take_over(queue)
+            try:
+                await self._take_over(queue)
+            except PyrmqError as e:
+                failure = e  # the other brokers' queues are taken all the same
+        if failure is not None:
+            raise failure
 
     async def _member_ids(self, topic: str) -> list[str]:
         route = await self._client.route(topic)
         addresses = [a for b in route.brokers for i, a in b.broker_addrs.items() if i == 0]
         if not addresses:
             raise ClientError(f"no broker of {topic} is a master")
-        channel = await self._client.channel(addresses[0])
-        answer = await channel.request(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
-        )
-        ids = fastjson.loads_object(answer.body).get("consumerIdList")
-        if not isinstance(ids, list) or not ids:
-            raise ProtocolError("consumer list without ids")
-        return sorted(str(i) for i in ids)
+        failure: PyrmqError | None = None
+        for address in addresses:
+            try:
+                channel = await self._client.channel(address)
+                answer = await channel.request(
+                    RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
+                )
+            except PyrmqError as e:
+                failure = e
+                continue
+            ids = fastjson.loads_object(answer.body).get("consumerIdList")
+            if isinstance(ids, list) and ids:
+                return sorted(str(i) for i in ids)
+        raise failure or ProtocolError("consumer list without ids")
 
     async def _drop(self, queue: MessageQueue) -> None:
         held = self._held.pop(queue)
@@ -254,28 +261,12 @@ class PushConsumer:
         await self._commit(held)
 
     async def _take_over(self, queue: MessageQueue) -> None:
-        start = await self._start_offset(queue)
+        start, known = await self._offsets.start(queue)
         log.info("group %s takes %s from offset %d", self.group, queue, start)
         held = self._held[queue] = ProcessQueue(queue, start)
+        if not known:
+            await self._commit(held)  # so that a crash before the first message changes nothing
         self._tasks.start_soon(self._pull_loop, held)
-
-    async def _start_offset(self, queue: MessageQueue) -> int:
-        channel = await self._client.master(queue.topic, queue.broker_name)
-        place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
-        try:
-            answer = await channel.request(
-                RequestCode.QUERY_CONSUMER_OFFSET, {**place, "consumerGroup": self.group}
-            )
-        except QueryNotFoundError:
-            if self._from is ConsumeFrom.FIRST_OFFSET:
-                return 0
-            if self._from is ConsumeFrom.LAST_OFFSET:
-                answer = await channel.request(RequestCode.GET_MAX_OFFSET, place)
-            else:
-                answer = await channel.request(
-                    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**place, "timestamp": self._timestamp}
-                )
-        return _offset(answer, "offset")
 
     # Pulling.
 
@@ -286,15 +277,29 @@ class PushConsumer:
                     await held.wait_for_room()
                     try:
                         messages = await self._pull(held)
+                    except _MovedError as e:
+                        await self._move(held, e.offset)
+                        return
                     except PyrmqError as e:
-                        log.info("pull from %s: %s", held.queue, e)
+                        self._tell(str(held.queue), str(e))
                         await trio.sleep(ERROR_DELAY)
                         continue
+                    self._told.pop(str(held.queue), None)
                     held.put(messages)
                     for message in messages:
                         await self._send.send((held, message))
         finally:
             held.done.set()
+
+    async def _move(self, held: ProcessQueue, offset: int) -> None:
+        """The broker has no such offset: the queue is dropped and taken over anew from where the
+        broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
+        log.warning("offset of %s moved from %d to %d", held.queue, held.next_offset, offset)
+        held.dropped = True
+        if self._held.get(held.queue) is held:
+            del self._held[held.queue]
+        await self._offsets.commit(held.queue, offset)
+        self._rebalance_now.set()
 
     async def _pull(self, held: ProcessQueue) -> list[ReceivedMessage]:
         queue = held.queue
@@ -322,15 +327,16 @@ class PushConsumer:
             messages = [m for m in decode_records(answer.body) if sub.wants(m.tags)]
             for m in messages:
                 m.broker_name = queue.broker_name
-            held.advance(_offset(answer, "nextBeginOffset"))
+            held.advance(offset_of(answer, "nextBeginOffset"))
             return messages
         if answer.code in (
             ResponseCode.PULL_NOT_FOUND,
             ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
         ):
-            held.advance(_offset(answer, "nextBeginOffset"))
+            held.advance(offset_of(answer, "nextBeginOffset"))
             return []
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            raise _MovedError(offset_of(answer, "nextBeginOffset"))
         raise ResponseError.of(answer.code, answer.remark or "")
 
     # Offsets.
@@ -345,20 +351,15 @@ class PushConsumer:
             await self._commit(held)
 
     async def _commit(self, held: ProcessQueue) -> None:
-        queue = held.queue
-        try:
-            channel = await self._client.master(queue.topic, queue.broker_name)
-            await channel.request(
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                {
-                    "consumerGroup": self.group,
-                    "topic": queue.topic,
-                    "queueId": queue.queue_id,
-                    "commitOffset": held.commit_offset(),
-                },
-            )
-        except PyrmqError as e:
-            log.warning("offset of %s not written: %s", queue, e)
+        await self._offsets.commit(held.queue, held.commit_offset())
+
+
+class _MovedError(Exception):
+    """A pull's offset is not in the queue."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
 
 
 class MessageIterator:
@@ -379,10 +380,3 @@ class MessageIterator:
             held.finish(message.queue_offset)
         self._current = await self._consumer.take()
         return self._current[1]
-
-
-def _offset(answer: Command, name: str) -> int:
-    try:
-        return int(answer.ext[name])
-    except (KeyError, ValueError) as e:
-        raise ProtocolError(f"answer without {name}") from e

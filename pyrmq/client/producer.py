@@ -266,7 +266,7 @@ class Producer:
                 except PyrmqError as e:
                     failure = e
                 log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
-                await self._refresh()
+                await self._refresh(topic)
         if scope.cancelled_caught:
             text = f"message to {topic} not acknowledged in {limit:g} s"
             raise RequestTimeoutError(f"{text}: {failure}" if failure else text) from failure
@@ -279,9 +279,9 @@ class Producer:
         queues = await self.queues(topic)
         return select(queues) if select else self._next(queues, last_broker)
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, topic: str) -> None:
         try:
-            await self._client.refresh_routes()
+            await self._client.route(topic, fresh=True)
         except PyrmqError as e:
             log.info("routes not refreshed: %s", e)
 

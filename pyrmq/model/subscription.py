@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pyrmq.errors import SubscriptionError
@@ -12,6 +13,8 @@ from pyrmq.model.topic import as_int
 
 TAG = "TAG"
 ALL = "*"
+MAX_EXPRESSION = 16_384
+"""Longest tag expression, characters."""
 
 
 def java_hash(text: str) -> int:
@@ -21,6 +24,13 @@ def java_hash(text: str) -> int:
     for i in range(0, len(units), 2):
         h = (31 * h + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
     return h - (1 << 32) if h >= 1 << 31 else h
+
+
+@lru_cache(1024)
+def _tags_of(text: str) -> tuple[frozenset[str], tuple[int, ...]]:
+    """Tags and their codes; the same few expressions come with every pull."""
+    tags = frozenset(t for t in (part.strip() for part in text.split("||")) if t)
+    return tags, tuple(sorted({java_hash(t) for t in tags}))
 
 
 @dataclass(slots=True)
@@ -43,13 +53,17 @@ class Subscription:
         sub = cls(topic, text, version, expression_type or TAG)
         if sub.expression_type != TAG or text == ALL:
             return sub
-        tags = frozenset(t for t in (part.strip() for part in text.split("||")) if t)
-        if not tags:
+        if len(text) > MAX_EXPRESSION:
+            raise SubscriptionError(
+                f"the expression has more than {MAX_EXPRESSION} characters",
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            )
+        sub.tags, codes = _tags_of(text)
+        if not sub.tags:
             raise SubscriptionError(
                 f"no tag in the expression {text!r}", ResponseCode.SUBSCRIPTION_PARSE_FAILED
             )
-        sub.tags = tags
-        sub.tag_codes = array("i", sorted({java_hash(t) for t in tags}))
+        sub.tag_codes = array("i", codes)
         return sub
 
     def wants(self, tags: str | None) -> bool:

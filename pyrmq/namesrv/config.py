@@ -45,5 +45,9 @@ class NamesrvConfig:
                 "serverSelectorThreads": _THREADS,
                 "serverCallbackExecutorThreads": _THREADS,
             },
-            bounds={"listenPort": (0, 65535), "scanNotActiveBrokerInterval": (10, 86_400_000)},
+            bounds={
+                "listenPort": (0, 65535),
+                "scanNotActiveBrokerInterval": (10, 86_400_000),
+                "serverChannelMaxIdleTimeSeconds": (1, 86_400),
+            },
         )

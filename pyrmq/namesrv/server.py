@@ -28,6 +28,13 @@ STRICT_JSON_SINCE = 401
 """Clients since V4_9_4 get routes as strict JSON."""
 
 
+def _broker_id(command: Command) -> int:
+    text = _field(command, "brokerId")
+    if not text.isdecimal() or len(text) > 18:
+        raise InvalidParameterError(f"brokerId {text[:32]!r} is no number")
+    return int(text)
+
+
 def _field(command: Command, name: str) -> str:
     value = command.ext.get(name)
     if value is None:
@@ -81,7 +88,7 @@ class NameServer:
         registration = Registration(
             cluster=_field(command, "clusterName"),
             broker_name=_field(command, "brokerName"),
-            broker_id=as_int(_field(command, "brokerId"), 0),
+            broker_id=_broker_id(command),
             address=_field(command, "brokerAddr"),
             ha_address=command.ext.get("haServerAddr", ""),
             topics=topics,
@@ -110,7 +117,7 @@ class NameServer:
         self.routes.unregister(
             _field(command, "clusterName"),
             _field(command, "brokerName"),
-            as_int(_field(command, "brokerId"), 0),
+            _broker_id(command),
             _field(command, "brokerAddr"),
         )
         return Response()

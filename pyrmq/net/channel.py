@@ -28,6 +28,8 @@ from pyrmq.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 3.0
+WRITE_TIMEOUT = 3.0
+"""Seconds that a frame may take to leave."""
 Handler = Callable[["Channel", Command], Awaitable[Response | None]]
 
 
@@ -43,13 +45,17 @@ class Channel:
         self._opaque = itertools.count(1)
         self._waiting: dict[int, tuple[trio.Event, list[Command]]] = {}
         self._send_lock = trio.Lock()
+        self._scope = trio.CancelScope()
+        self._heard = trio.current_time()
 
     async def run(self) -> None:
         """Reads until the connection ends; then every waiting call fails."""
         try:
-            async with trio.open_nursery() as nursery:
-                while data := await self._stream.receive_some(256 * 1024):
-                    self._take(bytes(data), nursery)
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    while data := await self._stream.receive_some(256 * 1024):
+                        self._heard = trio.current_time()
+                        self._take(bytes(data), nursery)
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* ProtocolError as e:
@@ -96,13 +102,25 @@ class Channel:
             log.info("answer to request %d not sent: connection is gone", command.code)
 
     async def _send(self, frame: bytes) -> None:
+        where = format_address(self.address)
         try:
             async with self._send_lock:
-                with trio.CancelScope(shield=True):  # half a frame would break the connection
+                if self.closed:
+                    raise ConnectError(f"connection to {where} is gone")
+                # Half a frame would break the connection: it is not cancelled, but bounded.
+                with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
                     await self._stream.send_all(frame)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as e:
-            self.closed = True
-            raise ConnectError(f"connection to {format_address(self.address)} is gone") from e
+            self.give_up()
+            raise ConnectError(f"connection to {where} is gone") from e
+        if limit.cancelled_caught:
+            self.give_up()
+            raise ConnectError(f"{where} takes no data")
+
+    def give_up(self) -> None:
+        """Ends the connection; waiting calls fail and the next request opens a new one."""
+        self.closed = True
+        self._scope.cancel()
 
     async def call(
         self,
@@ -115,13 +133,12 @@ class Channel:
         """Sends a request and returns its answer, whatever its code. RequestTimeoutError,
         ConnectError."""
         opaque = next(self._opaque) & 0x7FFFFFFF
+        began = trio.current_time()
         event = trio.Event()
         got: list[Command] = []
         self._waiting[opaque] = (event, got)
         try:
             with trio.move_on_after(timeout):
-                if self.closed:
-                    raise ConnectError(f"connection to {format_address(self.address)} is gone")
                 await self._send(encode_request(code, opaque, ext, body))
                 await event.wait()
         finally:
@@ -130,6 +147,8 @@ class Channel:
             return got[0]
         if event.is_set():
             raise ConnectError(f"connection to {format_address(self.address)} broke")
+        if self._heard < began:
+            self.give_up()  # nothing at all came: the peer may be gone without a word
         raise RequestTimeoutError(
             f"{format_address(self.address)} did not answer request {code} in {timeout:g} s"
         )
@@ -155,10 +174,6 @@ class Channel:
         opaque = next(self._opaque) & 0x7FFFFFFF
         await self._send(encode_request(code, opaque, ext, body, oneway=True))
 
-    async def aclose(self) -> None:
-        self.closed = True
-        await self._stream.aclose()
-
 
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
@@ -181,10 +196,6 @@ class Channels:
         trace: TracebackType | None,
     ) -> None:
         await self._tasks.__aexit__(kind, error, trace)
-
-    def known(self) -> list[Address]:
-        """Addresses with a live connection."""
-        return [a for a, c in self._channels.items() if not c.closed]
 
     async def get(self, address: Address) -> Channel:
         """A live channel to `address`. ConnectError if there is none to be had."""

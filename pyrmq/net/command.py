@@ -84,7 +84,10 @@ def _encode_binary(
 
 
 def frame_head(codec: int, header: bytes, body_len: int) -> bytes:
-    """Lengths, type and header: what goes before the body."""
+    """Lengths, type and header: what goes before the body. ValueError for a header that is too
+    long to be stated."""
+    if len(header) >= 1 << 24:
+        raise ValueError(f"a header of {len(header)} bytes")
     return struct.pack(">iI", 4 + len(header) + body_len, codec << 24 | len(header)) + header
 
 

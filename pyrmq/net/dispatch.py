@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
@@ -29,8 +30,15 @@ ASYNC_LIMIT = 256
 
 def send_answer(connection: Connection, command: Command, response: Response) -> None:
     """Sends an answer, unless the request was one-way."""
-    if not command.flag & 2:
-        connection.send(*encode_response(command, response))
+    if command.flag & 2:
+        return
+    try:
+        pieces = encode_response(command, response)
+    except (ValueError, OverflowError, struct.error):
+        log.exception("answer to request %d cannot be encoded", command.code)
+        connection.closed = True
+        return
+    connection.send(*pieces)
 
 
 class Dispatcher:

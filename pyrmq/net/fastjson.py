@@ -16,18 +16,22 @@ from pyrmq.errors import ProtocolError
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def loads(body: bytes) -> Any:
+MAX_VALUES = 1 << 20
+"""Most values that a body from the network may hold."""
+
+
+def loads(body: bytes, max_values: int = MAX_VALUES) -> Any:
     """Parses a body and resolves `{"$ref": …}`; object keys become tuples of pairs."""
     try:
-        value = parse_json(body)
+        value = parse_json(body, max_values)
     except ValueError as e:
         raise ProtocolError(f"body is no JSON: {e}") from e
     return _resolve(value, value) if b'"$ref"' in body else value
 
 
-def loads_object(body: bytes) -> dict[Any, Any]:
+def loads_object(body: bytes, max_values: int = MAX_VALUES) -> dict[Any, Any]:
     """The same for a body that must be an object."""
-    value = loads(body)
+    value = loads(body, max_values)
     if not isinstance(value, dict):
         raise ProtocolError("body is no JSON object")
     return value

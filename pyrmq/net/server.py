@@ -37,6 +37,7 @@ EVENTS = 512
 """Connections served before the reader looks again at what is ready."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
+GONE = select.EPOLLHUP | select.EPOLLERR
 MAX_HELD = 4096
 """Answers waiting for the disk after which a connection is not read on."""
 
@@ -124,6 +125,8 @@ class RemotingServer:
         for sock in self._sockets:
             trio.lowlevel.notify_closing(sock)
             sock.close()
+        for connection in self.connections.values():
+            self._arm(connection)  # nothing new is read
         with trio.move_on_after(grace):
             while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
                 self._holding
@@ -153,14 +156,19 @@ class RemotingServer:
                 self._add(sock, (str(address[0]), int(address[1])))
 
     def _add(self, sock: socket.socket, address: Address) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        session = Session(self._listener, ip_bytes(address[0]), address[1])
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            session = Session(self._listener, ip_bytes(address[0]), address[1])
+            self._epoll.register(sock.fileno(), select.EPOLLIN)
+        except (OSError, ValueError) as e:
+            log.warning("%s: connection from %s refused: %s", self.name, address[0], e)
+            sock.close()
+            return
         connection = Connection(
             sock, session, format_address(address), self._arm, trio.current_time()
         )
         self.connections[connection.fd] = connection
-        self._epoll.register(connection.fd, select.EPOLLIN)
 
     def _arm(self, connection: Connection) -> None:
         """Waits for what the connection can use now. It is not read while answers are kept for
@@ -171,7 +179,7 @@ class RemotingServer:
         elif session.more:
             events = 0
             self._again[connection] = None
-        elif session.held > MAX_HELD:
+        elif session.held > MAX_HELD or self._stopping:
             events = 0
         else:
             events = select.EPOLLIN
@@ -231,6 +239,8 @@ class RemotingServer:
                         served.send_kept()
                     elif served.events:
                         arrivals |= self._receive(served, now)
+                    elif event & GONE and not served.session.more:
+                        served.closed = True  # nobody is left to answer
                     if served.closed:
                         self.close(served)
                 if arrivals:
@@ -296,7 +306,7 @@ class RemotingServer:
     ) -> None:
         """Answers once the log is durable up to `end`: at once with ASYNC_FLUSH."""
         self._arrived()
-        if self._sync:
+        if self._sync and end:
             late = clock_ms() + self._flush_timeout
             self._durable.append(_Durable(end, late, connection, command, response))
             self._release(clock_ms())

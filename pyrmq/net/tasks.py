@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,7 +63,10 @@ class Tasks:
     async def start(self, work: Work, *args: Any) -> None:
         """Starts a task that takes `task_status` and waits until it says that it runs."""
         assert self._nursery is not None
-        await self._nursery.start(self._run_with_status, work, args)
+        # Not `nursery.start`: when that is cancelled it waits for the task, which is shielded.
+        status = _Started()
+        self._nursery.start_soon(partial(self._run, work, args, task_status=status))
+        await status.event.wait()
 
     async def _run(self, work: Work, args: tuple[Any, ...], **status: Any) -> None:
         with trio.CancelScope(shield=True) as scope:
@@ -79,7 +83,12 @@ class Tasks:
             finally:
                 self._scopes.discard(scope)
 
-    async def _run_with_status(
-        self, work: Work, args: tuple[Any, ...], *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        await self._run(work, args, task_status=task_status)
+
+class _Started:
+    """What a started task is given as `task_status`."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+    def started(self, value: None = None) -> None:
+        self.event.set()

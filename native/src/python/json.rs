@@ -7,9 +7,11 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 /// Parses a body: objects become dicts (integer keys ints, object keys tuples of pairs), the rest
 /// what `json` makes of it. ValueError with the place of the first fault.
+/// `max_values` bounds how many values it may hold: each becomes an object.
 #[pyfunction]
-pub fn parse_json(py: Python<'_>, text: &[u8]) -> PyResult<Py<PyAny>> {
-    let value = json::parse(text).map_err(PyValueError::new_err)?;
+#[pyo3(signature = (text, max_values=json::MAX_VALUES))]
+pub fn parse_json(py: Python<'_>, text: &[u8], max_values: usize) -> PyResult<Py<PyAny>> {
+    let value = json::parse(text, max_values).map_err(PyValueError::new_err)?;
     Ok(convert(py, &value)?.unbind())
 }
 

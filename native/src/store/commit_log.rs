@@ -147,6 +147,8 @@ impl CommitLog {
             } else {
                 if end < segment.end() {
                     segment.truncate((end - segment.base()) as usize)?;
+                } else {
+                    segment.publish(segment.size()); // full: its end may be a hole
                 }
                 keep.push(segment.clone());
             }
@@ -202,7 +204,7 @@ pub(super) fn open_row(dir: &Path, size: usize) -> Result<Vec<Arc<Segment>>> {
                 message: format!("name is no multiple of the configured file size {size}"),
             });
         }
-        row.push(Arc::new(Segment::open(path, base, size, size)?));
+        row.push(Arc::new(Segment::open(path, base, size)?));
     }
     Ok(row)
 }

@@ -175,6 +175,16 @@ impl ConsumeQueue {
         Ok(())
     }
 
+    /// Whether the slots before the first record were filled with blanks.
+    pub fn starts_blank(&self) -> bool {
+        let row = self.segments.load();
+        let first = row
+            .first()
+            .and_then(|s| s.bytes(0, SIZE))
+            .map(CqEntry::read);
+        first == Some(CqEntry::PRE_BLANK)
+    }
+
     /// Finds the end of the valid entries, from the third-last file on, and cuts there.
     pub fn recover(&self) -> Result<()> {
         let row = self.segments.load_full();
@@ -189,6 +199,9 @@ impl ConsumeQueue {
                 }
                 end += SIZE as u64;
                 last = Some(entry);
+            }
+            if end < segment.end() {
+                break; // the rest of the file is a hole
             }
         }
         let blank = |e: &CqEntry| *e == CqEntry::PRE_BLANK;
@@ -238,6 +251,8 @@ impl ConsumeQueue {
             }
             if end < segment.end() {
                 segment.truncate((end - segment.base()) as usize)?;
+            } else {
+                segment.publish(segment.size());
             }
             keep.push(segment.clone());
         }

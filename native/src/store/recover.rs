@@ -20,15 +20,15 @@ impl Store {
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         let point = self.read_checkpoint();
         *self.opened_with.lock() = point;
-        let first = self.first_file_to_scan(clean, queue_end, &point);
-        if !clean {
-            // What is scanned is entered anew: a crash may have left torn or stale entries.
-            let from = self.log.segments().get(first).map_or(0, |s| s.base());
-            for queue in &queues {
-                queue.truncate_phys(from)?;
-            }
+        let mut first = self.first_file_to_scan(clean, queue_end, &point);
+        let mut scanned = self.enter_from(first, clean)?;
+        if scanned.gap && first > 0 {
+            // A queue lacks entries of older files: somebody deleted it. Enter everything anew.
+            log::warn!("a consume queue is incomplete: all are rebuilt from the log");
+            first = 0;
+            scanned = self.enter_from(first, false)?;
         }
-        let (end, newest) = self.scan(first)?;
+        let Scan { end, newest, .. } = scanned;
         self.check_nothing_durable_behind(end, clean, &point)?;
         for queue in self.topics.all_queues() {
             queue.truncate_phys(end)?;
@@ -108,11 +108,7 @@ impl Store {
             if !matches!(record::read(bytes, false), Found::Record(_)) || time == 0 {
                 return false;
             }
-            if clean {
-                base as i64 <= queue_end
-            } else {
-                time <= point.min_timestamp()
-            }
+            base as i64 <= queue_end && (clean || time <= point.min_timestamp())
         };
         (0..segments.len())
             .rev()
@@ -120,12 +116,27 @@ impl Store {
             .unwrap_or(0)
     }
 
-    /// Walks the records from file `first` on, entering into queues what they miss. Returns the
-    /// end of the valid part and the newest store time.
-    fn scan(&self, first: usize) -> Result<(u64, i64)> {
+    /// Enters into queues what they miss from file `first` on; unless `keep`, what they have from
+    /// there on is entered anew, as a crash may have left torn or stale entries.
+    fn enter_from(&self, first: usize, keep: bool) -> Result<Scan> {
+        if !keep {
+            let from = self.log.segments().get(first).map_or(0, |s| s.base());
+            for queue in self.topics.all_queues() {
+                if first == 0 && queue.starts_blank() {
+                    queue.start_at(0)?; // it was begun in the middle: its start may be found now
+                } else {
+                    queue.truncate_phys(from)?;
+                }
+            }
+        }
+        self.scan(first)
+    }
+
+    /// Walks the records from file `first` on.
+    fn scan(&self, first: usize) -> Result<Scan> {
         let segments = self.log.segments();
         let mut end = segments.get(first).map_or(0, |s| s.base());
-        let mut newest = 0;
+        let (mut newest, mut gap) = (0, false);
         for segment in segments.iter().skip(first) {
             let bytes = segment.readable_from(0);
             let mut at = 0;
@@ -134,7 +145,7 @@ impl Store {
                 match record::read(&bytes[at..], self.config().check_crc_on_recover) {
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
-                        self.replay(&bytes[at..at + v.total], &v, end)?;
+                        gap |= self.replay(&bytes[at..at + v.total], &v, end)?;
                         at += v.total;
                         end += v.total as u64;
                     }
@@ -150,46 +161,47 @@ impl Store {
                 }
             };
             if !blank {
-                return Ok((end, newest));
+                return Ok(Scan { end, newest, gap });
             }
             end = segment.end();
         }
-        Ok((end, newest))
+        Ok(Scan { end, newest, gap })
     }
 
-    /// Enters one record into its queue unless it is there.
-    fn replay(&self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
+    /// Enters one record into its queue unless it is there. True if entries before it are missing.
+    fn replay(&self, bytes: &[u8], v: &View, phys: u64) -> Result<bool> {
         let kind = v.sys_flag & sys_flag::TRANSACTION_MASK;
         if kind == sys_flag::PREPARED || kind == sys_flag::ROLLBACK {
-            return Ok(());
+            return Ok(false);
         }
         if v.sys_flag & sys_flag::INNER_BATCH != 0 {
-            return Ok(()); // belongs to a batch consume queue, which this store does not write
+            return Ok(false); // belongs to a batch consume queue, which this store does not write
         }
         let topic = match self.topics.topic(&bytes[v.topic.clone()]) {
             Ok(topic) => topic,
             Err(e) => {
                 log::warn!("record at {phys} is in no queue: {e}");
-                return Ok(());
+                return Ok(false);
             }
         };
         let Ok(queue_id) = u32::try_from(v.queue_id) else {
             log::warn!("record at {phys} is in no queue: queueId {}", v.queue_id);
-            return Ok(());
+            return Ok(false);
         };
         let queue = match topic.queue(queue_id) {
             Ok(queue) => queue,
             Err(StoreError::Illegal(why)) => {
                 log::warn!("record at {phys} is in no queue: {why}");
-                return Ok(());
+                return Ok(false);
             }
             Err(e) => return Err(e),
         };
         let end = phys + v.total as u64;
         if end as i64 <= queue.max_phys() {
-            return Ok(());
+            return Ok(false);
         }
-        if queue.max_phys() < 0 && v.queue_offset > queue.max_offset() {
+        let gap = v.queue_offset > queue.max_offset();
+        if gap && queue.max_phys() < 0 {
             // Also drops the blanks of a fill that was cut short.
             queue.start_at(v.queue_offset)?;
         } else if queue.max_offset() != v.queue_offset {
@@ -200,7 +212,7 @@ impl Store {
                 queue.max_offset()
             );
             if v.queue_offset < queue.max_offset() {
-                return Ok(());
+                return Ok(false);
             }
         }
         let props = &bytes[v.props.clone()];
@@ -209,8 +221,16 @@ impl Store {
             size: v.total as i32,
             tags_code: tags_code(topic.name(), props, v.store_timestamp),
         })?;
-        Ok(())
+        Ok(gap)
     }
+}
+
+/// What a walk over the log found: the end of its valid part, the newest store time, and whether a
+/// queue lacked entries before the walk's start.
+struct Scan {
+    end: u64,
+    newest: i64,
+    gap: bool,
 }
 
 /// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.

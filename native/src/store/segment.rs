@@ -45,8 +45,9 @@ impl Segment {
         Self::map(&file, path.clone(), base, size, 0)
     }
 
-    /// Maps an existing file whose first `written` bytes count as content.
-    pub fn open(path: PathBuf, base: u64, size: usize, written: usize) -> Result<Self> {
+    /// Maps an existing file. What the file system has stored of it is readable; a hole at its end
+    /// is not, as reading it takes memory or disk that may not be there.
+    pub fn open(path: PathBuf, base: u64, size: usize) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -62,6 +63,7 @@ impl Segment {
                 message: format!("file has {len} bytes, the configured size is {size}"),
             });
         }
+        let written = end_of_data(&file, size).map_err(|e| StoreError::io("seek", &path, &e))?;
         Self::map(&file, path, base, size, written)
     }
 
@@ -246,6 +248,42 @@ impl Segment {
     }
 }
 
+/// Where the last stored byte ends, rounded up to what the file system keeps.
+///
+/// Asked of tmpfs only: there reading a hole takes memory, which ends in a SIGBUS when none is left.
+/// Elsewhere a hole reads as zeros, and not every file system tells holes from pages that are still
+/// to be written.
+fn end_of_data(file: &File, size: usize) -> std::io::Result<usize> {
+    // SAFETY: `statfs` is plain data for which all-zero is valid; the descriptor is open.
+    let mut fs: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut fs) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    if fs.f_type != libc::TMPFS_MAGIC {
+        return Ok(size);
+    }
+    let seek = |from: usize, whence| {
+        // SAFETY: a plain system call on a descriptor that `file` keeps open.
+        let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
+        if at >= 0 {
+            Ok(at as usize)
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    let mut end = 0;
+    while end < size {
+        match seek(end, libc::SEEK_DATA) {
+            Ok(start) => end = seek(start, libc::SEEK_HOLE)?.min(size),
+            Err(e) if e.raw_os_error() == Some(libc::ENXIO) => break,
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => return Ok(size),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(end)
+}
+
 /// fallocate, or zeros where the file system cannot reserve. `from..from+len` was never written.
 fn allocate(file: &File, from: usize, len: usize) -> std::io::Result<()> {
     loop {
@@ -319,9 +357,9 @@ mod tests {
         assert_eq!(s.reserved(), PAGE);
         s.flush(0, 5).unwrap();
         drop(s);
-        let s = Segment::open(path.clone(), 0, 64 * 1024, 64 * 1024).unwrap();
+        let s = Segment::open(path.clone(), 0, 64 * 1024).unwrap();
         assert_eq!(s.bytes(0, 6), Some(&b"hello\0"[..]));
-        assert!(Segment::open(path, 0, 4096, 0).is_err());
+        assert!(Segment::open(path, 0, 4096).is_err());
     }
 
     #[test]

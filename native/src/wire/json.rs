@@ -277,9 +277,9 @@ pub enum Value {
     Object(Vec<(Value, Value)>),
 }
 
-pub fn parse(text: &[u8]) -> JsonResult<Value> {
+pub fn parse(text: &[u8], max_values: usize) -> JsonResult<Value> {
     let mut s = Scanner::new(text);
-    let mut left = MAX_VALUES;
+    let mut left = max_values;
     let value = build(&mut s, 0, &mut left)?;
     s.end()?;
     Ok(value)
@@ -362,6 +362,7 @@ mod tests {
     fn what_fastjson_writes() {
         let v = parse(
             br#"{"a":{0:5,1:-6},"b":{{"q":1}:2},'c':[1.5,null,true,],d:"\u00e4\ud83d\ude00\n"}"#,
+            MAX_VALUES,
         );
         let Value::Object(m) = v.unwrap() else {
             panic!()
@@ -395,14 +396,18 @@ mod tests {
             "{\"a\":\"\\u00g0\"}",
             "{\"\\",
         ] {
-            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse(bad.as_bytes(), MAX_VALUES).is_err(), "{bad}");
             assert!(
                 Scanner::new(bad.as_bytes()).skip(0).is_err() || bad.len() > 3,
                 "{bad}"
             );
         }
         let deep = "[".repeat(100_000);
-        assert!(parse(deep.as_bytes()).unwrap_err().contains("too deep"));
+        assert!(
+            parse(deep.as_bytes(), MAX_VALUES)
+                .unwrap_err()
+                .contains("too deep")
+        );
         assert!(
             Scanner::new(deep.as_bytes())
                 .skip(0)
@@ -414,13 +419,13 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(b in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-            let _ = parse(&b);
+            let _ = parse(&b, MAX_VALUES);
             let _ = Scanner::new(&b).skip(0);
         }
 
         #[test]
         fn json_like_text(s in "[\\[\\]{}\",:\\\\u0-9a'nulltrue ]{0,80}") {
-            let _ = parse(s.as_bytes());
+            let _ = parse(s.as_bytes(), MAX_VALUES);
             let _ = Scanner::new(s.as_bytes()).skip(0);
         }
     }

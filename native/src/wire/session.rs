@@ -326,9 +326,10 @@ impl Session {
         self.commands.len()
     }
 
-    /// Whether a whole frame is waiting for the next feed (the command bound was met).
+    /// Whether a whole frame, or one that can be none, is waiting for the next feed (the command
+    /// bound was met).
     pub fn has_more(&self) -> bool {
-        matches!(frame::split(&self.partial), Ok(Some(_)))
+        !matches!(frame::split(&self.partial), Ok(None))
     }
 
     /// Bytes that a large frame still needs, None if none is under way.

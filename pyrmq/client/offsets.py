@@ -1,0 +1,77 @@
+"""A group's offsets, kept by the brokers. [RemoteBrokerOffsetStore]"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from pyrmq.client.instance import ClientInstance
+from pyrmq.engine import Command
+from pyrmq.errors import ProtocolError, PyrmqError, QueryNotFoundError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+
+log = logging.getLogger(__name__)
+
+
+class ConsumeFrom(Enum):
+    """Where a group starts that the broker knows no offset of."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+def offset_of(answer: Command, name: str) -> int:
+    try:
+        return int(answer.ext[name])
+    except (KeyError, ValueError) as e:
+        raise ProtocolError(f"answer without {name}") from e
+
+
+class BrokerOffsets:
+    """Reads and writes the offsets of one group. `timestamp` (ms) belongs to TIMESTAMP."""
+
+    def __init__(
+        self, client: ClientInstance, group: str, start_from: ConsumeFrom, timestamp: int
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._from = start_from
+        self._timestamp = timestamp
+
+    async def start(self, queue: MessageQueue) -> tuple[int, bool]:
+        """Where to start, and whether the broker knew it."""
+        channel = await self._client.master(queue.topic, queue.broker_name)
+        place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
+        try:
+            answer = await channel.request(
+                RequestCode.QUERY_CONSUMER_OFFSET, {**place, "consumerGroup": self._group}
+            )
+        except QueryNotFoundError:
+            if self._from is ConsumeFrom.FIRST_OFFSET:
+                return 0, False
+            if self._from is ConsumeFrom.LAST_OFFSET:
+                answer = await channel.request(RequestCode.GET_MAX_OFFSET, place)
+            else:
+                answer = await channel.request(
+                    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**place, "timestamp": self._timestamp}
+                )
+            return offset_of(answer, "offset"), False
+        return offset_of(answer, "offset"), True
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Writes the next offset to consume; a failure is logged, the next commit covers it."""
+        try:
+            channel = await self._client.master(queue.topic, queue.broker_name)
+            await channel.request(
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {
+                    "consumerGroup": self._group,
+                    "topic": queue.topic,
+                    "queueId": queue.queue_id,
+                    "commitOffset": offset,
+                },
+            )
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", queue, e)
