@@ -18,8 +18,6 @@ from pyrmq.net.channel import Channels
 
 log = logging.getLogger(__name__)
 
-SETTLE = 0.001
-"""Seconds that a change of topics waits for others, to be told in one registration."""
 START = 3.0
 """Seconds that a start waits for name servers at most."""
 RETRY = 0.5
@@ -95,7 +93,6 @@ class Registration:
             retry = RETRY if done else min(2 * retry, period)
             with trio.move_on_after(period if done else retry):
                 await changed[0].wait()
-                await trio.sleep(SETTLE)
 
     async def unregister(self) -> None:
         """Tells every name server that this broker goes; it registers no more."""

@@ -7,6 +7,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
@@ -152,11 +153,27 @@ final class Producers {
             out.write(line);
         }
         // A request on the same connection is answered after the oneway ones before it were read.
-        for (MessageQueue mq : producer.fetchPublishMessageQueues(args.topic())) {
+        for (MessageQueue mq : routeOf(producer, args.topic())) {
             producer.maxOffset(mq);
         }
         producer.shutdown();
         summary.put("sent", count);
+    }
+
+    /** Nobody answers oneway sends, so the topic that they make may reach the name server later. */
+    private static List<MessageQueue> routeOf(DefaultMQProducer producer, String topic)
+            throws Exception {
+        long deadline = System.currentTimeMillis() + 10_000;
+        while (true) {
+            try {
+                return producer.fetchPublishMessageQueues(topic);
+            } catch (MQClientException e) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw e;
+                }
+                Thread.sleep(20);
+            }
+        }
     }
 
     /** count messages of keys order keys in turn; all of one key go to one queue, numbered by step. */
