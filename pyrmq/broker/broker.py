@@ -115,17 +115,19 @@ class Broker:
             self.config, self.store, self.topics, self.groups, self.clients, self.offsets, self.held
         )
         self.held.read = pull.read
+        locks = QueueLocks()
         send = SendProcessor(
             self.config,
             self.store,
             self.topics,
             self.groups,
+            locks,
             lambda: self.address,
             resend=lambda *args: self.server.resend(*args),
             answer=lambda *args: self.server.answer_durable(*args),
         )
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
-        queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, QueueLocks())
+        queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
         return {
             RequestCode.SEND_MESSAGE: send,
             RequestCode.SEND_MESSAGE_V2: send,

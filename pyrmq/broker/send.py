@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import trio
+
 from pyrmq.broker import fields
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
@@ -44,6 +47,7 @@ class SendProcessor:
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
+        locks: QueueLocks,
         store_host: Callable[[], Address],
         *,
         resend: Callable[[Connection, bytes], None],
@@ -53,6 +57,7 @@ class SendProcessor:
         self._store = store
         self._topics = topics
         self._groups = groups
+        self._locks = locks
         self._store_host = store_host
         self._resend = resend
         self._answer = answer
@@ -87,10 +92,10 @@ class SendProcessor:
         check_topic(topic)
         check_sendable(topic)
         properties = decode_properties(self._field(command, "properties", ""))
-        self._refuse_special(command, properties)
         if topic.startswith(RETRY_PREFIX):
             self._send_retry(connection, command, topic, properties)
             return
+        self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
                 topic,
@@ -132,10 +137,14 @@ class SendProcessor:
         times = self._int(command, "reconsumeTimes", "0")
         most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
         queue_id = max(self._int(command, "queueId"), 0)
-        if times > most:
+        # An orderly consumer (it holds locks) sends back only what it has given up.
+        if times > most or self._locks.any_live(name, trio.current_time()):
             target = self._topics.create_send_back(DLQ_PREFIX + name, 1)
             queue_id = 0
+            properties.pop("DELAY", None)  # dead letters are not retried
+            self._refuse_special(command, properties)
         else:
+            self._refuse_special(command, properties)
             target = self._topics.create_send_back(topic, group.retry_queue_nums)
         if queue_id >= max(target.write_queue_nums, target.read_queue_nums):
             raise InvalidParameterError(f"request queueId[{queue_id}] is illegal")
