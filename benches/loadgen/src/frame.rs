@@ -228,7 +228,7 @@ impl Answer<'_> {
 mod tests {
     use super::*;
 
-    /// The request that the protocol's fact sheet works out byte by byte (checked there against
+    /// A request worked out byte by byte (checked there against
     /// the Java encoder).
     #[test]
     fn request_equals_the_java_encoders() {
