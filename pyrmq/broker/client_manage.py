@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from pyrmq.broker import fields
-from pyrmq.broker.clients import Client, ClientTable, ConsumerGroup
+from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGroup
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.topics import TopicTable
@@ -22,7 +22,6 @@ from pyrmq.net.connection import Connection
 
 MAX_GROUPS = 1024
 MAX_SUBSCRIPTIONS = 4096
-MAX_CLIENT_ID = 255
 MAX_KEPT = 1024
 
 

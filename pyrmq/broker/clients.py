@@ -12,6 +12,8 @@ from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
+MAX_CLIENT_ID = 255
+"""Longest client id, characters."""
 BROADCASTING = "BROADCASTING"
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MODELS = (BROADCASTING, "CLUSTERING")

@@ -41,10 +41,14 @@ def _read(path: Path) -> dict[Any, Any] | None:
         return None
 
 
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")
+
+
 def load(path: Path) -> dict[Any, Any]:
     """The content of a file, or of its `.bak`; {} if there is neither. ConfigError if there is
     something that cannot be read: starting without it would forget what it held."""
-    backup = path.with_name(path.name + ".bak")
+    backup = _backup(path)
     value = _read(path)
     if value is None:
         value = _read(backup)
@@ -74,7 +78,7 @@ def save(path: Path, value: dict[str, Any]) -> None:
     fresh = path.with_name(path.name + ".tmp")
     _write(fresh, fastjson.dumps_pretty(value))
     if path.exists() and path not in _damaged:
-        os.replace(path, path.with_name(path.name + ".bak"))
+        os.replace(path, _backup(path))
     os.replace(fresh, path)
     _damaged.discard(path)
     _sync_dir(path.parent)

@@ -117,10 +117,10 @@ class HeldPulls:
             self._answer(pull, response)
 
     def _forget(self, pull: HeldPull) -> bool:
-        key = (pull.topic, pull.queue_id)
-        pulls = self._held.get(key)
-        if pulls is None or pull not in pulls:
+        if not self._is_held(pull):
             return False
+        key = (pull.topic, pull.queue_id)
+        pulls = self._held[key]
         pulls.discard(pull)
         self.count -= 1
         if not pulls:
@@ -148,7 +148,7 @@ class HeldPulls:
             now = trio.current_time()
             while self._deadlines and self._deadlines[0][0] <= now:
                 _, _, pull = heapq.heappop(self._deadlines)
-                if pull in self._held.get((pull.topic, pull.queue_id), ()):
+                if self._is_held(pull):
                     self._finish(pull, self._read(pull))
             wait = self._deadlines[0][0] - now if self._deadlines else SCAN_INTERVAL
             self._sooner = trio.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from pyrmq.broker import fields
+from pyrmq.broker.clients import MAX_CLIENT_ID
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
@@ -24,7 +25,6 @@ from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
-MAX_CLIENT_ID = 255
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
 

@@ -138,14 +138,16 @@ class SendProcessor:
         most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
         queue_id = max(self._int(command, "queueId"), 0)
         # An orderly consumer (it holds locks) sends back only what it has given up.
-        if times > most or self._locks.any_live(name, trio.current_time()):
-            target = self._topics.create_send_back(DLQ_PREFIX + name, 1)
-            queue_id = 0
+        dead = times > most or self._locks.any_live(name, trio.current_time())
+        if dead:
             properties.pop("DELAY", None)  # dead letters are not retried
-            self._refuse_special(command, properties)
-        else:
-            self._refuse_special(command, properties)
-            target = self._topics.create_send_back(topic, group.retry_queue_nums)
+            queue_id = 0
+        self._refuse_special(command, properties)
+        target = (
+            self._topics.create_send_back(DLQ_PREFIX + name, 1)
+            if dead
+            else self._topics.create_send_back(topic, group.retry_queue_nums)
+        )
         if queue_id >= max(target.write_queue_nums, target.read_queue_nums):
             raise InvalidParameterError(f"request queueId[{queue_id}] is illegal")
         added = {**self._region(), "CLUSTER": self._config.broker_cluster_name}

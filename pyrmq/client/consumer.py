@@ -12,7 +12,6 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Any, Self
 
 import trio
@@ -132,19 +131,14 @@ class PushConsumer:
                 self._tasks.start_soon(self._listen, self._listener)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
-            await self._tasks.__aexit__(kind, error, trace)
+            await self._tasks.__aexit__(*error)
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
                 await self._persist()
                 await self._client.unregister(consumerGroup=self.group)
         finally:
-            await self._client.__aexit__(kind, error, trace)
+            await self._client.__aexit__(*error)
 
     def __aiter__(self) -> MessageIterator:
         if self._listener is not None:

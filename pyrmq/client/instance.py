@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import trio
@@ -67,16 +66,11 @@ class ClientInstance:
         self._tasks.start_soon(self._every, ROUTE_INTERVAL, self.refresh_routes)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
-            await self._tasks.__aexit__(kind, error, trace)
+            await self._tasks.__aexit__(*error)
         finally:
-            await self._channels.__aexit__(kind, error, trace)
+            await self._channels.__aexit__(*error)
 
     async def _every(self, seconds: float, work: Callable[[], Any]) -> None:
         while True:

@@ -8,7 +8,6 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 import trio
@@ -81,17 +80,12 @@ class Producer:
         await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
                 await self._client.unregister(producerGroup=self.group)
         finally:
-            await self._client.__aexit__(kind, error, trace)
+            await self._client.__aexit__(*error)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, in order."""

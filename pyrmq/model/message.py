@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import ip_address
 
 from pyrmq.errors import MessageIllegalError, ProtocolError
+from pyrmq.model.inflate import inflate
 
 NAME_END = "\x01"
 VALUE_END = "\x02"
@@ -163,20 +163,14 @@ def _body(raw: bytes, sys_flag: int) -> bytes:
         return raw
     if sys_flag & _COMPRESSION_MASK not in _ZLIB_TYPES:
         raise ProtocolError("body is compressed with LZ4 or ZSTD, which this client cannot read")
-    inflater = zlib.decompressobj()
-    body = inflater.decompress(raw, MAX_BODY)
-    if inflater.unconsumed_tail:
-        raise ProtocolError(f"body has more than {MAX_BODY} bytes when unpacked")
-    if not inflater.eof:
-        raise ProtocolError("compressed body ends too early")
-    return body
+    return inflate(raw, MAX_BODY, "compressed body")
 
 
 def decode_record(data: memoryview) -> ReceivedMessage:
     """Reads the record that `data` starts with. ProtocolError if it is none."""
     try:
         return _decode(data)
-    except (struct.error, ValueError, IndexError, zlib.error) as e:
+    except (struct.error, ValueError, IndexError) as e:
         raise ProtocolError(f"not a message record: {e}") from e
 
 

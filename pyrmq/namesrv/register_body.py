@@ -8,6 +8,7 @@ from typing import Any
 
 from pyrmq.errors import ProtocolError, ResponseError
 from pyrmq.model.codes import ResponseCode
+from pyrmq.model.inflate import inflate
 from pyrmq.model.topic import DataVersion, TopicConfig, as_int
 from pyrmq.net import fastjson
 
@@ -68,15 +69,7 @@ class _Pieces:
 
 
 def _parse_compressed(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
-    inflater = zlib.decompressobj()
-    try:
-        data = inflater.decompress(body, MAX_PLAIN)
-    except zlib.error as e:
-        raise ProtocolError(f"register body: {e}") from e
-    if not inflater.eof and not inflater.unconsumed_tail:
-        raise ProtocolError("register body ends too early")
-    if inflater.unconsumed_tail:
-        raise ProtocolError(f"register body has more than {MAX_PLAIN} bytes")
+    data = inflate(body, MAX_PLAIN, "register body")
     pieces = _Pieces(data)
     version = DataVersion.from_json(fastjson.loads(pieces.piece()))
     topics = {}

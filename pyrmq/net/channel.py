@@ -6,7 +6,6 @@ import itertools
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 import trio
@@ -189,13 +188,8 @@ class Channels:
         await self._tasks.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._tasks.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._tasks.__aexit__(*error)
 
     async def get(self, address: Address) -> Channel:
         """A live channel to `address`. ConnectError if there is none to be had."""

@@ -184,11 +184,7 @@ impl Store {
                 props: [props, b"", b"", b""],
                 tags_code,
             };
-            let done = self.inner.put()?.append(&message, &content)?;
-            if self.inner.is_sync() {
-                self.inner.flush_state().request(done.end());
-            }
-            Ok(done)
+            self.inner.put()?.append(&message, &content)
         };
         let done = put().map_err(|e| to_py(py, e))?;
         Ok((

@@ -108,14 +108,9 @@ impl ConsumeQueue {
         let end = byte + (more.max(1) * SIZE) as u64;
         let mut first = None;
         while byte < end {
-            let row = self.segments.load();
-            let segment = match row
-                .iter()
-                .rev()
-                .find(|s| s.base() <= byte && byte < s.end())
-            {
-                Some(s) => s.clone(),
-                None => self.add_file(&row, byte)?,
+            let segment = match self.file_at(byte) {
+                Some(s) => s,
+                None => self.add_file(&self.segments.load(), byte)?,
             };
             let to = (end.min(segment.end()) - segment.base()) as usize;
             if to > segment.reserved() {

@@ -254,7 +254,11 @@ impl PutGuard<'_> {
 }
 
 impl Drop for PutGuard<'_> {
+    /// With SYNC_FLUSH what was stored is to be flushed at once, whoever waits for it.
     fn drop(&mut self) {
         self.store.put_times.store(self.now, Ordering::Relaxed);
+        if self.store.is_sync() {
+            self.store.flush.request(self.store.log.max_offset());
+        }
     }
 }

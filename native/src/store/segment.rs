@@ -284,38 +284,29 @@ fn end_of_data(file: &File, size: usize) -> std::io::Result<usize> {
     Ok(end)
 }
 
-/// fallocate, or zeros where the file system cannot reserve. `from..from+len` was never written.
+/// Reserves `len` bytes that were never written.
 fn allocate(file: &File, from: usize, len: usize) -> std::io::Result<()> {
+    fallocate(file, 0, from, len)
+}
+
+/// Makes `from..size` a hole, without a moment at which the file has another length.
+fn zero(file: &File, from: usize, size: usize) -> std::io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    fallocate(file, mode, from, size - from)
+}
+
+/// fallocate, or zeros where the file system knows none: what callers want reads as zero anyway.
+fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std::io::Result<()> {
+    let (at, n) = (from as libc::off_t, len as libc::off_t);
     loop {
         // SAFETY: a plain system call on a descriptor that `file` keeps open.
-        let rc = unsafe {
-            libc::fallocate(file.as_raw_fd(), 0, from as libc::off_t, len as libc::off_t)
-        };
-        if rc == 0 {
+        if unsafe { libc::fallocate(file.as_raw_fd(), mode, at, n) } == 0 {
             return Ok(());
         }
         let err = std::io::Error::last_os_error();
         match err.raw_os_error() {
             Some(libc::EINTR) => continue,
             Some(libc::EOPNOTSUPP) => return write_zeros(file, from, len),
-            _ => return Err(err),
-        }
-    }
-}
-
-/// Makes `from..size` a hole, without a moment at which the file has another length.
-fn zero(file: &File, from: usize, size: usize) -> std::io::Result<()> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    let (at, len) = (from as libc::off_t, (size - from) as libc::off_t);
-    loop {
-        // SAFETY: a plain system call on a descriptor that `file` keeps open.
-        if unsafe { libc::fallocate(file.as_raw_fd(), mode, at, len) } == 0 {
-            return Ok(());
-        }
-        let err = std::io::Error::last_os_error();
-        match err.raw_os_error() {
-            Some(libc::EINTR) => continue,
-            Some(libc::EOPNOTSUPP) => return write_zeros(file, from, size - from),
             _ => return Err(err),
         }
     }

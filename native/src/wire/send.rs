@@ -86,14 +86,6 @@ impl From<StoreError> for Refusal {
 }
 
 impl SendContext {
-    /// With SYNC_FLUSH asks for what was stored so far to be flushed.
-    pub fn request_flush(&self) {
-        if self.store.is_sync() {
-            let end = self.store.log().max_offset();
-            self.store.flush_state().request(end);
-        }
-    }
-
     /// Handles one send. `guard` is taken on the first one and kept for those that follow; `last`
     /// remembers the topic, as neighbours mostly share it.
     pub fn send<'s>(

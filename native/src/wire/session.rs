@@ -109,10 +109,7 @@ impl Session {
             };
             self.feed_with(&mut feed, data)
         });
-        let stored = guard.take().is_some();
-        if let (true, Some(context)) = (stored, &context) {
-            context.request_flush();
-        }
+        drop(guard);
         self.count_partial()?;
         result
     }
@@ -267,10 +264,7 @@ impl Session {
             self.send(&mut feed, frame, parts, true);
             Ok(())
         })?;
-        let stored = guard.take().is_some();
-        if let (true, Some(context)) = (stored, &context) {
-            context.request_flush();
-        }
+        drop(guard);
         Ok(())
     }
 
