@@ -1,6 +1,7 @@
 """Types of the compiled module; engine.pyx documents them."""
 
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import Buffer
@@ -21,6 +22,8 @@ class Listener:
     ) -> None: ...
     def partial_bytes(self) -> int: ...
 
+ENTRY_DTYPE: list[tuple[str, str]]
+
 class Slice(Buffer):
     nbytes: int
     def __len__(self) -> int: ...
@@ -40,12 +43,24 @@ class Store:
         self,
         root: str | PathLike[str],
         *,
-        commit_log_dir: str | PathLike[str] | None = None,
+        commit_log_dirs: list[Path] = ...,
+        read_only_commit_log_dirs: list[Path] = ...,
         commit_log_file_size: int = ...,
         consume_queue_file_size: int = ...,
+        batch_queue_file_size: int = ...,
+        batch_topics: list[str] = ...,
+        max_mapped_queue_files: int = ...,
+        index_enable: bool = ...,
+        index_slots: int = ...,
+        index_entries: int = ...,
+        queue_ext: bool = ...,
+        queue_ext_file_size: int = ...,
         sync_flush: bool = ...,
         flush_interval_commit_log: int = ...,
         flush_interval_consume_queue: int = ...,
+        flush_queue_least_pages: int = ...,
+        flush_queue_thorough_interval: int = ...,
+        warm_mapped_file: bool = ...,
         max_message_size: int = ...,
         store_host: str = ...,
         check_crc_on_recover: bool = ...,
@@ -53,6 +68,15 @@ class Store:
         transfer_memory: tuple[int, int] = ...,
         transfer_disk: tuple[int, int] = ...,
         max_filter_bytes: int = ...,
+        file_reserved_time: int = ...,
+        delete_when: list[int] = ...,
+        disk_max_used_space_ratio: int = ...,
+        disk_space_clean_forcibly_ratio: int = ...,
+        disk_space_warning_level_ratio: int = ...,
+        clean_file_forcibly: bool = ...,
+        clean_resource_interval: int = ...,
+        delete_commit_log_files_interval: int = ...,
+        delete_file_batch_max: int = ...,
     ) -> None: ...
     def get(
         self,
@@ -63,6 +87,11 @@ class Store:
         max_bytes: int = ...,
         tags: Buffer | None = None,
     ) -> GetResult: ...
+    def query_message(
+        self, topic: str, key: str, max_num: int = ..., begin: int = ..., end: int = ...
+    ) -> tuple[list[Slice], int, int]: ...
+    def entries(self, topic: str, queue_id: int, offset: int | None = ...) -> tuple[int, Any]: ...
+    def clean(self, now_ms: int | None = ..., manual: bool = ...) -> dict[str, int]: ...
     def wait_for(self, topic: str, queue_id: int) -> None: ...
     def close(self) -> None: ...
     def event_fd(self) -> int: ...
@@ -76,6 +105,7 @@ class Store:
         write_queues: int,
         multi_tag: bool = False,
         sendable: bool = True,
+        batch: bool = False,
     ) -> None: ...
     def forget_topic(self, topic: str) -> None: ...
     def put(

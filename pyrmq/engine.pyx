@@ -74,6 +74,21 @@ cdef Slice make_slice(pyrmq_chunk *chunk):
     return s
 
 
+cdef Slice held_slice(tuple held):
+    """Takes over what the native side gave away: (segment, address, bytes)."""
+    cdef size_t segment = held[0]
+    cdef size_t address = held[1]
+    cdef Slice s = Slice.__new__(Slice)
+    s.segment = <const void *>segment
+    s.ptr = <const uint8_t *>address
+    s.nbytes = held[2]
+    return s
+
+
+ENTRY_DTYPE = [("physicalOffset", ">i8"), ("size", ">i4"), ("tagsCode", ">i8")]
+"""A ConsumeQueue entry for numpy."""
+
+
 cdef class GetResult:
     """What a read gave: `status` (0 FOUND, then RocketMQ's order of GetMessageStatus), the offset
     to go on from, the queue's bounds, and the records as slices (neighbours are one slice)."""
@@ -145,6 +160,27 @@ cdef class Store:
         r.count = got.count
         r.slices = slices
         return r
+
+    def query_message(self, str topic, str key, size_t max_num=32, long long begin=0,
+                      long long end=0x7fffffffffffffff):
+        """Records with this key (one of KEYS, or the unique key) that were stored between `begin`
+        and `end` (ms): ([Slice], oldest first, at most 64; store time and physical offset of what
+        was indexed last). The index is a few milliseconds behind the log."""
+        found, time, phys = self.native._query_message(topic, key, max_num, begin, end)
+        return [held_slice(one) for one in found], time, phys
+
+    def entries(self, str topic, unsigned int queue_id, offset=None):
+        """The queue's entries from `offset` (default: its first) to the end of their file, without
+        a copy: (queue offset of the first, numpy array of ENTRY_DTYPE). Go on with the offset
+        behind the last one; the array is empty at the queue's end."""
+        import numpy
+
+        found = self.native._entries(topic, queue_id, offset)
+        dtype = numpy.dtype(ENTRY_DTYPE)
+        if found is None:
+            return 0 if offset is None else offset, numpy.empty(0, dtype)
+        first, held = found
+        return first, numpy.frombuffer(held_slice(held), dtype)
 
     def wait_for(self, str topic, unsigned int queue_id):
         """Asks that the queue's next message be reported by `take_arrivals` (once)."""

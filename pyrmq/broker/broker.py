@@ -16,15 +16,16 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.hold import HeldPull, HeldPulls
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.opening import open_store
 from pyrmq.broker.pull import PullProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
-from pyrmq.engine import Listener, Store
+from pyrmq.engine import Listener
 from pyrmq.model.codes import RequestCode
-from pyrmq.net.address import Address, format_address, own_ip
+from pyrmq.net.address import Address, own_ip
 from pyrmq.net.command import Response
 from pyrmq.net.dispatch import Processor
 from pyrmq.net.listen import open_listeners
@@ -37,33 +38,6 @@ GRACE = 5.0
 """Seconds that a stop waits for what is in flight."""
 CLIENT_SCAN = 10.0
 """Seconds between looks for clients without heartbeats."""
-
-
-def open_store(config: BrokerConfig, address: Address) -> Store:
-    """The engine's store as the configuration wants it; blocking while it recovers."""
-    return Store(
-        config.store_path_root_dir,
-        commit_log_dir=config.store_path_commit_log or None,
-        commit_log_file_size=config.mapped_file_size_commit_log,
-        # Rounded up to whole entries, as RocketMQ does.
-        consume_queue_file_size=-(-config.mapped_file_size_consume_queue // 20) * 20,
-        sync_flush=config.sync_flush,
-        flush_interval_commit_log=config.flush_interval_commit_log,
-        flush_interval_consume_queue=config.flush_interval_consume_queue,
-        max_message_size=config.max_message_size,
-        store_host=format_address(address),
-        check_crc_on_recover=config.check_crc_on_recover,
-        in_memory_ratio=config.access_message_in_memory_max_ratio,
-        transfer_memory=(
-            config.max_transfer_bytes_on_message_in_memory,
-            config.max_transfer_count_on_message_in_memory,
-        ),
-        transfer_disk=(
-            config.max_transfer_bytes_on_message_in_disk,
-            config.max_transfer_count_on_message_in_disk,
-        ),
-        max_filter_bytes=config.max_filter_message_size,
-    )
 
 
 class Broker:

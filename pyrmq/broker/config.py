@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
+from pyrmq.broker.config_keys import BOUNDS, FIXED, WITHOUT_EFFECT
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
 from pyrmq.net.properties_file import settings
 
-_THREADS = "there are no thread pools here: trio and one native writer do the work"
-_QUEUES = "requests wait in sockets here, not in queues of thread pools"
-_RETENTION = "this version keeps every file: delete old stores by hand"
-_REPLICATION = "this version does not replicate"
-_TIMER = "this version refuses delayed messages"
-_TRANSACTION = "this version refuses transactional messages"
+
+def _paths(text: str) -> list[Path]:
+    return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
 
 
 def _host_name() -> str:
@@ -76,6 +74,28 @@ class BrokerConfig:
     max_transfer_bytes_on_message_in_disk: int = 64 << 10
     max_transfer_count_on_message_in_disk: int = 8
     check_crc_on_recover: bool = True
+    read_only_commit_log_store_paths: str = ""
+    mapper_file_size_batch_consume_queue: int = 300_000 * 46
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 48 << 20
+    flush_consume_queue_least_pages: int = 2
+    flush_consume_queue_thorough_interval: int = 60_000
+    warm_maped_file_enable: bool = False
+    message_index_enable: bool = True
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    default_query_max_num: int = 32
+    file_reserved_time: int = 72
+    """Hours."""
+    delete_when: str = "04"
+    """Hours of the day in local time, separated by `;`."""
+    disk_max_used_space_ratio: int = 75
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+    clean_file_forcibly_enable: bool = True
+    clean_resource_interval: int = 10_000
+    delete_commit_log_files_interval: int = 100
+    delete_file_batch_max: int = 10
 
     def __post_init__(self) -> None:
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
@@ -89,8 +109,10 @@ class BrokerConfig:
         ):
             if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,100}", name):
                 raise ConfigError(f"{key}={name}: 1 to 100 of the characters %|a-zA-Z0-9_-")
-        if any(sep in self.store_path_commit_log for sep in ",;"):
-            raise ConfigError("storePathCommitLog: this version takes one folder only")
+        if not re.fullmatch(r"\d{1,2}(;\d{1,2})*", self.delete_when) or max(self.hours) > 23:
+            raise ConfigError(
+                f"deleteWhen={self.delete_when}: hours from 00 to 23 expected, separated by ';'"
+            )
         if self.broker_ip1:
             try:
                 ip_address(self.broker_ip1)
@@ -101,121 +123,24 @@ class BrokerConfig:
         parse_addresses(self.namesrv_addr, "namesrvAddr")
 
     @property
+    def hours(self) -> list[int]:
+        """deleteWhen as numbers."""
+        return [int(hour) for hour in self.delete_when.split(";")]
+
+    @property
+    def commit_log_dirs(self) -> list[Path]:
+        """The folders of storePathCommitLog, a list with commas; default: below the root."""
+        return _paths(self.store_path_commit_log) or [self.store_path_root_dir / "commitlog"]
+
+    @property
+    def read_only_commit_log_dirs(self) -> list[Path]:
+        return _paths(self.read_only_commit_log_store_paths)
+
+    @property
     def sync_flush(self) -> bool:
         return self.flush_disk_type == "SYNC_FLUSH"
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> BrokerConfig:
         """From a broker.conf's values. ConfigError for keys unknown or out of bounds."""
-        return settings(cls, values, fixed=_FIXED, without_effect=_WITHOUT_EFFECT, bounds=_BOUNDS)
-
-
-_BOUNDS: dict[str, tuple[int, int]] = {
-    "brokerId": (0, 0),
-    "listenPort": (0, 65535),
-    "brokerPermission": (0, 7),
-    "defaultTopicQueueNums": (1, 65_536),
-    "flushConsumerOffsetInterval": (100, 86_400_000),
-    "registerNameServerPeriod": (1, 86_400_000),
-    "registerBrokerTimeoutMills": (1, 600_000),
-    "channelExpiredTimeout": (1000, 86_400_000),
-    "serverChannelMaxIdleTimeSeconds": (1, 86_400),
-    "mappedFileSizeCommitLog": (4096, (1 << 31) - 1),
-    "mappedFileSizeConsumeQueue": (20, 1 << 30),
-    "flushIntervalCommitLog": (1, 3_600_000),
-    "flushIntervalConsumeQueue": (1, 3_600_000),
-    "syncFlushTimeout": (1, 600_000),
-    "maxMessageSize": (1, 16 << 20),
-    "maxFilterMessageSize": (20, 1 << 30),
-    "accessMessageInMemoryMaxRatio": (0, 100),
-    "maxTransferCountOnMessageInMemory": (1, 256),
-    "maxTransferCountOnMessageInDisk": (1, 256),
-    "maxTransferBytesOnMessageInMemory": (100, 1 << 30),
-    "maxTransferBytesOnMessageInDisk": (100, 1 << 30),
-}
-
-_FIXED: dict[str, tuple[str, ...]] = {
-    "brokerRole": ("ASYNC_MASTER", "SYNC_MASTER"),
-    "inSyncReplicas": ("1",),
-    "totalReplicas": ("1",),
-    "storeType": ("default",),
-    "enableDLegerCommitLog": ("false",),
-    "enableControllerMode": ("false",),
-    "enableSlaveActingMaster": ("false",),
-    "duplicationEnable": ("false",),
-    "aclEnable": ("false",),
-    "authenticationEnabled": ("false",),
-    "authorizationEnabled": ("false",),
-    "enablePropertyFilter": ("false",),
-    "enableConsumeQueueExt": ("false",),
-    "enableLmq": ("false",),
-    "enableMultiDispatch": ("false",),
-    "enabledAppendPropCRC": ("false",),
-    "forceVerifyPropCRC": ("false",),
-    "transientStorePoolEnable": ("false",),
-    "writeWithoutMmap": ("false",),
-    "slaveReadEnable": ("false",),
-    "lockInStrictMode": ("false",),
-    "rejectPullConsumerEnable": ("false",),
-    "fetchNamesrvAddrByAddressServer": ("false",),
-    "fetchNameSrvAddrByDnsLookup": ("false",),
-    "coldDataFlowControlEnable": ("false",),
-    "defaultMessageRequestMode": ("PULL",),
-    "metricsExporterType": ("DISABLE",),
-}
-
-_WITHOUT_EFFECT: dict[str, str] = {
-    "brokerIP2": _REPLICATION,
-    "haListenPort": _REPLICATION,
-    "haMasterAddress": _REPLICATION,
-    "slaveTimeout": _REPLICATION,
-    "minInSyncReplicas": _REPLICATION,
-    "deleteWhen": _RETENTION,
-    "fileReservedTime": _RETENTION,
-    "diskMaxUsedSpaceRatio": _RETENTION,
-    "diskSpaceWarningLevelRatio": _RETENTION,
-    "diskSpaceCleanForciblyRatio": _RETENTION,
-    "cleanFileForciblyEnable": _RETENTION,
-    "cleanResourceInterval": _RETENTION,
-    "destroyMapedFileIntervalForcibly": _RETENTION,
-    "redeleteHangedFileInterval": _RETENTION,
-    "messageIndexEnable": "this version keeps no index files",
-    "maxHashSlotNum": "this version keeps no index files",
-    "maxIndexNum": "this version keeps no index files",
-    "messageIndexSafe": "this version keeps no index files",
-    "storePathConsumeQueue": "queues are always below storePathRootDir",
-    "storePathIndex": "this version keeps no index files",
-    "storeCheckpoint": "the checkpoint is always below storePathRootDir",
-    "abortFile": "it is always below storePathRootDir",
-    "warmMapedFileEnable": "pages are always faulted in ahead of the writer",
-    "useReentrantLockWhenPutMessage": "the native writer has one lock",
-    "flushCommitLogTimed": "the flusher always waits for its interval",
-    "flushCommitLogLeastPages": "every interval flushes what there is",
-    "flushConsumeQueueLeastPages": "every interval flushes what there is",
-    "flushCommitLogThoroughInterval": "every interval flushes what there is",
-    "flushConsumeQueueThoroughInterval": "every interval flushes what there is",
-    "osPageCacheBusyTimeOutMills": "appending never waits behind a busy page cache here",
-    "brokerFastFailureEnable": _QUEUES,
-    "waitTimeMillsInSendQueue": _QUEUES,
-    "waitTimeMillsInPullQueue": _QUEUES,
-    "sendThreadPoolQueueCapacity": _QUEUES,
-    "pullThreadPoolQueueCapacity": _QUEUES,
-    "sendMessageThreadPoolNums": _THREADS,
-    "pullMessageThreadPoolNums": _THREADS,
-    "queryMessageThreadPoolNums": _THREADS,
-    "adminBrokerThreadPoolNums": _THREADS,
-    "clientManageThreadPoolNums": _THREADS,
-    "consumerManageThreadPoolNums": _THREADS,
-    "heartbeatThreadPoolNums": _THREADS,
-    "endTransactionThreadPoolNums": _THREADS,
-    "useEpollNativeSelector": _THREADS,
-    "serverWorkerThreads": _THREADS,
-    "serverSelectorThreads": _THREADS,
-    "transferMsgByHeap": "bodies always go from the mapped log to the socket",
-    "timerWheelEnable": _TIMER,
-    "messageDelayLevel": _TIMER,
-    "transactionTimeOut": _TRANSACTION,
-    "transactionCheckMax": _TRANSACTION,
-    "transactionCheckInterval": _TRANSACTION,
-    "rocketmqHome": "nothing is read from there",
-}
+        return settings(cls, values, fixed=FIXED, without_effect=WITHOUT_EFFECT, bounds=BOUNDS)

@@ -134,6 +134,7 @@ class TopicTable(PersistentTable):
             multi_tag=topic.topic_filter_type == MULTI_TAG,
             sendable=topic.topic_name not in NO_SEND_TOPICS
             and not topic.topic_name.startswith(RETRY_PREFIX),
+            batch=topic.is_batch,
         )
 
     def _bump(self) -> None:

@@ -47,6 +47,11 @@ class TopicConfig:
     def writable(self) -> bool:
         return bool(self.perm & PERM_WRITE)
 
+    @property
+    def is_batch(self) -> bool:
+        """Whether its queues hold inner batches."""
+        return self.attributes.get("queue.type") == "BatchCQ"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "attributes": self.attributes,

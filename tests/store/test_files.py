@@ -104,11 +104,11 @@ def test_file_names_and_sizes(tmp_path: Path):
 
 
 def test_a_log_folder_of_its_own(tmp_path: Path):
-    with opened(tmp_path / "store", commit_log_dir=tmp_path / "log") as store:
+    with opened(tmp_path / "store", commit_log_dirs=[tmp_path / "log"]) as store:
         store.put("T", 0, b"b")
     assert (tmp_path / "log" / f"{0:020d}").exists()
     assert not (tmp_path / "store" / "commitlog").exists()
-    with opened(tmp_path / "store", commit_log_dir=tmp_path / "log") as store:
+    with opened(tmp_path / "store", commit_log_dirs=[tmp_path / "log"]) as store:
         assert bodies(store) == [b"b"]
 
 
@@ -181,7 +181,8 @@ def test_checkpoint_fields(tmp_path: Path):
     with opened(tmp_path) as store:
         *_, later = store.put("T", 0, b"b")
     raw = (tmp_path / "checkpoint").read_bytes()
-    assert struct.unpack_from(">5q", raw) == (later, later, 7, 8, 9)
+    # No index file is full, whatever stood there; the last two are not ours to move.
+    assert struct.unpack_from(">5q", raw) == (later, later, 0, 8, 9)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyrmq.broker import config as module
+from pyrmq.broker import config_keys as keys
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv.config import NamesrvConfig
@@ -36,7 +37,7 @@ brokerRole=SYNC_MASTER
 flushDiskType=SYNC_FLUSH
 """
 FIELDS = {key_of(f.name): f.name for f in dataclasses.fields(BrokerConfig)}
-BOUNDS = sorted(module._BOUNDS.items())
+BOUNDS = sorted(keys.BOUNDS.items())
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +55,19 @@ def test_the_shipped_file_starts(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     config = BrokerConfig.from_properties(load_file(file))
     assert (config.broker_name, config.broker_cluster_name) == ("broker-a", "DefaultCluster")
     assert not config.sync_flush
-    assert sorted(m.partition("=")[0] for m in caplog.messages) == [
-        "deleteWhen", "fileReservedTime"
-    ]  # fmt: skip
+    assert (config.hours, config.file_reserved_time) == ([4], 48)
+    assert not caplog.messages
+
+
+def test_folders_and_hours() -> None:
+    config = from_text("storePathRootDir=/s\nreadOnlyCommitLogStorePaths=/c")
+    assert config.commit_log_dirs == [Path("/s/commitlog")]
+    config = from_text(
+        "storePathCommitLog=/a, /b,/c\nreadOnlyCommitLogStorePaths=/c\ndeleteWhen=04;16"
+    )
+    assert config.commit_log_dirs == [Path("/a"), Path("/b"), Path("/c")]
+    assert config.read_only_commit_log_dirs == [Path("/c")]
+    assert config.hours == [4, 16]
 
 
 def test_the_other_shipped_file() -> None:
@@ -98,7 +109,7 @@ def test_every_default_is_within_its_bounds() -> None:
 
 
 def test_no_key_is_in_two_tables() -> None:
-    tables = [set(FIELDS), set(module._FIXED), set(module._WITHOUT_EFFECT)]
+    tables = [set(FIELDS), set(keys.FIXED), set(keys.WITHOUT_EFFECT)]
     assert sum(len(t) for t in tables) == len(set().union(*tables))
 
 
@@ -122,7 +133,7 @@ def test_keys_are_spelt_as_rocketmq_spells_them() -> None:
         ("flushDiskType", "sync"), ("brokerRole", "SLAVE"), ("brokerId", "1"),
         ("brokerName", ""), ("brokerName", "a b"), ("brokerName", "../x"),
         ("brokerName", "b" * 101), ("brokerClusterName", "a/b"), ("msgTraceTopicName", "ä"),
-        ("storePathCommitLog", "/a,/b"), ("storePathCommitLog", "/a;/b"),
+        ("deleteWhen", "24"), ("deleteWhen", "4,5"), ("deleteWhen", ""), ("maxIndexNum", "1"),
         ("namesrvAddr", "host"), ("namesrvAddr", "host:99999"), ("namesrvAddr", "h:1;:2"),
         ("shortPollingTimeMills", "-1"), ("storeType", "defaultRocksDB"),
         ("transientStorePoolEnable", "true"), ("enableControllerMode", "true"),

@@ -43,30 +43,52 @@ impl Host {
 
     /// offsetMsgId: upper-case hex of the host and the physical offset (32 or 56 characters).
     pub fn push_message_id(&self, phys: u64, out: &mut Vec<u8>) {
-        let mut text = [0u8; 56];
-        let (host, offset) = (self.bytes(), phys.to_be_bytes());
-        for (pair, &b) in text.chunks_exact_mut(2).zip(host.iter().chain(&offset)) {
-            pair.copy_from_slice(&HEX_PAIRS[b as usize]);
+        let [high, low] = [hex8((phys >> 32) as u32), hex8(phys as u32)];
+        if self.v6 {
+            for word in self.raw.as_chunks::<4>().0 {
+                out.extend_from_slice(&hex8(u32::from_be_bytes(*word)));
+            }
+            out.extend_from_slice(&high);
+            out.extend_from_slice(&low);
+        } else {
+            let [ip, port, ..] = self.raw.as_chunks::<4>().0 else {
+                unreachable!("20 bytes are five words")
+            };
+            let [ip, port] = [ip, port].map(|w| hex8(u32::from_be_bytes(*w)));
+            let mut text = [0; 32]; // one append of a known length
+            text[..8].copy_from_slice(&ip);
+            text[8..16].copy_from_slice(&port);
+            text[16..24].copy_from_slice(&high);
+            text[24..].copy_from_slice(&low);
+            out.extend_from_slice(&text);
         }
-        out.extend_from_slice(&text[..2 * (host.len() + offset.len())]);
     }
 }
 
-/// Both digits of every byte.
-const HEX_PAIRS: [[u8; 2]; 256] = {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut table = [[0; 2]; 256];
-    let mut i = 0;
-    while i < 256 {
-        table[i] = [DIGITS[i >> 4], DIGITS[i & 15]];
-        i += 1;
-    }
-    table
-};
+/// The eight upper-case hex digits of `n`, all at once: each of the eight bytes gets one nibble,
+/// then what makes it a digit.
+#[inline]
+pub(crate) fn hex8(n: u32) -> [u8; 8] {
+    let mut x = n as u64;
+    x = (x | x << 16) & 0x0000_FFFF_0000_FFFF;
+    x = (x | x << 8) & 0x00FF_00FF_00FF_00FF;
+    x = (x | x << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    let letters = ((x + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101; // 10 to 15
+    (x + 0x3030_3030_3030_3030 + letters * (b'A' - b'9' - 1) as u64).to_be_bytes()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_digit_at_every_place() {
+        for n in (0..8).flat_map(|place| (0..16u32).map(move |digit| digit << (4 * place))) {
+            for n in [n, !n, n ^ 0x1234_5678] {
+                assert_eq!(hex8(n).as_slice(), format!("{n:08X}").as_bytes());
+            }
+        }
+    }
 
     #[test]
     fn message_id_of_the_worked_example() {
@@ -75,6 +97,12 @@ mod tests {
         assert_eq!(id, b"C0A8010A00002A9F0000000000000400");
         let v6 = Host::new("[2001:db8::1]:10911".parse().unwrap());
         assert!(v6.is_v6() && v6.bytes().len() == 20);
+        let mut id = Vec::new();
+        v6.push_message_id(0xFEDC_BA98_7654_3210, &mut id);
+        assert_eq!(
+            id,
+            b"20010DB800000000000000000000000100002A9FFEDCBA9876543210"
+        );
         let mapped = Host::new("[::ffff:10.0.0.1]:1".parse().unwrap());
         assert_eq!(mapped.bytes(), &[10, 0, 0, 1, 0, 0, 0, 1]);
     }

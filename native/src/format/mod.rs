@@ -4,17 +4,20 @@
 
 pub mod checkpoint;
 pub mod cq_entry;
+pub mod crc_copy;
 pub mod delay;
 pub mod host;
+pub mod index;
 pub mod java;
 pub mod names;
 pub mod properties;
+pub mod queue_ext;
 pub mod record;
 
 /// CRC-32 (IEEE, zlib polynomial) with the sign bit cleared, RocketMQ's `bodyCRC`.
 #[inline]
 pub fn crc31(bytes: &[u8]) -> i32 {
-    (crc32fast::hash(bytes) & 0x7fff_ffff) as i32
+    (crc_copy::crc32(bytes) & 0x7fff_ffff) as i32
 }
 
 #[inline]

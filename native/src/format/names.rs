@@ -19,7 +19,7 @@ pub fn parse_file_name(path: &Path) -> Option<u64> {
     if name.len() != 20 || !name.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    name.parse().ok()
+    name.parse().ok().filter(|&n: &u64| n <= i64::MAX as u64)
 }
 
 /// Whether every byte is one of RocketMQ's topic characters: `%|-_`, digits, letters.

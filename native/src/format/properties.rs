@@ -1,7 +1,5 @@
 //! The property string: `name 0x01 value 0x02` repeated, no escaping. [MessageDecoder]
 
-use memchr::memchr;
-
 pub const NAME_END: u8 = 1;
 pub const VALUE_END: u8 = 2;
 /// Longest property string a record can hold (its length is a signed i16).
@@ -9,31 +7,114 @@ pub const MAX_LEN: usize = i16::MAX as usize;
 
 /// Iterates over `(name, value)` as Java reads them: chunks shorter than three bytes, and pairs
 /// with an empty name or value, do not exist.
-pub struct Pairs<'a>(&'a [u8]);
+pub struct Pairs<'a> {
+    text: &'a [u8],
+    /// Where the next pair starts.
+    at: usize,
+    /// Separators of the bytes from `base` on, one bit each; a search of its own for each of them
+    /// would cost more than the reading.
+    base: usize,
+    names: u64,
+    values: u64,
+}
 
 pub fn pairs(text: &[u8]) -> Pairs<'_> {
-    Pairs(text)
+    let (names, values) = separators(text);
+    Pairs {
+        text,
+        at: 0,
+        base: 0,
+        names,
+        values,
+    }
+}
+
+/// Bytes that `separators` looks at.
+const BLOCK: usize = 64;
+
+/// Which of the first 64 bytes are `NAME_END` and which `VALUE_END`, first byte in the lowest bit.
+#[inline]
+fn separators(text: &[u8]) -> (u64, u64) {
+    let text = &text[..text.len().min(BLOCK)];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(last) = text.last_chunk::<16>() {
+        let mut found = (0, 0);
+        // The last 16 bytes overlap with those before them, which sets the same bits again.
+        let starts = text
+            .as_chunks::<16>()
+            .0
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (16 * i, c));
+        for (at, chunk) in starts.chain([(text.len() - 16, last)]) {
+            // SAFETY: every x86-64 processor has SSE2.
+            let (names, values) = unsafe { separators_16(chunk) };
+            found.0 |= (names as u64) << at;
+            found.1 |= (values as u64) << at;
+        }
+        return found;
+    }
+    let bits = |wanted| {
+        let hits = text
+            .iter()
+            .enumerate()
+            .map(|(i, &b)| ((b == wanted) as u64) << i);
+        hits.fold(0, |all, bit| all | bit)
+    };
+    (bits(NAME_END), bits(VALUE_END))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "sse2")]
+fn separators_16(chunk: &[u8; 16]) -> (u16, u16) {
+    use std::arch::x86_64::*;
+    // SAFETY: 16 readable bytes; the instruction asks for no alignment.
+    let x = unsafe { _mm_loadu_si128(chunk.as_ptr().cast()) };
+    let bits = |b: u8| _mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8(b as i8))) as u16;
+    (bits(NAME_END), bits(VALUE_END))
+}
+
+impl Pairs<'_> {
+    /// Position of the next separator from `from` on, of those that `which` selects.
+    #[inline]
+    fn next_mark(&mut self, from: usize, which: impl Fn(u64, u64) -> u64) -> Option<usize> {
+        let mut from = from;
+        while from < self.text.len() {
+            if from >= self.base + BLOCK {
+                self.base = from;
+                (self.names, self.values) = separators(&self.text[from..]);
+            }
+            let marks = which(self.names, self.values) >> (from - self.base);
+            if marks != 0 {
+                return Some(from + marks.trailing_zeros() as usize);
+            }
+            from = self.base + BLOCK;
+        }
+        None
+    }
 }
 
 impl<'a> Iterator for Pairs<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.0.is_empty() {
-            let end = memchr(VALUE_END, self.0).unwrap_or(self.0.len());
-            let chunk = &self.0[..end];
-            self.0 = &self.0[(end + 1).min(self.0.len())..];
-            if chunk.len() < 3 {
-                continue;
+        loop {
+            let start = self.at;
+            let mark = self.next_mark(start, |names, values| names | values)?;
+            if self.text[mark] == VALUE_END {
+                self.at = mark + 1;
+                continue; // a chunk without a name
             }
-            match memchr(NAME_END, chunk) {
-                Some(at) if at > 0 && at + 1 < chunk.len() => {
-                    return Some((&chunk[..at], &chunk[at + 1..]));
-                }
-                _ => continue,
+            let text = self.text;
+            let end = self.next_mark(mark + 1, |_, values| values);
+            let end = end.unwrap_or(text.len());
+            self.at = end + 1;
+            if mark > start && mark + 1 < end {
+                return Some((&text[start..mark], &text[mark + 1..end]));
             }
         }
-        None
     }
 }
 
@@ -56,6 +137,38 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// The reading rules, said plainly.
+    fn plain(text: &[u8]) -> Vec<(&[u8], &[u8])> {
+        text.split(|&b| b == VALUE_END)
+            .filter_map(|chunk| {
+                let at = chunk.iter().position(|&b| b == NAME_END)?;
+                let (name, value) = (&chunk[..at], &chunk[at + 1..]);
+                (!name.is_empty() && !value.is_empty()).then_some((name, value))
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_the_rules_say(
+            text in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(2), 3u8..], 0..300)
+        ) {
+            prop_assert_eq!(pairs(&text).collect::<Vec<_>>(), plain(&text));
+        }
+
+        #[test]
+        fn long_names_and_values_cross_blocks(lengths in prop::collection::vec(0usize..150, 0..12),
+                                              open: bool) {
+            let mut text = Vec::new();
+            for (i, &n) in lengths.iter().enumerate() {
+                push(&mut text, &vec![b'n'; n], &vec![b'a' + i as u8; lengths[n % lengths.len()]]);
+            }
+            if open { text.pop(); }
+            prop_assert_eq!(pairs(&text).collect::<Vec<_>>(), plain(&text));
+        }
+    }
 
     #[test]
     fn java_reading_rules() {

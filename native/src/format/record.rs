@@ -5,6 +5,7 @@
 //! reconsumeTimes, preparedTransactionOffset, i32+body, i8 (V1) or i16 (V2)+topic,
 //! i16+properties. [MessageExtEncoder, CommitLog.checkMessageAndReturnSize]
 
+use super::crc_copy::copy_crc32;
 use super::host::Host;
 use super::{crc31, get_i16, get_i32, get_i64};
 use std::ops::Range;
@@ -61,19 +62,6 @@ pub fn encoded_len(born: &Host, store: &Host, body: usize, topic: usize, props: 
         + 12 * (born.is_v6() as usize + store.is_v6() as usize)
 }
 
-struct Put<'a> {
-    dst: &'a mut [u8],
-    at: usize,
-}
-
-impl Put<'_> {
-    #[inline(always)]
-    fn put(&mut self, bytes: &[u8]) {
-        self.dst[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-}
-
 /// Writes one record into `dst`, whose length must be `encoded_len` of the same parts. The
 /// property string is given in pieces that are stored one after the other.
 ///
@@ -81,43 +69,100 @@ impl Put<'_> {
 /// that a process killed in the middle leaves nothing that recovery could take for a message.
 pub fn encode(dst: &mut [u8], head: &Head, topic: &[u8], body: &[u8], props: &[&[u8]]) {
     let v2 = topic.len() > i8::MAX as usize;
+    let magic = if v2 { MAGIC_V2 } else { MAGIC_V1 };
+    let hosts = (head.born_host.is_v6(), head.store_host.is_v6());
+    // With both lengths known every place of the usual head is a constant.
+    let at = match hosts {
+        (false, false) => encode_head(dst, head, magic, body.len(), 8, 8),
+        (born, store) => {
+            let length = |v6| if v6 { 20 } else { 8 };
+            encode_head(dst, head, magic, body.len(), length(born), length(store))
+        }
+    };
+    let (fixed, rest) = dst.split_at_mut(at);
+    let (to, mut rest) = rest.split_at_mut(body.len());
+    let crc = copy_crc32(to, body) & 0x7fff_ffff;
+    fixed[8..12].copy_from_slice(&crc.to_be_bytes());
+    if v2 {
+        rest = put(rest, &(topic.len() as i16).to_be_bytes());
+    } else {
+        rest = put(rest, &[topic.len() as u8]);
+    }
+    rest = put(rest, topic);
+    let props_len: usize = props.iter().map(|p| p.len()).sum();
+    rest = put(rest, &(props_len as i16).to_be_bytes());
+    for piece in props {
+        rest = put(rest, piece);
+    }
+    assert!(rest.is_empty(), "encoded_len and encode disagree");
+    let total = dst.len() as i32;
+    publish_i32(dst, total);
+}
+
+/// Writes what stands before the body, but for totalSize and bodyCRC, and returns where that ends.
+/// `born` and `store` are the lengths of the host fields.
+#[inline(always)]
+fn encode_head(
+    dst: &mut [u8],
+    head: &Head,
+    magic: i32,
+    body: usize,
+    born: usize,
+    store: usize,
+) -> usize {
+    let end = 72 + born + store;
+    let dst = &mut dst[..end]; // one check for all that follows
     let mut flags = head.sys_flag & !(sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6);
-    if head.born_host.is_v6() {
+    if born > 8 {
         flags |= sys_flag::BORN_HOST_V6;
     }
-    if head.store_host.is_v6() {
+    if store > 8 {
         flags |= sys_flag::STORE_HOST_V6;
     }
-    let total = dst.len() as i32;
-    let props_len: usize = props.iter().map(|p| p.len()).sum();
-    let mut w = Put { dst, at: 4 };
-    w.put(&if v2 { MAGIC_V2 } else { MAGIC_V1 }.to_be_bytes());
-    w.put(&crc31(body).to_be_bytes());
-    w.put(&head.queue_id.to_be_bytes());
-    w.put(&head.flag.to_be_bytes());
-    w.put(&head.queue_offset.to_be_bytes());
-    w.put(&head.phys.to_be_bytes());
-    w.put(&flags.to_be_bytes());
-    w.put(&head.born_timestamp.to_be_bytes());
-    w.put(head.born_host.bytes());
-    w.put(&head.store_timestamp.to_be_bytes());
-    w.put(head.store_host.bytes());
-    w.put(&head.reconsume_times.to_be_bytes());
-    w.put(&head.prepared_transaction_offset.to_be_bytes());
-    w.put(&(body.len() as i32).to_be_bytes());
-    w.put(body);
-    if v2 {
-        w.put(&(topic.len() as i16).to_be_bytes());
-    } else {
-        w.put(&[topic.len() as u8]);
+    dst[4..8].copy_from_slice(&magic.to_be_bytes());
+    dst[12..16].copy_from_slice(&head.queue_id.to_be_bytes());
+    dst[16..20].copy_from_slice(&head.flag.to_be_bytes());
+    dst[20..28].copy_from_slice(&head.queue_offset.to_be_bytes());
+    dst[28..36].copy_from_slice(&head.phys.to_be_bytes());
+    dst[36..40].copy_from_slice(&flags.to_be_bytes());
+    dst[40..48].copy_from_slice(&head.born_timestamp.to_be_bytes());
+    dst[48..48 + born].copy_from_slice(head.born_host.bytes());
+    let at = 48 + born;
+    dst[at..at + 8].copy_from_slice(&head.store_timestamp.to_be_bytes());
+    dst[at + 8..at + 8 + store].copy_from_slice(head.store_host.bytes());
+    let at = at + 8 + store;
+    dst[at..at + 4].copy_from_slice(&head.reconsume_times.to_be_bytes());
+    dst[at + 4..at + 12].copy_from_slice(&head.prepared_transaction_offset.to_be_bytes());
+    dst[at + 12..at + 16].copy_from_slice(&(body as i32).to_be_bytes());
+    end
+}
+
+/// Copies `bytes` to the front of `dst` and returns the rest. Topics and properties are short: up
+/// to 64 bytes go in overlapping words of a known length, which costs less than a call of memcpy.
+#[inline(always)]
+fn put<'a>(dst: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
+    let (to, rest) = dst.split_at_mut(bytes.len());
+    match bytes.len() {
+        0 => {}
+        1 => to[0] = bytes[0],
+        2..4 => ends::<2>(to, bytes),
+        4..8 => ends::<4>(to, bytes),
+        8..16 => ends::<8>(to, bytes),
+        16..32 => ends::<16>(to, bytes),
+        32..=64 => ends::<32>(to, bytes),
+        _ => to.copy_from_slice(bytes),
     }
-    w.put(topic);
-    w.put(&(props_len as i16).to_be_bytes());
-    for piece in props {
-        w.put(piece);
+    rest
+}
+
+/// Copies the first and the last `N` bytes, which are all of `N..=2 * N`.
+#[inline(always)]
+fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        to[..N].copy_from_slice(first);
+        let at = to.len() - N;
+        to[at..].copy_from_slice(last);
     }
-    assert_eq!(w.at, w.dst.len(), "encoded_len and encode disagree");
-    publish_i32(w.dst, total);
 }
 
 /// Writes the first four bytes after everything else is visible.
@@ -182,6 +227,18 @@ pub fn peek_store_timestamp(b: &[u8]) -> Option<i64> {
     }
     let at = store_timestamp_at(get_i32(b, 36));
     Some(get_i64(b, at))
+}
+
+/// Whether `b` is exactly one record, of this queue, queue offset and physical offset. Looks at
+/// fixed fields only, which costs next to nothing beside sending the record.
+#[inline]
+pub fn is_the_one(b: &[u8], queue_id: i32, queue_offset: i64, phys: i64) -> bool {
+    b.len() >= MIN_LEN
+        && get_i32(b, 0) as usize == b.len()
+        && matches!(get_i32(b, 4), MAGIC_V1 | MAGIC_V2)
+        && get_i32(b, 12) == queue_id
+        && get_i64(b, 20) == queue_offset
+        && get_i64(b, 28) == phys
 }
 
 /// Checks and reads what starts at `b[0]`; `b` reaches to the end of the file's readable part.

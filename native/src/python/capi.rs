@@ -397,7 +397,7 @@ unsafe extern "C" fn store_get(
             let out = ChunkOut {
                 ptr: bytes.as_ptr(),
                 len: bytes.len(),
-                segment: Arc::into_raw(chunk.segment.clone()).cast(),
+                segment: chunk.segment.clone().give_away().cast(),
             };
             // SAFETY: there are at most `count` chunks, one a record, and `count <= n_chunks`.
             unsafe { chunks.add(i).write(out) };
@@ -438,8 +438,8 @@ unsafe extern "C" fn store_wait(
 
 unsafe extern "C" fn chunk_release(segment: *const c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: `store_get` gave this reference away with `Arc::into_raw`; it comes back once.
-        drop(unsafe { Arc::from_raw(segment.cast::<Segment>()) });
+        // SAFETY: the store gave this reference away with `give_away`; it comes back once.
+        unsafe { Segment::release(segment.cast::<Segment>()) };
     }));
 }
 

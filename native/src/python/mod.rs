@@ -5,6 +5,7 @@ mod capi;
 mod error;
 mod json;
 mod listener;
+mod options;
 mod store;
 
 use pyo3::prelude::*;

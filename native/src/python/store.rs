@@ -1,13 +1,13 @@
 //! `Store`: the rare operations. Reading and sending go through the C table.
 
 use super::error::to_py;
+use super::options::address;
+use crate::format::cq_entry::Layout;
 use crate::format::host::Host;
 use crate::format::{java, properties};
-use crate::store::{self, Content, FlushMode, Message, StoreConfig, TopicSettings};
-use pyo3::exceptions::PyValueError;
+use crate::store::{self, Chunk, Content, Message, TopicSettings};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,57 +30,13 @@ impl Store {
     }
 }
 
-fn address(text: &str) -> PyResult<SocketAddr> {
-    text.parse()
-        .map_err(|_| PyValueError::new_err(format!("{text:?} is not IP:PORT")))
-}
-
 #[pymethods]
 impl Store {
+    /// The keywords are listed in options.rs.
     #[new]
-    #[pyo3(signature = (root, *, commit_log_dir=None, commit_log_file_size=1 << 30,
-        consume_queue_file_size=6_000_000, sync_flush=false, flush_interval_commit_log=500,
-        flush_interval_consume_queue=1000, max_message_size=4 << 20,
-        store_host="127.0.0.1:10911", check_crc_on_recover=true, in_memory_ratio=40,
-        transfer_memory=(262_144, 32), transfer_disk=(65_536, 8), max_filter_bytes=16_000))]
-    #[allow(clippy::too_many_arguments)]
-    fn new(
-        py: Python<'_>,
-        root: PathBuf,
-        commit_log_dir: Option<PathBuf>,
-        commit_log_file_size: u64,
-        consume_queue_file_size: u64,
-        sync_flush: bool,
-        flush_interval_commit_log: u64,
-        flush_interval_consume_queue: u64,
-        max_message_size: usize,
-        store_host: &str,
-        check_crc_on_recover: bool,
-        in_memory_ratio: u64,
-        transfer_memory: (usize, usize),
-        transfer_disk: (usize, usize),
-        max_filter_bytes: usize,
-    ) -> PyResult<Self> {
-        let mut cfg = StoreConfig::new(root);
-        if let Some(dir) = commit_log_dir {
-            cfg.commit_log_dir = dir;
-        }
-        cfg.commit_log_file_size = commit_log_file_size;
-        cfg.consume_queue_file_size = consume_queue_file_size;
-        cfg.flush_mode = if sync_flush {
-            FlushMode::Sync
-        } else {
-            FlushMode::Async
-        };
-        cfg.flush_interval_commit_log = flush_interval_commit_log;
-        cfg.flush_interval_consume_queue = flush_interval_consume_queue;
-        cfg.max_message_size = max_message_size;
-        cfg.store_host = address(store_host)?;
-        cfg.check_crc_on_recover = check_crc_on_recover;
-        cfg.in_memory_bytes = cfg.in_memory_bytes / 40 * in_memory_ratio.min(100);
-        cfg.transfer_memory = transfer_memory;
-        cfg.transfer_disk = transfer_disk;
-        cfg.max_filter_bytes = max_filter_bytes;
+    #[pyo3(signature = (root, **options))]
+    fn new(py: Python<'_>, root: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let cfg = super::options::read(root, options)?;
         let inner = py
             .detach(|| store::Store::open(cfg))
             .map_err(|e| to_py(py, e))?;
@@ -112,8 +68,11 @@ impl Store {
         self.inner.flush_state().failure().map(|e| e.to_string())
     }
 
-    /// Tells the send path of a topic's settings.
-    #[pyo3(signature = (topic, *, read_queues, write_queues, multi_tag=false, sendable=true))]
+    /// Tells the send path of a topic's settings. `batch`: `queue.type` is BatchCQ, which counts
+    /// while the topic has no queues.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (topic, *, read_queues, write_queues, multi_tag=false, sendable=true,
+        batch=false))]
     fn set_topic(
         &self,
         py: Python<'_>,
@@ -122,7 +81,11 @@ impl Store {
         write_queues: u32,
         multi_tag: bool,
         sendable: bool,
+        batch: bool,
     ) -> PyResult<()> {
+        if batch {
+            self.inner.topics().declare_batch(topic.as_bytes());
+        }
         let entry = self
             .inner
             .topics()
@@ -183,6 +146,7 @@ impl Store {
                 body,
                 props: [props, b"", b"", b""],
                 tags_code,
+                count: 1,
             };
             self.inner.put()?.append(&message, &content)
         };
@@ -196,17 +160,28 @@ impl Store {
     }
 
     /// (min, max) queue offset that consumers may know of; (0, 0) for a queue without messages.
-    fn queue_range(&self, topic: &str, queue_id: u32) -> (i64, i64) {
-        self.queue(topic, queue_id)
-            .map_or((0, 0), |q| (q.min_offset(), self.inner.visible_max(&q)))
+    fn queue_range(&self, py: Python<'_>, topic: &str, queue_id: u32) -> PyResult<(i64, i64)> {
+        let Some(q) = self.queue(topic, queue_id) else {
+            return Ok((0, 0));
+        };
+        let max = self.inner.visible_max(&q).map_err(|e| to_py(py, e))?;
+        Ok((q.min_offset(), max))
     }
 
     /// Queue offset by store time in ms: the first message at or after it (lower bound) or the
     /// last at or before it (upper bound).
     #[pyo3(signature = (topic, queue_id, timestamp, upper=false))]
-    fn offset_by_time(&self, topic: &str, queue_id: u32, timestamp: i64, upper: bool) -> i64 {
+    fn offset_by_time(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: u32,
+        timestamp: i64,
+        upper: bool,
+    ) -> PyResult<i64> {
         self.queue(topic, queue_id)
-            .map_or(0, |q| self.inner.offset_by_time(&q, timestamp, upper))
+            .map_or(Ok(0), |q| self.inner.offset_by_time(&q, timestamp, upper))
+            .map_err(|e| to_py(py, e))
     }
 
     /// Store time of the oldest message of a queue, -1 if there is none.
@@ -217,11 +192,12 @@ impl Store {
 
     /// Whether there is a message at this queue offset that is recent enough to count as in memory.
     fn in_memory(&self, topic: &str, queue_id: u32, offset: i64) -> bool {
-        let Some(entry) = self.queue(topic, queue_id).and_then(|q| q.entry(offset)) else {
+        let queue = self.queue(topic, queue_id);
+        let Some(Ok(Some(entry))) = queue.map(|q| q.entry(offset)) else {
             return false;
         };
         let max = self.inner.log().max_offset();
-        max.saturating_sub(entry.phys as u64) <= self.inner.config().in_memory_bytes
+        max.saturating_sub(entry.cq.phys as u64) <= self.inner.config().in_memory_bytes
     }
 
     /// A copy of the record that starts at a physical offset, None if none does.
@@ -247,8 +223,8 @@ impl Store {
     }
 
     /// Every queue that has a folder or was written to: [(topic, queue id, min, max)].
-    fn queues(&self) -> Vec<(String, u32, i64, i64)> {
-        let mut all: Vec<_> = self
+    fn queues(&self, py: Python<'_>) -> PyResult<Vec<(String, u32, i64, i64)>> {
+        let all: Vec<_> = self
             .inner
             .topics()
             .all()
@@ -257,30 +233,120 @@ impl Store {
                 let name = String::from_utf8_lossy(t.name()).into_owned();
                 t.queues().into_iter().map(move |q| (name.clone(), q))
             })
-            .map(|(name, q)| {
-                (
-                    name,
-                    q.queue_id(),
-                    q.min_offset(),
-                    self.inner.visible_max(&q),
-                )
-            })
             .collect();
+        let bounds = |(name, q): (String, Arc<store::ConsumeQueue>)| {
+            let max = self.inner.visible_max(&q)?;
+            Ok((name, q.queue_id(), q.min_offset(), max))
+        };
+        let all: store::Result<Vec<_>> = all.into_iter().map(bounds).collect();
+        let mut all = all.map_err(|e| to_py(py, e))?;
         all.sort();
-        all
+        Ok(all)
     }
 
-    /// Figures: minPhyOffset, maxPhyOffset, flushedWhere (offsets), preparedAhead (bytes ready for
-    /// the writer), topics, queues (counts).
+    /// Looks messages up by key or unique key in the index. Returns the held buffers of the
+    /// records, oldest first, as (pointer to segment, address, bytes), and store time and physical
+    /// offset of what was indexed last. For engine.pyx, which makes Slices of them.
+    #[pyo3(signature = (topic, key, max_num, begin, end))]
+    fn _query_message(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        key: &str,
+        max_num: usize,
+        begin: i64,
+        end: i64,
+    ) -> PyResult<(Vec<Held>, i64, i64)> {
+        let found = py
+            .detach(|| {
+                self.inner
+                    .query_message(topic.as_bytes(), key.as_bytes(), max_num, begin, end)
+            })
+            .map_err(|e| to_py(py, e))?;
+        let (time, phys) = found.last_update;
+        let held = found.chunks.into_iter().map(hold).collect();
+        Ok((held, time, phys))
+    }
+
+    /// The entries of a queue from an offset to the end of its file, held: (first queue offset,
+    /// (pointer to segment, address, bytes)); None where there are none.
+    fn _entries(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: u32,
+        offset: Option<i64>,
+    ) -> PyResult<Option<(i64, Held)>> {
+        let Some(q) = self.queue(topic, queue_id) else {
+            return Ok(None);
+        };
+        let offset = offset.unwrap_or(q.min_offset());
+        let max = self.inner.visible_max(&q).map_err(|e| to_py(py, e))?;
+        if q.layout() != Layout::Simple || offset >= max {
+            return Ok(None);
+        }
+        let file = q.file_from(offset).map_err(|e| to_py(py, e))?;
+        Ok(file.map(|(segment, at, _)| {
+            let room = segment.readable_from(at).len();
+            let len = room.min((max - offset) as usize * Layout::Simple.unit());
+            (offset, hold(Chunk { segment, at, len }))
+        }))
+    }
+
+    /// One round of retention at `now` (ms since the epoch; default: now). Returns how many files
+    /// were deleted: {"commitLog", "consumeQueue", "index"}.
+    #[pyo3(signature = (now_ms=None, manual=false))]
+    fn clean<'py>(
+        &self,
+        py: Python<'py>,
+        now_ms: Option<i64>,
+        manual: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let now = now_ms.unwrap_or_else(store::now_ms);
+        let done = py
+            .detach(|| self.inner.clean(now, manual))
+            .map_err(|e| to_py(py, e))?;
+        let d = PyDict::new(py);
+        d.set_item("commitLog", done.log_files)?;
+        d.set_item("consumeQueue", done.queue_files)?;
+        d.set_item("index", done.index_files)?;
+        Ok(d)
+    }
+
+    /// Figures: minPhyOffset, maxPhyOffset, flushedWhere, indexedWhere (offsets), preparedAhead
+    /// (bytes ready for the writer), topics, queues, queueFiles, mappedQueueFiles, indexFiles
+    /// (counts), heldSlices (buffers of the log that are held) and heldDeletedFiles (deleted files
+    /// they keep), damagedEntries (queue entries that readers left out), diskFull.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let s = self.inner.stats();
         let d = PyDict::new(py);
         d.set_item("minPhyOffset", s.min_phys)?;
         d.set_item("maxPhyOffset", s.max_phys)?;
         d.set_item("flushedWhere", s.flushed)?;
+        d.set_item("indexedWhere", s.indexed)?;
         d.set_item("preparedAhead", s.prepared_ahead)?;
         d.set_item("topics", s.topics)?;
         d.set_item("queues", s.queues)?;
+        d.set_item("queueFiles", s.queue_files)?;
+        d.set_item("mappedQueueFiles", s.mapped_queue_files)?;
+        d.set_item("indexFiles", s.index_files)?;
+        d.set_item("heldSlices", s.held_slices)?;
+        d.set_item("heldDeletedFiles", s.held_deleted_files)?;
+        d.set_item("damagedEntries", s.damaged_entries)?;
+        d.set_item("diskFull", s.disk_full)?;
         Ok(d)
     }
+}
+
+/// Pointer to a segment, address in it, bytes.
+type Held = (usize, usize, usize);
+
+/// Gives a piece of a file away; `chunk_release` of the C table takes it back.
+fn hold(chunk: Chunk) -> Held {
+    let address = chunk
+        .segment
+        .bytes(chunk.at, chunk.len)
+        .map_or(0, |b| b.as_ptr() as usize);
+    let len = if address == 0 { 0 } else { chunk.len };
+    (chunk.segment.give_away() as usize, address, len)
 }

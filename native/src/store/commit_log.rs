@@ -2,42 +2,55 @@
 
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
-use super::guard::{create_dirs, sync_dir};
+use super::guard::sync_dir;
+use super::log_dirs::LogDirs;
+use super::queue_files::check_row;
 use super::segment::{PAGE, Segment};
-use crate::format::names::{file_name, parse_file_name};
+use crate::format::names::file_name;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Space is reserved in steps of this many bytes (less for small files).
 const CHUNK: usize = 16 << 20;
 
 pub struct CommitLog {
-    dir: PathBuf,
+    dirs: LogDirs,
     file_size: usize,
     segments: ArcSwap<Vec<Arc<Segment>>>,
+    /// Held while the row changes: the writer adds at its end, retention removes at its start.
+    changing: Mutex<()>,
     /// The file that follows the last one, made ready in advance.
     next: Mutex<Option<Arc<Segment>>>,
     max: AtomicU64,
+    /// Deleted files that somebody may still hold.
+    removed: Mutex<Vec<Weak<Segment>>>,
 }
 
 impl CommitLog {
-    /// Opens every file of the folder; each counts as full until recovery says otherwise.
+    /// Opens every file of the folders; each counts as full until recovery says otherwise.
     pub fn open(cfg: &StoreConfig) -> Result<Self> {
-        let dir = cfg.commit_log_dir.clone();
-        create_dirs(&dir)?;
+        let dirs = LogDirs::open(cfg)?;
         let file_size = cfg.commit_log_file_size as usize;
-        let segments = open_row(&dir, file_size)?;
+        let mut segments = Vec::new();
+        for (base, path) in check_row(dirs.list()?, file_size)? {
+            segments.push(Arc::new(Segment::open_stored(path, base, file_size)?));
+        }
         let max = segments.last().map_or(0, |s| s.end());
         Ok(CommitLog {
-            dir,
+            dirs,
             file_size,
             segments: ArcSwap::from_pointee(segments),
+            changing: Mutex::new(()),
             next: Mutex::new(None),
             max: AtomicU64::new(max),
+            removed: Mutex::default(),
         })
+    }
+
+    pub fn dirs(&self) -> &LogDirs {
+        &self.dirs
     }
 
     pub fn file_size(&self) -> usize {
@@ -95,10 +108,38 @@ impl CommitLog {
             *next = Some(segment);
             return Err(e);
         }
+        let _row = self.changing.lock();
         let mut row = Vec::clone(&self.segments());
         row.push(segment.clone());
         self.segments.store(Arc::new(row));
         Ok(segment)
+    }
+
+    /// Deletes the first file, which must not be the last one too. Who holds parts of it keeps
+    /// them.
+    pub fn remove_first(&self) -> Result<()> {
+        let _row = self.changing.lock();
+        let row = self.segments.load_full();
+        let [first, rest @ ..] = &row[..] else {
+            return Ok(());
+        };
+        if rest.is_empty() {
+            return Ok(());
+        }
+        remove(first)?;
+        self.removed.lock().push(Arc::downgrade(first));
+        self.segments.store(Arc::new(rest.to_vec()));
+        Ok(())
+    }
+
+    /// References that Python holds into the log, and how many deleted files they keep mapped.
+    pub fn held(&self) -> (usize, usize) {
+        let mut removed = self.removed.lock();
+        removed.retain(|s| s.strong_count() > 0);
+        let kept: Vec<_> = removed.iter().filter_map(Weak::upgrade).collect();
+        let kept: Vec<_> = kept.iter().map(|s| s.held()).filter(|n| *n > 0).collect();
+        let live: usize = self.segments().iter().map(|s| s.held()).sum();
+        (live + kept.iter().sum::<usize>(), kept.len())
     }
 
     /// Makes the following file ready, if it is not. The preparing thread calls this.
@@ -107,7 +148,7 @@ impl CommitLog {
         if next.is_none() {
             let segment = self.create(self.row_end())?;
             segment.reserve(populate, self.chunk())?;
-            segment.populate(populate);
+            segment.populate(populate)?;
             *next = Some(segment);
         }
         Ok(())
@@ -130,9 +171,10 @@ impl CommitLog {
     }
 
     fn create(&self, base: u64) -> Result<Arc<Segment>> {
-        let path = self.dir.join(file_name(base));
+        let dir = self.dirs.for_file(base / self.file_size as u64);
+        let path = dir.join(file_name(base));
         let segment = Segment::create(path, base, self.file_size)?;
-        sync_dir(&self.dir)?;
+        sync_dir(dir)?;
         Ok(Arc::new(segment))
     }
 
@@ -153,7 +195,6 @@ impl CommitLog {
                 keep.push(segment.clone());
             }
         }
-        sync_dir(&self.dir)?;
         self.segments.store(Arc::new(keep));
         self.set_max_offset(end);
         Ok(())
@@ -161,50 +202,10 @@ impl CommitLog {
 }
 
 pub(super) fn remove(segment: &Segment) -> Result<()> {
-    std::fs::remove_file(segment.path()).map_err(|e| StoreError::io("remove", segment.path(), &e))
-}
-
-/// Opens the files of one folder in order. A last file of length 0 is deleted; any other whose
-/// length is not `size`, or a gap in the row, is an error. [MappedFileQueue.doLoad]
-pub(super) fn open_row(dir: &Path, size: usize) -> Result<Vec<Arc<Segment>>> {
-    let mut paths = Vec::new();
-    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
-    for entry in entries {
-        let path = entry.map_err(|e| StoreError::io("list", dir, &e))?.path();
-        if let (true, Some(base)) = (path.is_file(), parse_file_name(&path)) {
-            paths.push((base, path));
-        }
+    let path = segment.path();
+    std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
+    match path.parent() {
+        Some(dir) => sync_dir(dir),
+        None => Ok(()),
     }
-    paths.sort();
-    if let Some((_, path)) = paths.last() {
-        let len = std::fs::metadata(path)
-            .map_err(|e| StoreError::io("stat", path, &e))?
-            .len();
-        if len == 0 {
-            std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
-            paths.pop();
-        }
-    }
-    let mut row: Vec<Arc<Segment>> = Vec::with_capacity(paths.len());
-    for (base, path) in paths {
-        if let Some(last) = row.last()
-            && last.end() != base
-        {
-            return Err(StoreError::Damaged {
-                path,
-                message: format!(
-                    "a file is missing: expected one that starts at {}",
-                    last.end()
-                ),
-            });
-        }
-        if base % size as u64 != 0 {
-            return Err(StoreError::Damaged {
-                path,
-                message: format!("name is no multiple of the configured file size {size}"),
-            });
-        }
-        row.push(Arc::new(Segment::open(path, base, size)?));
-    }
-    Ok(row)
 }

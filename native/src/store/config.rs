@@ -1,6 +1,7 @@
 //! What the store is told: RocketMQ's MessageStoreConfig keys that the engine needs.
 
 use super::error::{Result, StoreError};
+use super::retention::RetentionConfig;
 use crate::format::cq_entry;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,17 +16,39 @@ pub enum FlushMode {
 pub struct StoreConfig {
     /// storePathRootDir
     pub root: PathBuf,
-    /// storePathCommitLog
-    pub commit_log_dir: PathBuf,
+    /// storePathCommitLog: one folder or several
+    pub commit_log_dirs: Vec<PathBuf>,
+    /// readOnlyCommitLogStorePaths: folders that get no new files
+    pub read_only_commit_log_dirs: Vec<PathBuf>,
     /// mappedFileSizeCommitLog, bytes
     pub commit_log_file_size: u64,
     /// mappedFileSizeConsumeQueue, bytes, a multiple of 20
     pub consume_queue_file_size: u64,
+    /// mapperFileSizeBatchConsumeQueue, bytes, a multiple of 46
+    pub batch_queue_file_size: u64,
+    /// Topics with `queue.type` BatchCQ, as far as they are known before the store is opened
+    pub batch_topics: Vec<String>,
+    /// Queue files that may be mapped at a time; 0: as many as the kernel allows
+    pub max_mapped_queue_files: usize,
+    /// messageIndexEnable, maxHashSlotNum, maxIndexNum
+    pub index_enable: bool,
+    pub index_slots: u32,
+    pub index_entries: u32,
+    /// enableConsumeQueueExt, mappedFileSizeConsumeQueueExt
+    pub queue_ext: bool,
+    pub queue_ext_file_size: u64,
     pub flush_mode: FlushMode,
     /// flushIntervalCommitLog, ms (ASYNC_FLUSH)
     pub flush_interval_commit_log: u64,
     /// flushIntervalConsumeQueue, ms
     pub flush_interval_consume_queue: u64,
+    /// flushConsumeQueueLeastPages: pages a queue must have to be flushed when many have some
+    pub flush_queue_least_pages: u64,
+    /// flushConsumeQueueThoroughInterval, ms: how long the others may wait
+    pub flush_queue_thorough_interval: u64,
+    /// warmMapedFileEnable: fault in and lock whole log files ahead of their use
+    pub warm_mapped_file: bool,
+    pub retention: RetentionConfig,
     /// maxMessageSize: largest body, bytes
     pub max_message_size: usize,
     /// What stands in storeHost: brokerIP1 and listenPort.
@@ -44,13 +67,26 @@ impl StoreConfig {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         StoreConfig {
-            commit_log_dir: root.join("commitlog"),
+            commit_log_dirs: vec![root.join("commitlog")],
+            read_only_commit_log_dirs: Vec::new(),
             root,
             commit_log_file_size: 1 << 30,
             consume_queue_file_size: 300_000 * cq_entry::SIZE as u64,
+            batch_queue_file_size: 300_000 * cq_entry::BATCH_SIZE as u64,
+            batch_topics: Vec::new(),
+            max_mapped_queue_files: 0,
+            index_enable: true,
+            index_slots: 5_000_000,
+            index_entries: 20_000_000,
+            queue_ext: false,
+            queue_ext_file_size: 48 << 20,
             flush_mode: FlushMode::Async,
             flush_interval_commit_log: 500,
             flush_interval_consume_queue: 1000,
+            flush_queue_least_pages: 2,
+            flush_queue_thorough_interval: 60_000,
+            warm_mapped_file: false,
+            retention: RetentionConfig::default(),
             max_message_size: 4 << 20,
             store_host: SocketAddr::from(([127, 0, 0, 1], 10911)),
             check_crc_on_recover: true,
@@ -68,17 +104,35 @@ impl StoreConfig {
 
     /// Checks what would make the store unusable later.
     pub fn validate(&self) -> Result<()> {
-        let entry = cq_entry::SIZE as u64;
         let fail = |m: String| Err(StoreError::Illegal(m));
-        if self.consume_queue_file_size == 0
-            || !self.consume_queue_file_size.is_multiple_of(entry)
-            || self.consume_queue_file_size > 1 << 30
-        {
+        for (name, size, unit) in [
+            (
+                "mappedFileSizeConsumeQueue",
+                self.consume_queue_file_size,
+                cq_entry::SIZE,
+            ),
+            (
+                "mapperFileSizeBatchConsumeQueue",
+                self.batch_queue_file_size,
+                cq_entry::BATCH_SIZE,
+            ),
+        ] {
+            if size == 0 || !size.is_multiple_of(unit as u64) || size > 1 << 30 {
+                return fail(format!(
+                    "{name}={size} must be a multiple of {unit} of at most 1 GiB"
+                ));
+            }
+        }
+        if self.commit_log_dirs.is_empty() {
+            return fail("storePathCommitLog names no folder".into());
+        }
+        if self.index_slots == 0 || self.index_entries < 2 || self.index_entries > i32::MAX as u32 {
             return fail(format!(
-                "mappedFileSizeConsumeQueue={} must be a multiple of 20 of at most 1 GiB",
-                self.consume_queue_file_size
+                "maxHashSlotNum={} must be at least 1, maxIndexNum={} at least 2",
+                self.index_slots, self.index_entries
             ));
         }
+        self.retention.validate()?;
         if self.commit_log_file_size < 4096 || self.commit_log_file_size > i32::MAX as u64 {
             return fail(format!(
                 "mappedFileSizeCommitLog={} must be 4096 to 2147483647",

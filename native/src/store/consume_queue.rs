@@ -1,60 +1,81 @@
-//! One queue of a topic: 20-byte entries, found by queue offset.
+//! One queue of a topic: entries of a fixed size, found by queue offset.
+//!
+//! A *position* counts entries, a *queue offset* counts messages. In a simple queue the two are
+//! the same; an entry of a batch queue may stand for several messages, and is searched for.
 
-use super::commit_log::{open_row, remove};
 use super::error::Result;
-use super::guard::{create_dirs, sync_dir};
-use super::segment::Segment;
-use crate::format::cq_entry::{CqEntry, SIZE};
-use crate::format::names::file_name;
-use arc_swap::{ArcSwap, Guard};
-use std::path::PathBuf;
+use super::queue_ext::QueueExt;
+use super::queue_files::QueueFiles;
+use super::segment::{PAGE, Segment};
+use crate::format::cq_entry::{CqEntry, Entry, Layout};
+use crate::format::queue_ext::{self, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Space of a queue file is reserved in steps of this many bytes.
 const CHUNK: usize = 32 << 10;
+/// Recovery reads so many bytes at a time.
+const SCAN: usize = 64 << 10;
 
 pub struct ConsumeQueue {
     queue_id: u32,
-    dir: PathBuf,
-    file_size: usize,
-    segments: ArcSwap<Vec<Arc<Segment>>>,
+    layout: Layout,
+    files: Arc<QueueFiles>,
+    ext: Option<Box<QueueExt>>,
     /// First valid queue offset, and the one behind the last.
     min: AtomicI64,
     max: AtomicI64,
     /// Physical offset behind the last record that has an entry here.
     max_phys: AtomicI64,
-    /// Bytes of entries (counted from offset 0) that are known to be on disk.
+    /// Bytes of entries (counted from position 0) that are known to be on disk.
     flushed: AtomicU64,
     /// Somebody asked to be told of the next entry.
     waiting: AtomicBool,
+    /// It is in the list of queues to flush.
+    dirty: AtomicBool,
 }
 
 impl ConsumeQueue {
-    /// Opens the queue in `dir`, creating the folder on its first entry only.
-    pub fn open(dir: PathBuf, queue_id: u32, file_size: usize) -> Result<Self> {
-        let row = if dir.is_dir() {
-            open_row(&dir, file_size)?
-        } else {
-            Vec::new()
+    pub fn new(
+        queue_id: u32,
+        layout: Layout,
+        files: Arc<QueueFiles>,
+        ext: Option<QueueExt>,
+    ) -> Self {
+        // Until `recover` knows better: all that the files have room for.
+        let unit = layout.unit() as u64;
+        let (min, max) = match layout {
+            Layout::Simple => (files.first().unwrap_or(0) / unit, files.end() / unit),
+            Layout::Batch => (0, 0),
         };
-        let max = row.last().map_or(0, |s| s.end() as i64 / SIZE as i64);
-        let min = row.first().map_or(0, |s| s.base() as i64 / SIZE as i64);
-        Ok(ConsumeQueue {
+        ConsumeQueue {
             queue_id,
-            dir,
-            file_size,
-            segments: ArcSwap::from_pointee(row),
-            min: AtomicI64::new(min),
-            max: AtomicI64::new(max),
+            layout,
+            files,
+            ext: ext.map(Box::new),
+            min: AtomicI64::new(min as i64),
+            max: AtomicI64::new(max as i64),
             max_phys: AtomicI64::new(-1),
             flushed: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
-        })
+            dirty: AtomicBool::new(false),
+        }
     }
 
     pub fn queue_id(&self) -> u32 {
         self.queue_id
+    }
+
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub fn files(&self) -> &QueueFiles {
+        &self.files
+    }
+
+    pub fn ext(&self) -> Option<&QueueExt> {
+        self.ext.as_deref()
     }
 
     #[inline]
@@ -82,42 +103,111 @@ impl ConsumeQueue {
         self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::AcqRel)
     }
 
-    /// The entry at a queue offset below `max_offset`.
-    pub fn entry(&self, offset: i64) -> Option<CqEntry> {
-        let segments = self.segments.load();
-        let (segment, at) = find(&segments, offset)?;
-        segment.bytes(at, SIZE).map(CqEntry::read)
+    /// Marks the queue as having entries to flush; true if it was not marked yet.
+    #[inline]
+    pub fn mark_dirty(&self) -> bool {
+        !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::AcqRel)
     }
 
-    /// All entries from `offset` to the end of the file that holds it.
-    pub fn file_from(&self, offset: i64) -> Option<(Arc<Segment>, usize)> {
-        let segments = self.segments.load();
-        find(&segments, offset).map(|(s, at)| (s.clone(), at))
+    pub(super) fn clear_dirty(&self) {
+        self.dirty.store(false, Ordering::Release);
     }
 
-    /// First queue offset of the file behind the one that holds `offset`.
+    #[inline]
+    fn unit(&self) -> u64 {
+        self.layout.unit() as u64
+    }
+
+    /// Positions: the first one that a file has, and the one behind the last entry.
+    fn positions(&self) -> (u64, u64) {
+        let end = self.files.end() / self.unit();
+        let first = self.files.first().map_or(end, |b| b / self.unit());
+        (first.min(end), end)
+    }
+
+    /// The entry at a position below the end.
+    fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
+        let byte = position.saturating_mul(self.unit());
+        let Some(segment) = self.files.map(byte)? else {
+            return Ok(None);
+        };
+        let at = (byte - segment.base()) as usize;
+        let slot = segment.bytes(at, self.layout.unit());
+        Ok(slot.map(|slot| self.layout.read(slot, position)))
+    }
+
+    /// Position of the entry that holds a queue offset.
+    fn position_of(&self, offset: i64) -> Result<Option<u64>> {
+        let Ok(wanted) = u64::try_from(offset) else {
+            return Ok(None);
+        };
+        let (first, end) = self.positions();
+        if self.layout == Layout::Simple {
+            return Ok((first..end).contains(&wanted).then_some(wanted));
+        }
+        let (mut low, mut high) = (first, end);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            match self.entry_at(mid)? {
+                Some(e) if e.base > offset => high = mid,
+                _ => low = mid + 1,
+            }
+        }
+        let Some(position) = low.checked_sub(1).filter(|p| *p >= first) else {
+            return Ok(None);
+        };
+        let holds = |e: Entry| offset < e.next();
+        Ok(self
+            .entry_at(position)?
+            .is_some_and(holds)
+            .then_some(position))
+    }
+
+    /// The entry that holds a queue offset below `max_offset`.
+    pub fn entry(&self, offset: i64) -> Result<Option<Entry>> {
+        match self.position_of(offset)? {
+            Some(position) => self.entry_at(position),
+            None => Ok(None),
+        }
+    }
+
+    /// The file that holds `offset`, the place of its entry in it, and that entry's position.
+    pub fn file_from(&self, offset: i64) -> Result<Option<(Arc<Segment>, usize, u64)>> {
+        let Some(position) = self.position_of(offset)? else {
+            return Ok(None);
+        };
+        let byte = position * self.unit();
+        let file = self.files.map(byte)?;
+        Ok(file.map(|s| (s.clone(), (byte - s.base()) as usize, position)))
+    }
+
+    /// First queue offset of the file behind the one that holds `offset`; 0 in a batch queue.
     pub fn next_file_offset(&self, offset: i64) -> i64 {
-        let per_file = (self.file_size / SIZE) as i64;
-        (offset / per_file + 1) * per_file
+        if self.layout == Layout::Batch {
+            return 0;
+        }
+        let per_file = (self.files.file_size() / self.layout.unit()) as i64;
+        (offset / per_file + 1).saturating_mul(per_file)
     }
 
     /// Makes sure that the next `more` entries have their places, so that appending them cannot
     /// fail. Only the holder of the put lock (or recovery, which runs alone) calls this.
     pub fn ready(&self, more: usize) -> Result<QueueWriter<'_>> {
-        let mut byte = self.max_offset() as u64 * SIZE as u64;
-        let end = byte + (more.max(1) * SIZE) as u64;
+        let mut byte = self.files.end();
+        let end = byte + more.max(1) as u64 * self.unit();
         let mut first = None;
         while byte < end {
-            let segment = match self.file_at(byte) {
+            let segment = match self.files.map(byte)? {
                 Some(s) => s,
-                None => self.add_file(&self.segments.load(), byte)?,
+                None => self.add_file(byte)?,
             };
             let to = (end.min(segment.end()) - segment.base()) as usize;
-            if to > segment.reserved() {
-                segment.reserve(to, CHUNK)?;
-            }
+            segment.ready(to, CHUNK, PAGE)?;
             byte = segment.end();
             first.get_or_insert(segment);
+        }
+        if let Some(ext) = self.ext().filter(|ext| ext.is_writing()) {
+            ext.ready(more.max(1))?;
         }
         Ok(QueueWriter {
             queue: self,
@@ -125,46 +215,60 @@ impl ConsumeQueue {
         })
     }
 
-    fn file_at(&self, byte: u64) -> Option<Arc<Segment>> {
-        let row = self.segments.load();
-        row.iter()
-            .rev()
-            .find(|s| s.base() <= byte && byte < s.end())
-            .cloned()
-    }
-
-    fn add_file(&self, row: &[Arc<Segment>], byte: u64) -> Result<Arc<Segment>> {
-        create_dirs(&self.dir)?;
-        let base = byte - byte % self.file_size as u64;
-        let path = self.dir.join(file_name(base));
-        let segment = Segment::create(path, base, self.file_size)?;
-        if row.is_empty() && byte > base {
+    fn add_file(&self, byte: u64) -> Result<Arc<Segment>> {
+        let base = byte - byte % self.files.file_size() as u64;
+        let late_start = self.files.first().is_none() && byte > base;
+        let segment = self.files.add(base, |segment| {
+            if !late_start {
+                return Ok(());
+            }
             // The queue starts inside of a file: the slots before are filled with blanks.
             let len = (byte - base) as usize;
             // SAFETY: only the writer comes here, and the file is not shared yet.
             let blank = unsafe { segment.tail(0, len, CHUNK) }?;
-            for slot in blank.chunks_exact_mut(SIZE) {
+            for slot in blank.chunks_exact_mut(self.layout.unit()) {
                 CqEntry::PRE_BLANK.write(slot);
             }
             segment.publish(len);
-            self.min
-                .store((byte / SIZE as u64) as i64, Ordering::Release);
+            Ok(())
+        })?;
+        if late_start {
+            let min = (byte / self.unit()) as i64;
+            self.min.store(min, Ordering::Release);
         }
-        let segment = Arc::new(segment);
-        let mut row = row.to_vec();
-        row.push(segment.clone());
-        self.segments.store(Arc::new(row));
         Ok(segment)
     }
 
-    /// Appends one entry and returns its queue offset (recovery, tests).
-    pub fn append(&self, entry: CqEntry) -> Result<i64> {
+    /// Appends one entry (recovery, tests); its `base` must be `max_offset` in a simple queue.
+    pub fn append(&self, entry: &Entry) -> Result<()> {
         self.ready(1)?.append(entry)
+    }
+
+    /// Leaves the places before `offset` blank: their records are damaged or gone, and those that
+    /// follow keep their offsets. Only recovery calls this.
+    pub fn skip_to(&self, offset: i64) -> Result<()> {
+        while self.layout == Layout::Simple && self.max_offset() < offset {
+            let base = self.max_offset();
+            let phys = self.max_phys();
+            self.append(&Entry {
+                cq: CqEntry::PRE_BLANK,
+                base,
+                count: 1,
+                store_time: 0,
+            })?;
+            self.max_phys.store(phys, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Starts a queue without records at `offset` (a log whose older files are gone).
     pub fn start_at(&self, offset: i64) -> Result<()> {
-        self.cut(0)?;
+        self.files.cut(0)?;
+        self.cut_ext()?;
+        if self.layout == Layout::Simple {
+            self.files.set_end(offset as u64 * self.unit());
+        }
+        self.flushed.store(self.files.end(), Ordering::Release);
         self.min.store(offset, Ordering::Release);
         self.max.store(offset, Ordering::Release);
         Ok(())
@@ -172,135 +276,203 @@ impl ConsumeQueue {
 
     /// Whether the slots before the first record were filled with blanks.
     pub fn starts_blank(&self) -> bool {
-        let row = self.segments.load();
-        let first = row
-            .first()
-            .and_then(|s| s.bytes(0, SIZE))
-            .map(CqEntry::read);
-        first == Some(CqEntry::PRE_BLANK)
+        let (first, end) = self.positions();
+        first < end && self.read_entry(first).is_ok_and(|e| e.cq.is_blank())
     }
 
-    /// Finds the end of the valid entries, from the third-last file on, and cuts there.
-    pub fn recover(&self) -> Result<()> {
-        let row = self.segments.load_full();
-        let first = row.len().saturating_sub(3);
-        let mut end = row.get(first).map_or(0, |s| s.base());
-        let mut last: Option<CqEntry> = None;
-        'files: for segment in &row[first..] {
-            for slot in segment.readable_from(0).chunks_exact(SIZE) {
-                let entry = CqEntry::read(slot);
-                if !entry.is_valid() {
-                    break 'files;
+    /// Finds the end of the valid entries. False if what stands behind is not empty, which a
+    /// clean stop does not leave.
+    pub fn recover(&self, clean: bool) -> Result<bool> {
+        self.files.set_end(self.files.row_end());
+        let end = self.end_of_valid()?;
+        let mut sound = !self.files.has_data_behind(end)?;
+        if !(clean && sound) {
+            self.files.cut(end)?;
+        }
+        self.files.set_end(end);
+        self.settle()?;
+        let flushed = if clean { end } else { 0 };
+        self.flushed.store(flushed, Ordering::Release);
+        if let Err(e) = self.cut_ext() {
+            log::warn!("{e}");
+            self.files.cut(0)?;
+            self.settle()?;
+            sound = false;
+        }
+        Ok(sound)
+    }
+
+    /// Byte behind the last valid entry before the first invalid one, looked for from the
+    /// third-last file on.
+    fn end_of_valid(&self) -> Result<u64> {
+        let (unit, size) = (self.layout.unit(), self.files.file_size() as u64);
+        let end = self.files.end();
+        let first = self.files.first().unwrap_or(end);
+        let mut at = end.saturating_sub(3 * size).max(first);
+        let mut reader = self.files.reader();
+        let mut buffer = vec![0; SCAN / unit * unit];
+        while at < end {
+            let n = buffer.len().min((size - at % size) as usize);
+            reader.read(at, &mut buffer[..n])?;
+            for slot in buffer[..n].chunks_exact(unit) {
+                if !self
+                    .layout
+                    .is_valid(&self.layout.read(slot, at / unit as u64))
+                {
+                    return Ok(at);
                 }
-                end += SIZE as u64;
-                last = Some(entry);
-            }
-            if end < segment.end() {
-                break; // the rest of the file is a hole
+                at += unit as u64;
             }
         }
-        let blank = |e: &CqEntry| *e == CqEntry::PRE_BLANK;
-        self.max_phys.store(
-            last.filter(|e| !blank(e)).map_or(-1, |e| e.end()),
-            Ordering::Release,
-        );
-        self.cut(end)
+        Ok(end)
     }
 
-    /// Drops entries of records at or behind `phys`.
-    pub fn truncate_phys(&self, phys: u64) -> Result<()> {
-        let min = self
-            .segments
-            .load()
-            .first()
-            .map_or(0, |s| s.base() as i64 / SIZE as i64);
-        let (mut low, mut high) = (min, self.max_offset());
+    /// Ends the extension file behind the unit of the last entry that has one.
+    fn cut_ext(&self) -> Result<()> {
+        let Some(ext) = self.ext() else {
+            return Ok(());
+        };
+        let (first, end) = self.positions();
+        let mut last = None;
+        for position in (first..end).rev() {
+            let code = self.read_entry(position)?.cq.tags_code;
+            if queue_ext::is_address(code) {
+                last = Some(code);
+                break;
+            }
+        }
+        ext.recover(last)
+    }
+
+    /// Reads the bounds from the last entry before the end.
+    fn settle(&self) -> Result<()> {
+        let (first, end) = self.positions();
+        let last = if first < end {
+            Some(self.read_entry(end - 1)?)
+        } else {
+            None
+        };
+        let max = match self.layout {
+            Layout::Simple => end as i64,
+            Layout::Batch => last.map_or(0, |e| e.next()),
+        };
+        let phys = last.map(|e| e.cq).filter(|e| !e.is_blank());
+        self.max_phys
+            .store(phys.map_or(-1, |e| e.end()), Ordering::Release);
+        self.max.store(max, Ordering::Release);
+        Ok(())
+    }
+
+    fn read_entry(&self, position: u64) -> Result<Entry> {
+        let mut slot = vec![0; self.layout.unit()];
+        let mut reader = self.files.reader();
+        reader.read(position * self.unit(), &mut slot)?;
+        Ok(self.layout.read(&slot, position))
+    }
+
+    /// First position whose entry is not `below`; all before it have to be. Maps nothing.
+    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
+        let (mut low, mut high) = self.positions();
+        let mut reader = self.files.reader();
+        let mut slot = vec![0; self.layout.unit()];
         while low < high {
             let mid = low + (high - low) / 2;
-            if self
-                .entry(mid)
-                .is_some_and(|e| e.end() <= phys as i64 || e == CqEntry::PRE_BLANK)
-            {
+            reader.read(mid * self.unit(), &mut slot)?;
+            if below(&self.layout.read(&slot, mid)) {
                 low = mid + 1;
             } else {
                 high = mid;
             }
         }
-        let last = if low > min { self.entry(low - 1) } else { None };
-        self.max_phys.store(
-            last.filter(|e| *e != CqEntry::PRE_BLANK)
-                .map_or(-1, |e| e.end()),
-            Ordering::Release,
-        );
-        self.cut(low as u64 * SIZE as u64)
+        Ok(low)
     }
 
-    fn cut(&self, end: u64) -> Result<()> {
-        let mut keep = Vec::new();
-        let mut removed = false;
-        for segment in self.segments.load().iter() {
-            if segment.base() >= end {
-                remove(segment)?;
-                removed = true;
-                continue;
-            }
-            if end < segment.end() {
-                segment.truncate((end - segment.base()) as usize)?;
-            } else {
-                segment.publish(segment.size());
-            }
-            keep.push(segment.clone());
+    /// Drops entries of records at or behind `phys`.
+    pub fn truncate_phys(&self, phys: u64) -> Result<()> {
+        let (first, end) = self.positions();
+        if first == end || self.max_phys() <= phys as i64 {
+            return Ok(());
         }
-        if removed {
-            sync_dir(&self.dir)?;
+        let keep = self.partition(|e| {
+            self.layout.is_valid(e) && (e.cq.is_blank() || e.cq.end() <= phys as i64)
+        })?;
+        if keep < end {
+            let flushed = self.flushed.load(Ordering::Acquire);
+            self.files.cut(keep * self.unit())?;
+            self.flushed
+                .store(flushed.min(self.files.end()), Ordering::Release);
+            self.cut_ext()?;
         }
-        self.segments.store(Arc::new(keep));
-        self.max
-            .store((end / SIZE as u64) as i64, Ordering::Release);
-        self.flushed.store(0, Ordering::Release);
-        Ok(())
+        self.settle()
     }
 
     /// Moves `min_offset` to the first entry of a record that the log still has.
-    pub fn correct_min(&self, log_min: u64) {
-        let first = self
-            .segments
-            .load()
-            .first()
-            .map_or(0, |s| s.base() as i64 / SIZE as i64);
-        let (mut low, mut high) = (first, self.max_offset());
-        while low < high {
-            let mid = low + (high - low) / 2;
-            match self.entry(mid) {
-                Some(e) if e != CqEntry::PRE_BLANK && e.phys >= log_min as i64 => high = mid,
-                _ => low = mid + 1,
+    pub fn correct_min(&self, log_min: u64) -> Result<()> {
+        let (first, end) = self.positions();
+        let gone = |e: &Entry| e.cq.is_blank() || e.cq.phys < log_min as i64;
+        if first < end && self.max_phys() < 0 {
+            // Nothing but blanks.
+            self.min.store(self.max_offset(), Ordering::Release);
+            return Ok(());
+        }
+        if first == end {
+            return Ok(()); // no entry: the bounds were set when it was begun
+        }
+        let position = self.partition(gone)?;
+        let min = match self.layout {
+            Layout::Simple => position as i64,
+            Layout::Batch if position < end => self.read_entry(position)?.base,
+            Layout::Batch => self.max_offset(),
+        };
+        // Entries may have been added since; what they start with is no less.
+        self.min.fetch_max(min, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Deletes leading files whose last entry is of a record that the log has no more, never the
+    /// last file. Returns how many.
+    pub fn trim(&self, log_min: u64) -> Result<usize> {
+        let per_file = (self.files.file_size() / self.layout.unit()) as u64;
+        let (first, end) = self.positions();
+        let mut until = 0;
+        let mut position = first - first % per_file + per_file;
+        while position <= end {
+            if self.read_entry(position - 1)?.cq.phys >= log_min as i64 {
+                break;
+            }
+            until = position * self.unit();
+            position += per_file;
+        }
+        let mut removed = self.files.drop_before(until)?;
+        if let (Some(ext), true) = (self.ext(), removed > 0) {
+            let code = self.read_entry(self.positions().0)?.cq.tags_code;
+            if queue_ext::is_address(code) {
+                removed += ext.trim(code)?;
             }
         }
-        self.min.store(low, Ordering::Release);
+        self.correct_min(log_min)?;
+        Ok(removed)
+    }
+
+    /// Bytes of entries that are not known to be on disk.
+    pub fn unflushed(&self) -> u64 {
+        let flushed = self.flushed.load(Ordering::Acquire);
+        self.files.end().saturating_sub(flushed)
     }
 
     /// Writes what is new since the last call to the disk.
     pub fn flush(&self) -> Result<()> {
-        let to = self.max_offset() as u64 * SIZE as u64;
+        let to = self.files.end();
         let from = self.flushed.load(Ordering::Acquire);
-        if from >= to {
-            return Ok(());
+        if from < to {
+            if let Some(ext) = self.ext() {
+                ext.flush()?; // first: an entry on disk refers to a unit that is there
+            }
+            self.files
+                .sync(from.max(self.files.first().unwrap_or(0)), to)?;
+            self.flushed.store(to, Ordering::Release);
         }
-        for s in self
-            .segments
-            .load()
-            .iter()
-            .filter(|s| s.end() > from && s.base() < to)
-        {
-            let start = from.saturating_sub(s.base()) as usize;
-            s.flush(start, (to - s.base()).min(s.size() as u64) as usize)?;
-        }
-        self.flushed.store(to, Ordering::Release);
         Ok(())
-    }
-
-    pub fn segments(&self) -> Guard<Arc<Vec<Arc<Segment>>>> {
-        self.segments.load()
     }
 }
 
@@ -317,89 +489,39 @@ impl QueueWriter<'_> {
         self.queue.max.load(Ordering::Relaxed)
     }
 
-    /// Appends the entry of the next queue offset and returns that offset.
+    /// Appends an entry; its `base` is `next_offset`.
     #[inline]
-    pub fn append(&mut self, entry: CqEntry) -> Result<i64> {
+    pub fn append(&mut self, entry: &Entry) -> Result<()> {
         let queue = self.queue;
-        let offset = self.next_offset();
-        let byte = offset as u64 * SIZE as u64;
+        let unit = queue.layout.unit();
+        let byte = queue.files.end();
         if byte >= self.segment.end() {
-            self.segment = match queue.file_at(byte) {
-                Some(next) => next,
-                None => queue.ready(1)?.segment,
-            };
+            self.segment = queue.ready(1)?.segment;
         }
         let at = (byte - self.segment.base()) as usize;
         // SAFETY: `ready` is for the holder of the put lock only (or recovery, which runs alone),
         // and the slice is gone before `publish`.
-        let slot = unsafe { self.segment.tail(at, SIZE, CHUNK) }?;
-        entry.write(slot);
-        self.segment.publish(at + SIZE);
-        queue.max_phys.store(entry.end(), Ordering::Release);
-        queue.max.store(offset + 1, Ordering::Release);
-        Ok(offset)
+        let slot = unsafe { self.segment.tail(at, unit, CHUNK) }?;
+        match queue.ext().filter(|ext| ext.is_writing()) {
+            None => queue.layout.write(entry, slot),
+            Some(ext) => {
+                let mut moved = *entry;
+                moved.cq.tags_code = ext.add(&Unit {
+                    tags_code: entry.cq.tags_code,
+                    store_time: entry.store_time,
+                    bitmap: &[],
+                })?;
+                queue.layout.write(&moved, slot);
+            }
+        }
+        self.segment.publish(at + unit);
+        queue.files.set_end(byte + unit as u64);
+        queue.max_phys.store(entry.cq.end(), Ordering::Release);
+        queue.max.store(entry.next(), Ordering::Release);
+        Ok(())
     }
-}
-
-fn find(row: &[Arc<Segment>], offset: i64) -> Option<(&Arc<Segment>, usize)> {
-    let byte = u64::try_from(offset).ok()?.checked_mul(SIZE as u64)?;
-    let first = row.first()?;
-    let index = byte.checked_sub(first.base())? / first.size() as u64;
-    let segment = row.get(index as usize)?;
-    Some((segment, (byte - segment.base()) as usize))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(n: i64) -> CqEntry {
-        CqEntry {
-            phys: n * 100,
-            size: 100,
-            tags_code: n,
-        }
-    }
-
-    #[test]
-    fn append_roll_reopen_truncate() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("T/0");
-        let q = ConsumeQueue::open(path.clone(), 0, 10 * SIZE).unwrap();
-        for n in 0..25 {
-            assert_eq!(q.append(entry(n)).unwrap(), n);
-        }
-        assert_eq!(q.segments().len(), 3);
-        assert_eq!(q.entry(17), Some(entry(17)));
-        assert_eq!(q.entry(25), None);
-        q.flush().unwrap();
-        drop(q);
-        let q = ConsumeQueue::open(path, 0, 10 * SIZE).unwrap();
-        q.recover().unwrap();
-        assert_eq!((q.max_offset(), q.max_phys()), (25, 2500));
-        q.truncate_phys(950).unwrap();
-        assert_eq!((q.max_offset(), q.max_phys()), (9, 900));
-        assert_eq!(q.append(entry(9)).unwrap(), 9);
-        assert_eq!(q.append(entry(10)).unwrap(), 10);
-        q.correct_min(450);
-        assert_eq!(q.min_offset(), 5);
-        q.correct_min(5000);
-        assert_eq!(q.min_offset(), 11);
-    }
-
-    #[test]
-    fn a_queue_that_starts_late_has_blanks_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("T/0");
-        let q = ConsumeQueue::open(path.clone(), 0, 10 * SIZE).unwrap();
-        q.start_at(13).unwrap();
-        assert_eq!(q.append(entry(13)).unwrap(), 13);
-        assert_eq!(q.segments()[0].base(), 200);
-        assert_eq!(q.entry(12), Some(CqEntry::PRE_BLANK));
-        drop(q);
-        let q = ConsumeQueue::open(path, 0, 10 * SIZE).unwrap();
-        q.recover().unwrap();
-        q.correct_min(0);
-        assert_eq!((q.min_offset(), q.max_offset()), (13, 14));
-    }
-}
+#[path = "consume_queue_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@
 use super::config::FlushMode;
 use super::error::{Result, StoreError};
 use super::guard::sync_dir;
+use super::segment::PAGE;
 use super::store_impl::Store;
 use crate::format::checkpoint::Checkpoint;
 use parking_lot::{Condvar, Mutex};
@@ -17,12 +18,17 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Up to this many queues with new entries are flushed each time.
+const FEW_QUEUES: usize = 256;
 
 pub struct FlushState {
     flushed: AtomicU64,
     /// Store time of the last record that is known to be on disk.
     flushed_timestamp: AtomicI64,
+    /// Store time up to which all queue entries are known to be on disk.
+    queues_timestamp: AtomicI64,
     wanted: Mutex<u64>,
     changed: Condvar,
     stop: AtomicBool,
@@ -47,6 +53,7 @@ impl FlushState {
         Ok(FlushState {
             flushed: AtomicU64::new(0),
             flushed_timestamp: AtomicI64::new(0),
+            queues_timestamp: AtomicI64::new(0),
             wanted: Mutex::new(0),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -110,7 +117,16 @@ impl FlushState {
         *self.wanted.lock() = u64::MAX;
         self.changed.notify_one();
         *self.stop_rest.0.lock() = true;
-        self.stop_rest.1.notify_one();
+        self.stop_rest.1.notify_all();
+    }
+
+    /// Sleeps; true at once when the store stops.
+    pub(super) fn wait_for_stop(&self, time: Duration) -> bool {
+        let mut stop = self.stop_rest.0.lock();
+        if !*stop {
+            self.stop_rest.1.wait_for(&mut stop, time);
+        }
+        *stop
     }
 }
 
@@ -166,50 +182,97 @@ impl Store {
         }
     }
 
-    /// The other flusher's work: queues and checkpoint.
+    /// The other flusher's work: queues, index and checkpoint.
     pub(super) fn run_rest_flusher(&self) {
-        let interval = Duration::from_millis(self.config().flush_interval_consume_queue.max(1));
+        let cfg = self.config();
+        let interval = Duration::from_millis(cfg.flush_interval_consume_queue.max(1));
+        let thorough = Duration::from_millis(cfg.flush_queue_thorough_interval);
+        let mut last_thorough = Instant::now();
         let mut told = false;
-        loop {
-            {
-                let mut stop = self.flush.stop_rest.0.lock();
-                if !*stop {
-                    self.flush.stop_rest.1.wait_for(&mut stop, interval);
-                }
-                if *stop {
-                    return;
-                }
+        while !self.flush.wait_for_stop(interval) {
+            let all = last_thorough.elapsed() >= thorough;
+            if all {
+                last_thorough = Instant::now();
             }
-            if let Err(e) = self.flush_rest() {
-                if !std::mem::replace(&mut told, true) {
-                    log::error!("queues or checkpoint not flushed: {e}");
-                }
+            if let Err(e) = self.flush_rest(all)
+                && !std::mem::replace(&mut told, true)
+            {
+                log::error!("queues, index or checkpoint not flushed: {e}");
             }
         }
     }
 
-    pub(super) fn flush_rest(&self) -> Result<()> {
+    /// Flushes queues with new entries, full index files, and notes in the checkpoint how far that
+    /// got. When very many queues have a few new entries each, those wait, unless `all`: they are
+    /// on disk in the log, and the checkpoint does not say otherwise.
+    pub(super) fn flush_rest(&self, all: bool) -> Result<()> {
         if self.flush.rest_failed.load(Ordering::Acquire) {
             // The kernel reports lost pages once. The checkpoint stays as it is and so does the
             // abort file, so that the next start enters everything anew from there.
             return Err(StoreError::NotAvailable(
-                "an earlier flush of a queue failed".into(),
+                "an earlier flush of a queue or of the index failed".into(),
             ));
         }
-        let before = self.put_times.load(Ordering::Relaxed);
-        for queue in self.topics.all_queues() {
-            if let Err(e) = queue.flush() {
-                self.flush.rest_failed.store(true, Ordering::Release);
-                return Err(e);
-            }
+        let done = self
+            .flush_queues(all)
+            .and_then(|()| self.flush_index(false));
+        if done.is_err() {
+            self.flush.rest_failed.store(true, Ordering::Release);
         }
-        self.write_checkpoint(before)
+        done?;
+        self.write_checkpoint()
     }
 
-    fn write_checkpoint(&self, queue_timestamp: i64) -> Result<()> {
+    fn flush_queues(&self, all: bool) -> Result<()> {
+        // Read before the list is taken: what has this time or an older one is in it.
+        let before = self.put_times.load(Ordering::Relaxed);
+        let dirty = self.topics.take_dirty();
+        let least = self.config().flush_queue_least_pages * PAGE as u64;
+        let all = all || dirty.len() <= FEW_QUEUES;
+        for queue in dirty {
+            if all || queue.unflushed() >= least {
+                queue.clear_dirty();
+                queue.flush()?;
+            } else {
+                self.topics.note_dirty(queue);
+            }
+        }
+        if all {
+            self.set_queues_flushed(before);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_queues_flushed(&self, timestamp: i64) {
+        self.flush
+            .queues_timestamp
+            .store(timestamp, Ordering::Release);
+    }
+
+    /// Writes full index files to the disk, with `all` every one.
+    pub(super) fn flush_index(&self, all: bool) -> Result<()> {
+        if let Some(index) = &self.index {
+            index.flush(all)?;
+            self.opened_with.lock().index_msg_timestamp = index.finished_time();
+        }
+        Ok(())
+    }
+
+    /// Where the index was cut back, the checkpoint says so before it grows again: files that are
+    /// made anew are not on disk yet.
+    pub(super) fn take_back_index_time(&self) -> Result<()> {
+        let finished = self.index.as_ref().map_or(0, |i| i.finished_time());
+        let said = std::mem::replace(&mut self.opened_with.lock().index_msg_timestamp, finished);
+        if self.index.is_some() && finished < said {
+            self.write_checkpoint()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_checkpoint(&self) -> Result<()> {
         let point = Checkpoint {
             physic_msg_timestamp: self.flush.flushed_timestamp.load(Ordering::Acquire),
-            logics_msg_timestamp: queue_timestamp,
+            logics_msg_timestamp: self.flush.queues_timestamp.load(Ordering::Acquire),
             ..*self.opened_with.lock()
         };
         let mut last = self.last_checkpoint.lock();

@@ -80,7 +80,7 @@ impl Preparer {
             }
             let to = (active.populated().max(at) + STEP).min(goal);
             active.reserve(to, log.chunk())?;
-            active.populate(to);
+            active.populate(to)?;
         }
         let at = active.written();
         let near_end = at + 2 * window >= size || at >= size / 2;

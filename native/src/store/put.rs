@@ -2,16 +2,19 @@
 
 use super::consume_queue::{ConsumeQueue, QueueWriter};
 use super::error::{Result, StoreError};
-use super::segment::Segment;
+use super::segment::{PAGE, Segment};
 use super::store_impl::Store;
 use super::topics::{Arrival, Topic};
-use crate::format::cq_entry::CqEntry;
+use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::host::Host;
 use crate::format::record::{self, BLANK_LEN, Head};
 use crate::format::{names, properties};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+
+/// Where the preparing thread is behind, the writer faults in this many bytes of the log itself.
+const AHEAD: usize = 256 << 10;
 
 /// What a client sent, as far as all messages of one request share it.
 #[derive(Clone, Copy)]
@@ -32,6 +35,8 @@ pub struct Content<'a> {
     pub body: &'a [u8],
     pub props: [&'a [u8]; 4],
     pub tags_code: i64,
+    /// How many messages the body holds: 1, or those of an inner batch.
+    pub count: i16,
 }
 
 impl Content<'_> {
@@ -113,8 +118,13 @@ impl PutGuard<'_> {
         let mut entries = queue.ready(1)?;
         let segment = self.place_for(size)?;
         let done = self.write(&segment, size, m, c, &mut entries)?;
-        self.notify(m, &queue, done.end());
+        self.entered(m, &queue, done.end());
         Ok(done)
+    }
+
+    /// Queue offset that the next message of a queue gets.
+    pub fn next_offset(&self, m: &Message<'_>) -> Result<i64> {
+        Ok(m.topic.queue(m.queue_id)?.max_offset())
     }
 
     /// Appends all messages of a batch: consecutive, in one file, one store time. `count` and
@@ -138,7 +148,7 @@ impl PutGuard<'_> {
             end = done.end();
             on_stored(&done);
         }
-        self.notify(m, &queue, end);
+        self.entered(m, &queue, end);
         Ok(())
     }
 
@@ -156,9 +166,7 @@ impl PutGuard<'_> {
             && segment.written() + size + BLANK_LEN <= segment.size()
         {
             let end = segment.written() + size;
-            if end > segment.reserved() {
-                segment.reserve(end, self.store.log.chunk())?;
-            }
+            segment.ready(end, self.store.log.chunk(), AHEAD)?;
             return Ok(segment.clone());
         }
         self.roll(size)
@@ -175,11 +183,11 @@ impl PutGuard<'_> {
         }
         let full = self.writer.segment.as_ref();
         let fresh = log.roll(|fresh| {
-            fresh.reserve(size, log.chunk())?;
+            fresh.ready(size, log.chunk(), AHEAD)?;
             let Some(full) = full else { return Ok(()) };
             let at = full.written();
             if at < full.size() {
-                full.reserve(at + BLANK_LEN, log.chunk())?;
+                full.ready(at + BLANK_LEN, log.chunk(), PAGE)?;
                 // SAFETY: this guard is the one writer; the slice ends before `publish`. Only the
                 // first eight bytes are touched, and those are reserved.
                 let rest = unsafe { full.tail_unreserved(at) };
@@ -224,10 +232,15 @@ impl PutGuard<'_> {
         record::encode(dst, &head, m.topic.name(), c.body, &c.props);
         segment.publish(at + size);
         self.store.log.set_max_offset(phys + size as u64);
-        queue.append(CqEntry {
-            phys: phys as i64,
-            size: size as i32,
-            tags_code: c.tags_code,
+        queue.append(&Entry {
+            cq: CqEntry {
+                phys: phys as i64,
+                size: size as i32,
+                tags_code: c.tags_code,
+            },
+            base: queue_offset,
+            count: c.count as i32,
+            store_time: self.now,
         })?;
         self.store.preparer.advance(segment, at + size);
         Ok(Appended {
@@ -238,8 +251,12 @@ impl PutGuard<'_> {
         })
     }
 
+    /// A queue has new entries: it is to be flushed, and who waits for it is to be told.
     #[inline]
-    fn notify(&self, m: &Message<'_>, queue: &ConsumeQueue, end: u64) {
+    fn entered(&self, m: &Message<'_>, queue: &Arc<ConsumeQueue>, end: u64) {
+        if queue.mark_dirty() {
+            self.store.topics.note_dirty(queue.clone());
+        }
         // Pairs with the swap in `set_waiting`: either we see the flag, or the one who set it sees
         // the entry.
         fence(Ordering::SeqCst);
@@ -260,5 +277,6 @@ impl Drop for PutGuard<'_> {
         if self.store.is_sync() {
             self.store.flush.request(self.store.log.max_offset());
         }
+        self.store.index_progress.log_grew();
     }
 }

@@ -5,9 +5,11 @@ use super::error::Result;
 use super::segment::Segment;
 use super::store_impl::Store;
 use super::topics::Arrival;
-use crate::format::cq_entry::{CqEntry, SIZE};
+use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::record::{self, Found};
+use crate::format::{properties, queue_ext};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// In RocketMQ's order; the numbers cross the C border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +59,32 @@ impl TagFilter<'_> {
     }
 }
 
+/// Where an entry leads.
+enum Place {
+    Record(Arc<Segment>, usize),
+    /// Its file was deleted.
+    Gone,
+    Damaged(&'static str),
+}
+
 impl Store {
     /// Highest queue offset that consumers may know of.
-    pub fn visible_max(&self, queue: &ConsumeQueue) -> i64 {
+    pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
         let max = queue.max_offset();
         if !self.is_sync() || queue.max_phys() <= self.flush.flushed() as i64 {
-            return max;
+            return Ok(max);
         }
         let confirmed = self.flush.flushed() as i64;
         let (mut low, mut high) = (queue.min_offset().min(max), max);
         while low < high {
             let mid = low + (high - low) / 2;
-            if queue.entry(mid).is_some_and(|e| e.end() <= confirmed) {
-                low = mid + 1;
-            } else {
-                high = mid;
+            match queue.entry(mid)? {
+                Some(e) if e.cq.end() <= confirmed => low = e.next(),
+                Some(e) => high = e.base.clamp(low, mid),
+                None => high = mid,
             }
         }
-        low
+        Ok(low)
     }
 
     /// Reads at most `max_count` records and `max_bytes` bytes from `offset` on. The first
@@ -100,7 +110,7 @@ impl Store {
         };
         let Some(queue) = queue else { return Ok(r) };
         r.min = queue.min_offset();
-        r.max = self.visible_max(queue);
+        r.max = self.visible_max(queue)?;
         (r.status, r.next) = if r.max == 0 {
             (GetStatus::NoMessageInQueue, 0)
         } else if offset < r.min {
@@ -110,7 +120,7 @@ impl Store {
         } else if offset > r.max {
             (GetStatus::OffsetOverflowBadly, r.max)
         } else {
-            self.collect(queue, offset, max_count, max_bytes, tags, &mut r)
+            self.collect(queue, offset, max_count, max_bytes, tags, &mut r)?
         };
         Ok(r)
     }
@@ -123,58 +133,120 @@ impl Store {
         max_bytes: usize,
         tags: TagFilter<'_>,
         r: &mut GetResult,
-    ) -> (GetStatus, i64) {
-        let Some((file, at)) = queue.file_from(offset) else {
-            return (GetStatus::OffsetFoundNull, queue.next_file_offset(offset));
+    ) -> Result<(GetStatus, i64)> {
+        let Some((file, at, first)) = queue.file_from(offset)? else {
+            return Ok((GetStatus::OffsetFoundNull, queue.next_file_offset(offset)));
         };
         let cfg = self.config();
+        let layout = queue.layout();
+        let unit = layout.unit();
         let max_count = max_count.max(1);
         let max_bytes = max_bytes.max(100);
-        let scan = cfg.max_filter_bytes.max(max_count * SIZE);
-        let in_view = (r.max - offset) as usize * SIZE;
+        let scan = cfg.max_filter_bytes.max(max_count * unit);
         let entries = file.readable_from(at);
-        let entries = &entries[..entries.len().min(scan).min(in_view)];
+        let entries = &entries[..entries.len().min(scan)];
         let max_phys = self.log.max_offset();
         let mut status = GetStatus::NoMatchedMessage;
         let mut next = offset;
         // Entries of records below this offset are gone with their file.
         let mut gone_below = 0;
-        for slot in entries.chunks_exact(SIZE) {
-            let entry = CqEntry::read(slot);
-            let size = entry.size as usize;
+        for (position, slot) in (first..).zip(entries.chunks_exact(unit)) {
+            let entry = layout.read(slot, position);
+            if entry.base >= r.max {
+                break;
+            }
+            let cq = entry.cq;
+            let size = cq.size as usize;
             if r.count > 0 {
-                let recent = max_phys.saturating_sub(entry.phys as u64) <= cfg.in_memory_bytes;
+                let recent = max_phys.saturating_sub(cq.phys as u64) <= cfg.in_memory_bytes;
                 let (bytes, count) = if recent {
                     cfg.transfer_memory
                 } else {
                     cfg.transfer_disk
                 };
-                if r.count >= max_count.min(count) || r.bytes + size > max_bytes.min(bytes) {
+                let messages = r.count + entry.count.max(1) as usize;
+                if messages > max_count.min(count) || r.bytes + size > max_bytes.min(bytes) {
                     break;
                 }
             }
-            next += 1;
-            r.last_phys = entry.phys;
-            if entry.phys < gone_below || !tags.matches(entry.tags_code) {
+            next = entry.next();
+            r.last_phys = cq.phys;
+            if cq.phys < gone_below || !tags.matches(self.tags_of(queue, &cq)?) {
                 continue;
             }
-            let place = self.log.locate(entry.phys as u64);
-            match place.filter(|(s, at)| s.bytes(*at, size).is_some()) {
-                Some((segment, at)) => {
+            match self.place_of(queue, &entry) {
+                Place::Record(segment, at) => {
                     push_chunk(&mut r.chunks, segment, at, size);
-                    r.count += 1;
+                    r.count += entry.count.max(1) as usize;
                     r.bytes += size;
                     status = GetStatus::Found;
                 }
-                None => {
-                    gone_below = self.log.next_file_start(entry.phys as u64) as i64;
+                Place::Gone => {
+                    if !cq.is_blank() {
+                        gone_below = self.log.next_file_start(cq.phys as u64) as i64;
+                    }
                     if status != GetStatus::Found {
                         status = GetStatus::MessageWasRemoving;
                     }
                 }
+                Place::Damaged(why) => self.tell_damage(queue, &entry, why),
             }
         }
-        (status, next)
+        Ok((status, next))
+    }
+
+    /// The tag code of an entry, looked up where it stands in the extension file.
+    #[inline]
+    fn tags_of(&self, queue: &ConsumeQueue, cq: &CqEntry) -> Result<i64> {
+        if !queue_ext::is_address(cq.tags_code) {
+            return Ok(cq.tags_code);
+        }
+        match queue.ext() {
+            Some(ext) => Ok(ext.get(cq.tags_code)?.map_or(0, |unit| unit.tags_code)),
+            None => Ok(cq.tags_code),
+        }
+    }
+
+    /// Where the record of an entry lies. An entry that points at anything but its own record is
+    /// damaged, and so is the record if it is not what the entry says.
+    #[inline]
+    fn place_of(&self, queue: &ConsumeQueue, entry: &Entry) -> Place {
+        let cq = entry.cq;
+        let size = cq.size as usize;
+        if cq.is_blank() {
+            return Place::Gone;
+        }
+        if cq.phys < 0 || cq.size < record::MIN_LEN as i32 {
+            return Place::Damaged("it is no entry");
+        }
+        let Some((segment, at)) = self.log.locate(cq.phys as u64) else {
+            return if (cq.phys as u64) < self.log.min_offset() {
+                Place::Gone
+            } else {
+                Place::Damaged("it points behind the log")
+            };
+        };
+        let Some(bytes) = segment.bytes(at, size) else {
+            return Place::Damaged("it points behind the log");
+        };
+        let id = queue.queue_id() as i32;
+        if !record::is_the_one(bytes, id, entry.base, cq.phys) && !is_dispatched(bytes) {
+            return Place::Damaged("the record there is another one");
+        }
+        Place::Record(segment, at)
+    }
+
+    /// Says once that a queue has a damaged entry; consumers go on behind it.
+    #[cold]
+    fn tell_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
+        if !self.damage_told.swap(true, Ordering::Relaxed) {
+            log::error!(
+                "the entry of queue offset {} in {} is damaged ({why}) and left out; run                  `pyrmq store verify`, then `pyrmq store repair`",
+                entry.base,
+                queue.files().dir().display()
+            );
+        }
+        self.damaged_entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Asks that the next message of a queue be reported as an arrival, once. What is entered
@@ -213,15 +285,19 @@ impl Store {
 
     /// Store time of the record of a queue entry.
     fn time_of(&self, queue: &ConsumeQueue, offset: i64) -> Option<i64> {
-        let entry = queue.entry(offset)?;
-        let (segment, at) = self.log.locate(u64::try_from(entry.phys).ok()?)?;
-        record::peek_store_timestamp(segment.bytes(at, usize::try_from(entry.size).ok()?)?)
+        let entry = queue.entry(offset).ok()??;
+        match self.place_of(queue, &entry) {
+            Place::Record(segment, at) => {
+                record::peek_store_timestamp(segment.bytes(at, entry.cq.size as usize)?)
+            }
+            _ => None,
+        }
     }
 
     /// Queue offset by store time. Lower bound: the first entry at or after `time` (the end if
     /// none); upper bound: the last one at or before it. [getOffsetInQueueByTime]
-    pub fn offset_by_time(&self, queue: &ConsumeQueue, time: i64, upper: bool) -> i64 {
-        let (min, max) = (queue.min_offset(), self.visible_max(queue));
+    pub fn offset_by_time(&self, queue: &ConsumeQueue, time: i64, upper: bool) -> Result<i64> {
+        let (min, max) = (queue.min_offset(), self.visible_max(queue)?);
         let (mut low, mut high) = (min, max);
         while low < high {
             let mid = low + (high - low) / 2;
@@ -232,12 +308,24 @@ impl Store {
             };
             if before { low = mid + 1 } else { high = mid }
         }
-        if upper { (low - 1).max(min) } else { low }.min(max)
+        Ok(if upper { (low - 1).max(min) } else { low }.min(max))
     }
 
     /// Store time of the oldest message of a queue, -1 if it has none.
     pub fn earliest_time(&self, queue: &ConsumeQueue) -> i64 {
         self.time_of(queue, queue.min_offset()).unwrap_or(-1)
+    }
+}
+
+/// Whether these bytes are a record that RocketMQ also entered into queues of other names
+/// (INNER_MULTI_DISPATCH), where queue id and offset differ.
+#[cold]
+fn is_dispatched(bytes: &[u8]) -> bool {
+    match record::read(bytes, false) {
+        Found::Record(v) if v.total == bytes.len() => {
+            properties::find(&bytes[v.props.clone()], b"INNER_MULTI_DISPATCH").is_some()
+        }
+        _ => false,
     }
 }
 

@@ -4,24 +4,32 @@
 use super::error::{Result, StoreError};
 use super::store_impl::Store;
 use crate::format::checkpoint::{self, Checkpoint};
-use crate::format::cq_entry::CqEntry;
+use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::delay;
 use crate::format::record::{self, Found, View, sys_flag};
 use crate::format::{java, properties};
 use std::sync::atomic::Ordering;
 
+/// Most places in a row that are left blank where a queue's numbers jump.
+const MOST_BLANKS: i64 = 1 << 20;
+
 impl Store {
     /// `clean`: there was no `abort` file.
     pub(super) fn recover(&self, clean: bool) -> Result<()> {
         let queues = self.topics.all_queues();
+        let mut sound = true;
         for queue in &queues {
-            queue.recover()?;
+            sound &= queue.recover(clean)?;
         }
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         let point = self.read_checkpoint();
         *self.opened_with.lock() = point;
         let mut first = self.first_file_to_scan(clean, queue_end, &point);
-        let mut scanned = self.enter_from(first, clean)?;
+        if !sound && first > 0 {
+            log::warn!("a consume queue holds what is no entry: all are rebuilt from the log");
+            first = 0;
+        }
+        let mut scanned = self.enter_from(first, clean && sound)?;
         if scanned.gap && first > 0 {
             // A queue lacks entries of older files: somebody deleted it. Enter everything anew.
             log::warn!("a consume queue is incomplete: all are rebuilt from the log");
@@ -35,8 +43,9 @@ impl Store {
         }
         self.log.truncate(end)?;
         let min = self.log.min_offset();
+        self.trimmed_to.store(min, Ordering::Release);
         for queue in self.topics.all_queues() {
-            queue.correct_min(min);
+            queue.correct_min(min)?;
         }
         // What a kill left in the page cache only is made durable before anyone is shown it.
         if !clean {
@@ -44,13 +53,15 @@ impl Store {
                 let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
                 s.flush(0, end)?;
             }
-            for queue in self.topics.all_queues() {
-                queue.flush()?;
-            }
         }
+        for queue in self.topics.all_queues() {
+            queue.flush()?;
+        }
+        self.recover_index(clean, point.index_msg_timestamp, end)?;
         let newest = newest.max(point.logics_msg_timestamp);
         self.put_times.store(newest, Ordering::Relaxed);
         self.flush.set_flushed(end, newest);
+        self.set_queues_flushed(newest);
         let mut writer = self.writer.lock();
         writer.segment = self.log.segments().last().cloned();
         writer.last_timestamp = newest.min(super::store_impl::now_ms());
@@ -174,8 +185,9 @@ impl Store {
         if kind == sys_flag::PREPARED || kind == sys_flag::ROLLBACK {
             return Ok(false);
         }
-        if v.sys_flag & sys_flag::INNER_BATCH != 0 {
-            return Ok(false); // belongs to a batch consume queue, which this store does not write
+        let inner = v.sys_flag & sys_flag::INNER_BATCH != 0;
+        if inner && self.topics.get(&bytes[v.topic.clone()]).is_none() {
+            self.topics.declare_batch(&bytes[v.topic.clone()]);
         }
         let topic = match self.topics.topic(&bytes[v.topic.clone()]) {
             Ok(topic) => topic,
@@ -200,6 +212,10 @@ impl Store {
         if end as i64 <= queue.max_phys() {
             return Ok(false);
         }
+        if inner && !topic.is_batch() {
+            log::warn!("record at {phys} is in no queue: an inner batch in a SimpleCQ topic");
+            return Ok(false);
+        }
         let gap = v.queue_offset > queue.max_offset();
         if gap && queue.max_phys() < 0 {
             // Also drops the blanks of a fill that was cut short.
@@ -211,16 +227,25 @@ impl Store {
                 v.queue_offset,
                 queue.max_offset()
             );
-            if v.queue_offset < queue.max_offset() {
-                return Ok(false);
+            let near = queue.max_offset()..queue.max_offset() + MOST_BLANKS;
+            if !near.contains(&v.queue_offset) {
+                return Ok(false); // the number itself is damaged: the record is in no queue
             }
+            queue.skip_to(v.queue_offset)?;
         }
         let props = &bytes[v.props.clone()];
-        queue.append(CqEntry {
-            phys: phys as i64,
-            size: v.total as i32,
-            tags_code: tags_code(topic.name(), props, v.store_timestamp),
-        })?;
+        let tags_code = tags_code(topic.name(), props, v.store_timestamp);
+        let entry = Entry {
+            cq: CqEntry {
+                phys: phys as i64,
+                size: v.total as i32,
+                tags_code,
+            },
+            base: v.queue_offset,
+            count: if inner { inner_count(props) } else { 1 },
+            store_time: v.store_timestamp,
+        };
+        queue.append(&entry)?;
         Ok(gap)
     }
 }
@@ -231,6 +256,13 @@ struct Scan {
     end: u64,
     newest: i64,
     gap: bool,
+}
+
+/// How many messages an inner batch says it holds.
+fn inner_count(props: &[u8]) -> i32 {
+    properties::find(props, b"INNER_NUM")
+        .and_then(|n| std::str::from_utf8(n).ok()?.parse::<i16>().ok())
+        .map_or(1, |n| n.max(1) as i32)
 }
 
 /// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.

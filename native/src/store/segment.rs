@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const PAGE: usize = 4096;
@@ -27,6 +28,8 @@ pub struct Segment {
     reserved: AtomicUsize,
     populated: AtomicUsize,
     reserving: Mutex<()>,
+    /// References outside of the engine: buffers that Python holds.
+    held: AtomicUsize,
 }
 
 impl Segment {
@@ -45,24 +48,16 @@ impl Segment {
         Self::map(&file, path.clone(), base, size, 0)
     }
 
+    /// Maps an existing file of which the first `written` bytes are readable.
+    pub fn open(path: PathBuf, base: u64, size: usize, written: usize) -> Result<Self> {
+        let file = open_sized(&path, size)?;
+        Self::map(&file, path, base, size, written)
+    }
+
     /// Maps an existing file. What the file system has stored of it is readable; a hole at its end
     /// is not, as reading it takes memory or disk that may not be there.
-    pub fn open(path: PathBuf, base: u64, size: usize) -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|e| StoreError::io("open", &path, &e))?;
-        let len = file
-            .metadata()
-            .map_err(|e| StoreError::io("stat", &path, &e))?
-            .len();
-        if len != size as u64 {
-            return Err(StoreError::Damaged {
-                path,
-                message: format!("file has {len} bytes, the configured size is {size}"),
-            });
-        }
+    pub fn open_stored(path: PathBuf, base: u64, size: usize) -> Result<Self> {
+        let file = open_sized(&path, size)?;
         let written = end_of_data(&file, size).map_err(|e| StoreError::io("seek", &path, &e))?;
         Self::map(&file, path, base, size, written)
     }
@@ -80,6 +75,7 @@ impl Segment {
             reserved: AtomicUsize::new(written.next_multiple_of(PAGE).min(size)),
             populated: AtomicUsize::new(written.next_multiple_of(PAGE).min(size)),
             reserving: Mutex::new(()),
+            held: AtomicUsize::new(0),
         })
     }
 
@@ -133,9 +129,7 @@ impl Segment {
     pub unsafe fn tail(&self, at: usize, len: usize, chunk: usize) -> Result<&mut [u8]> {
         let end = at + len;
         assert!(at >= self.written.load(Ordering::Relaxed) && end <= self.size());
-        if end > self.reserved.load(Ordering::Acquire) {
-            self.reserve(end, chunk)?;
-        }
+        self.ready(end, chunk, PAGE)?;
         // SAFETY: inside the mapping (asserted) and above `written`, where only the one writer
         // goes (the caller's promise), so the slice is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(at), len) })
@@ -144,7 +138,7 @@ impl Segment {
     /// The whole rest of the file, of which the caller touches only what it reserved.
     ///
     /// # Safety
-    /// As `tail`, and nothing above `reserved` may be written.
+    /// As `tail`, and nothing above what is `ready` may be written.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn tail_unreserved(&self, at: usize) -> &mut [u8] {
         assert!(at >= self.written.load(Ordering::Relaxed) && at <= self.size());
@@ -197,17 +191,38 @@ impl Segment {
     }
 
     /// Faults in the pages up to `end` (reserved already), so that the writer meets none.
-    pub fn populate(&self, end: usize) {
+    pub fn populate(&self, end: usize) -> Result<()> {
         let from = self.populated.load(Ordering::Acquire);
         let to = end.min(self.reserved());
         if to <= from {
-            return;
+            return Ok(());
         }
-        // Older kernels refuse this advice; the writer then meets the faults itself.
-        let _ = self
-            .map
-            .advise_range(Advice::PopulateWrite, from, to - from);
-        self.populated.store(to, Ordering::Release);
+        populate(&self.map, from, to).map_err(|e| StoreError::io("reserve", &self.path, &e))?;
+        self.populated.fetch_max(to, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Makes sure that bytes up to `end` can be written without a fault that may fail: reserved in
+    /// steps of `chunk`, faulted in by steps of `step` bytes.
+    #[inline]
+    pub fn ready(&self, end: usize, chunk: usize, step: usize) -> Result<()> {
+        if end <= self.populated.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.make_ready(end, chunk, step)
+    }
+
+    #[cold]
+    fn make_ready(&self, end: usize, chunk: usize, step: usize) -> Result<()> {
+        self.reserve(end, chunk)?;
+        let more = end.next_multiple_of(step.max(PAGE));
+        match self.populate(more) {
+            // Not room for all of it: what is needed now may still fit.
+            Err(StoreError::Io { errno, .. }) if errno == libc::ENOSPC => {
+                self.populate(end.next_multiple_of(PAGE))
+            }
+            done => done,
+        }
     }
 
     /// Writes `[from, to)` to the disk and waits for it.
@@ -226,26 +241,83 @@ impl Segment {
     ///
     /// Only recovery calls this, before the segment is shared.
     pub fn truncate(&self, at: usize) -> Result<()> {
-        let io = |what, e: &std::io::Error| StoreError::io(what, &self.path, e);
+        zero_behind(&self.path, at, self.size())?;
         let keep = at.next_multiple_of(PAGE).min(self.size());
-        let file = OpenOptions::new()
-            .write(true)
-            .open(&self.path)
-            .map_err(|e| io("open", &e))?;
-        if keep < self.size() {
-            zero(&file, keep, self.size()).map_err(|e| io("cut", &e))?;
-        }
-        if keep > at {
-            // SAFETY: `at..keep` lies inside the mapping and, as recovery runs alone, nobody else
-            // looks at these bytes. A page that holds a byte of content is backed by the disk, and
-            // an `at` on a page border does not come here.
-            unsafe { std::ptr::write_bytes(self.map.as_mut_ptr().add(at), 0, keep - at) };
-        }
         self.written.store(at, Ordering::Release);
         self.reserved.store(keep, Ordering::Release);
         self.populated.store(keep, Ordering::Release);
         Ok(())
     }
+
+    /// Keeps the file's pages in memory (mlock), or gives them up again.
+    pub fn lock_in_memory(&self, on: bool) -> Result<()> {
+        if on {
+            self.map.lock()
+        } else {
+            self.map.unlock()
+        }
+        .map_err(|e| StoreError::io("lock in memory", &self.path, &e))
+    }
+
+    /// Gives a reference away as a raw pointer, to be taken back by `release`; counted.
+    pub fn give_away(self: Arc<Self>) -> *const Segment {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Arc::into_raw(self)
+    }
+
+    /// Takes back a reference that `give_away` gave.
+    ///
+    /// # Safety
+    /// `segment` came from `give_away` and comes back once.
+    pub unsafe fn release(segment: *const Segment) {
+        // SAFETY: the caller's promise.
+        let segment = unsafe { Arc::from_raw(segment) };
+        segment.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many references are given away.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+fn open_sized(path: &Path, size: usize) -> Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|e| StoreError::io("open", path, &e))?;
+    let len = file
+        .metadata()
+        .map_err(|e| StoreError::io("stat", path, &e))?
+        .len();
+    if len != size as u64 {
+        return Err(StoreError::Damaged {
+            path: path.to_path_buf(),
+            message: format!("file has {len} bytes, the configured size is {size}"),
+        });
+    }
+    Ok(file)
+}
+
+/// Makes everything behind `at` of a file read as zero, whole pages of it a hole.
+pub(super) fn zero_behind(path: &Path, at: usize, size: usize) -> Result<()> {
+    use std::os::unix::fs::FileExt;
+    let io = |what, e: &std::io::Error| StoreError::io(what, path, e);
+    let keep = at.next_multiple_of(PAGE).min(size);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(path)
+        .map_err(|e| io("open", &e))?;
+    if keep < size {
+        zero(&file, keep, size).map_err(|e| io("cut", &e))?;
+    }
+    if keep > at {
+        // This page holds a byte of content, so the disk has a place for it.
+        file.write_all_at(&[0; PAGE][..keep - at], at as u64)
+            .map_err(|e| io("cut", &e))?;
+    }
+    Ok(())
 }
 
 /// Where the last stored byte ends, rounded up to what the file system keeps.
@@ -263,25 +335,50 @@ fn end_of_data(file: &File, size: usize) -> std::io::Result<usize> {
     if fs.f_type != libc::TMPFS_MAGIC {
         return Ok(size);
     }
-    let seek = |from: usize, whence| {
-        // SAFETY: a plain system call on a descriptor that `file` keeps open.
-        let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
-        if at >= 0 {
-            Ok(at as usize)
-        } else {
-            Err(std::io::Error::last_os_error())
-        }
-    };
     let mut end = 0;
     while end < size {
-        match seek(end, libc::SEEK_DATA) {
-            Ok(start) => end = seek(start, libc::SEEK_HOLE)?.min(size),
+        match seek(file, end, libc::SEEK_DATA) {
+            Ok(start) => end = seek(file, start, libc::SEEK_HOLE)?.min(size),
             Err(e) if e.raw_os_error() == Some(libc::ENXIO) => break,
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => return Ok(size),
             Err(e) => return Err(e),
         }
     }
     Ok(end)
+}
+
+fn seek(file: &File, from: usize, whence: libc::c_int) -> std::io::Result<usize> {
+    // SAFETY: a plain system call on a descriptor that `file` keeps open.
+    let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
+    if at >= 0 {
+        Ok(at as usize)
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// The first place at or behind `from` where the file system has stored something; `size` if there
+/// is none, `from` if it does not say.
+pub(super) fn next_data(file: &File, from: u64, size: u64) -> std::io::Result<u64> {
+    match seek(file, from as usize, libc::SEEK_DATA) {
+        Ok(at) => Ok((at as u64).min(size)),
+        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(size),
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(from),
+        Err(e) => Err(e),
+    }
+}
+
+/// Faults in reserved pages of a mapping for writing. On an all but full disk ext4 may refuse a
+/// page although its block is allocated: here that is an error, for the writer it is a SIGBUS.
+pub(super) fn populate(map: &MmapRaw, from: usize, to: usize) -> std::io::Result<()> {
+    match map.advise_range(Advice::PopulateWrite, from, to - from) {
+        // A kernel before 5.14 does not know the advice.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        Err(e) if e.raw_os_error() == Some(libc::EFAULT) => {
+            Err(std::io::Error::from_raw_os_error(libc::ENOSPC))
+        }
+        done => done,
+    }
 }
 
 /// Reserves `len` bytes that were never written.
@@ -296,7 +393,20 @@ fn zero(file: &File, from: usize, size: usize) -> std::io::Result<()> {
 }
 
 /// fallocate, or zeros where the file system knows none: what callers want reads as zero anyway.
-fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std::io::Result<()> {
+pub(super) fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std::io::Result<()> {
+    match fallocate_only(file, mode, from, len) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(file, from, len),
+        done => done,
+    }
+}
+
+/// The system call alone: with mode 0 it leaves stored content as it is.
+pub(super) fn fallocate_only(
+    file: &File,
+    mode: i32,
+    from: usize,
+    len: usize,
+) -> std::io::Result<()> {
     let (at, n) = (from as libc::off_t, len as libc::off_t);
     loop {
         // SAFETY: a plain system call on a descriptor that `file` keeps open.
@@ -304,10 +414,8 @@ fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std::io::Result
             return Ok(());
         }
         let err = std::io::Error::last_os_error();
-        match err.raw_os_error() {
-            Some(libc::EINTR) => continue,
-            Some(libc::EOPNOTSUPP) => return write_zeros(file, from, len),
-            _ => return Err(err),
+        if err.raw_os_error() != Some(libc::EINTR) {
+            return Err(err);
         }
     }
 }
@@ -345,12 +453,12 @@ mod tests {
         put(&s, 0, b"hello");
         assert_eq!(s.bytes(0, 5), Some(&b"hello"[..]));
         assert_eq!(s.bytes(1, 5), None);
-        assert_eq!(s.reserved(), PAGE);
+        assert_eq!((s.reserved(), s.populated()), (PAGE, PAGE));
         s.flush(0, 5).unwrap();
         drop(s);
-        let s = Segment::open(path.clone(), 0, 64 * 1024).unwrap();
+        let s = Segment::open_stored(path.clone(), 0, 64 * 1024).unwrap();
         assert_eq!(s.bytes(0, 6), Some(&b"hello\0"[..]));
-        assert!(Segment::open(path, 0, 4096).is_err());
+        assert!(Segment::open(path, 0, 4096, 0).is_err());
     }
 
     #[test]

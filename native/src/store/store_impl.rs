@@ -5,6 +5,8 @@ use super::config::{FlushMode, StoreConfig};
 use super::error::{Result, StoreError};
 use super::flush::FlushState;
 use super::guard::{self, StoreLock};
+use super::index::{Index, IndexConfig};
+use super::indexing::IndexProgress;
 use super::prepare::Preparer;
 use super::put::Writer;
 use super::topics::Topics;
@@ -13,7 +15,7 @@ use crate::format::host::Host;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,9 +32,19 @@ pub struct Store {
     pub(super) last_checkpoint: Mutex<Option<Checkpoint>>,
     /// The checkpoint as it was found: fields that this store does not move are kept.
     pub(super) opened_with: Mutex<Checkpoint>,
+    pub(super) index: Option<Index>,
+    pub(super) index_progress: IndexProgress,
+    /// One round of retention at a time.
+    pub(super) cleaning: Mutex<()>,
+    /// Queues and index have been brought in line with a log that starts here.
+    pub(super) trimmed_to: AtomicU64,
+    pub(super) disk_full: AtomicBool,
+    pub(super) damage_told: AtomicBool,
+    pub(super) damaged_entries: AtomicU64,
     closed: AtomicBool,
     lock: Mutex<Option<StoreLock>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    indexer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Figures for operators and tests.
@@ -45,9 +57,21 @@ pub struct Stats {
     pub prepared_ahead: u64,
     pub topics: usize,
     pub queues: usize,
+    pub queue_files: usize,
+    pub mapped_queue_files: usize,
+    /// Physical offset that the index has reached (the log's end if none is kept).
+    pub indexed: u64,
+    pub index_files: usize,
+    /// Buffers of the log that Python holds, and the deleted files they keep.
+    pub held_slices: usize,
+    pub held_deleted_files: usize,
+    pub disk_full: bool,
+    /// Queue entries that readers left out as damaged.
+    pub damaged_entries: u64,
 }
 
-pub(super) fn now_ms() -> i64 {
+/// Milliseconds since the epoch.
+pub fn now_ms() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_millis() as i64)
@@ -70,12 +94,21 @@ impl Store {
             put_times: AtomicI64::new(0),
             last_checkpoint: Mutex::new(None),
             opened_with: Mutex::default(),
+            index: open_index(&config)?,
+            index_progress: IndexProgress::default(),
+            cleaning: Mutex::new(()),
+            trimmed_to: AtomicU64::new(0),
+            disk_full: AtomicBool::new(false),
+            damage_told: AtomicBool::new(false),
+            damaged_entries: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
             threads: Mutex::default(),
+            indexer: Mutex::default(),
             config,
         };
         store.recover(clean)?;
+        store.take_back_index_time()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
         let store = Arc::new(store);
@@ -104,6 +137,12 @@ impl Store {
         threads.push(spawn("pyrmq-flush", Store::run_log_flusher)?);
         threads.push(spawn("pyrmq-queues", Store::run_rest_flusher)?);
         threads.push(spawn("pyrmq-prepare", |s| s.preparer.run(&s.log))?);
+        if self.config.retention.interval > 0 {
+            threads.push(spawn("pyrmq-clean", Store::run_cleaner)?);
+        }
+        if self.index.is_some() {
+            *self.indexer.lock() = Some(spawn("pyrmq-index", Store::run_indexer)?);
+        }
         Ok(())
     }
 
@@ -152,6 +191,13 @@ impl Store {
                 .map_or_else(String::new, |e| e.to_string());
             return Err(StoreError::NotAvailable(format!("a flush failed: {why}")));
         }
+        if self.disk_full.load(Ordering::Relaxed) {
+            return Err(StoreError::NotAvailable(format!(
+                "the disk is more than {} % full (diskSpaceWarningLevelRatio): make room or add a \
+                 folder to storePathCommitLog",
+                self.config.retention.warning_ratio.clamp(35, 90)
+            )));
+        }
         Ok(())
     }
 
@@ -164,6 +210,8 @@ impl Store {
 
     pub fn stats(&self) -> Stats {
         let topics = self.topics.all();
+        let queues = self.topics.all_queues();
+        let (held_slices, held_deleted_files) = self.log.held();
         Stats {
             min_phys: self.log.min_offset(),
             max_phys: self.log.max_offset(),
@@ -174,7 +222,15 @@ impl Store {
                 .last()
                 .map_or(0, |s| s.populated().saturating_sub(s.written()) as u64),
             topics: topics.len(),
-            queues: topics.iter().map(|t| t.queues().len()).sum(),
+            queues: queues.len(),
+            queue_files: queues.iter().map(|q| q.files().len()).sum(),
+            mapped_queue_files: self.topics.maps().mapped(),
+            indexed: self.indexed().min(self.log.max_offset()),
+            index_files: self.index.as_ref().map_or(0, Index::len),
+            held_slices,
+            held_deleted_files,
+            disk_full: self.disk_full.load(Ordering::Relaxed),
+            damaged_entries: self.damaged_entries.load(Ordering::Relaxed),
         }
     }
 
@@ -193,17 +249,43 @@ impl Store {
             }
         }
         self.flush_log();
+        self.index_progress.stop();
+        if let Some(thread) = self.indexer.lock().take() {
+            let _ = thread.join();
+        }
         let flushed = match self.flush.failure() {
             Some(e) => Err(e),
-            None => self.flush_rest(),
+            None => self.flush_rest(true).and_then(|()| self.finish_index()),
         };
         let dropped = self.log.drop_next();
+        let caught_up = self.indexed() >= self.log.max_offset();
+        if !caught_up {
+            log::warn!("the index is not complete: the next start completes it");
+        }
         let result = flushed.and(dropped);
-        if result.is_ok() {
+        if result.is_ok() && caught_up {
             guard::remove_abort(&self.config.root)?;
             guard::sync_dir(&self.config.root)?;
         }
         *self.lock.lock() = None;
         result
     }
+
+    /// At a clean stop the index has everything and is on disk.
+    fn finish_index(&self) -> Result<()> {
+        self.flush_index(true)?;
+        self.write_checkpoint()
+    }
+}
+
+fn open_index(config: &StoreConfig) -> Result<Option<Index>> {
+    if !config.index_enable {
+        return Ok(None);
+    }
+    Index::open(IndexConfig {
+        dir: config.root.join("index"),
+        slots: config.index_slots,
+        entries: config.index_entries,
+    })
+    .map(Some)
 }

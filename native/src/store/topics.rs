@@ -3,11 +3,15 @@
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
+use super::maps::Maps;
+use super::queue_ext::QueueExt;
+use super::queue_files::QueueFiles;
+use crate::format::cq_entry::Layout;
 use crate::format::names;
 use parking_lot::{Mutex, RwLock};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,10 +29,27 @@ pub struct TopicSettings {
     pub sendable: bool,
 }
 
+/// What the queues of all topics share.
+struct Shared {
+    /// Folders of simple and of batch queues, below which each topic has its own.
+    simple_root: PathBuf,
+    batch_root: PathBuf,
+    simple_file: usize,
+    batch_file: usize,
+    /// Extension files: their folder, their size, whether there are any, and whether new entries
+    /// go there.
+    ext_root: PathBuf,
+    ext_file: usize,
+    ext_exists: bool,
+    ext_writing: bool,
+    maps: Arc<Maps>,
+}
+
 pub struct Topic {
     name: Box<[u8]>,
-    dir: PathBuf,
-    file_size: usize,
+    dir: Arc<Path>,
+    layout: Layout,
+    shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
     queues: RwLock<Vec<Option<Arc<ConsumeQueue>>>>,
 }
@@ -68,13 +89,36 @@ impl Topic {
         if let Some(q) = &queues[index] {
             return Ok(q.clone());
         }
-        let q = Arc::new(ConsumeQueue::open(
-            self.dir.join(id.to_string()),
-            id,
-            self.file_size,
-        )?);
+        let size = match self.layout {
+            Layout::Simple => self.shared.simple_file,
+            Layout::Batch => self.shared.batch_file,
+        };
+        let files = QueueFiles::open(self.dir.clone(), id, size, self.shared.maps.clone())?;
+        let ext = self.ext(id)?;
+        let q = Arc::new(ConsumeQueue::new(id, self.layout, files, ext));
         queues[index] = Some(q.clone());
         Ok(q)
+    }
+
+    /// The extension file of a queue: where new entries get units, or old ones have them.
+    fn ext(&self, id: u32) -> Result<Option<QueueExt>> {
+        let Some(name) = self.dir.file_name().filter(|_| !self.is_batch()) else {
+            return Ok(None);
+        };
+        let shared = &self.shared;
+        let dir = shared.ext_root.join(name);
+        let writing = shared.ext_writing;
+        let has_units = || shared.ext_exists && dir.join(id.to_string()).is_dir();
+        if !writing && !has_units() {
+            return Ok(None);
+        }
+        let files = QueueFiles::open(dir.into(), id, shared.ext_file, shared.maps.clone())?;
+        Ok(Some(QueueExt::new(files, writing)))
+    }
+
+    /// Whether its queues are of the kind that holds inner batches (`queue.type` BatchCQ).
+    pub fn is_batch(&self) -> bool {
+        self.layout == Layout::Batch
     }
 
     pub fn queues(&self) -> Vec<Arc<ConsumeQueue>> {
@@ -90,33 +134,71 @@ pub struct Arrival {
 }
 
 pub struct Topics {
-    root: PathBuf,
-    file_size: usize,
+    shared: Arc<Shared>,
+    /// Topics that are known to be of the batch kind before they have a folder.
+    batch: Mutex<FxHashSet<Box<[u8]>>>,
     table: RwLock<FxHashMap<Box<[u8]>, Arc<Topic>>>,
     arrivals: Mutex<VecDeque<Arrival>>,
     any_arrival: AtomicBool,
+    /// Queues with entries that are not flushed.
+    dirty: Mutex<Vec<Arc<ConsumeQueue>>>,
 }
 
 impl Topics {
-    /// Opens every queue folder found below `consumequeue/`; names that no topic can have are
-    /// left alone.
+    /// Lists every queue folder found below `consumequeue/` and `batchconsumequeue/`; names that
+    /// no topic can have are left alone.
     pub fn open(cfg: &StoreConfig) -> Result<Self> {
         let topics = Topics {
-            root: cfg.root.join("consumequeue"),
-            file_size: cfg.consume_queue_file_size as usize,
+            shared: Arc::new(Shared {
+                simple_root: cfg.root.join("consumequeue"),
+                batch_root: cfg.root.join("batchconsumequeue"),
+                simple_file: cfg.consume_queue_file_size as usize,
+                batch_file: cfg.batch_queue_file_size as usize,
+                ext_exists: cfg.root.join("consumequeue_ext").is_dir(),
+                ext_root: cfg.root.join("consumequeue_ext"),
+                ext_file: cfg.queue_ext_file_size as usize,
+                ext_writing: cfg.queue_ext,
+                maps: Arc::new(Maps::new(cfg.max_mapped_queue_files)),
+            }),
+            batch: Mutex::default(),
             table: RwLock::default(),
             arrivals: Mutex::default(),
             any_arrival: AtomicBool::new(false),
+            dirty: Mutex::default(),
         };
-        super::guard::create_dirs(&topics.root)?;
-        for topic_dir in folders(&topics.root)? {
+        for name in &cfg.batch_topics {
+            topics.batch.lock().insert(name.as_bytes().into());
+        }
+        super::guard::create_dirs(&topics.shared.simple_root)?;
+        for layout in [Layout::Batch, Layout::Simple] {
+            topics.open_folder(layout)?;
+        }
+        Ok(topics)
+    }
+
+    fn open_folder(&self, layout: Layout) -> Result<()> {
+        let root = match layout {
+            Layout::Simple => &self.shared.simple_root,
+            Layout::Batch => &self.shared.batch_root,
+        };
+        for topic_dir in folders(root)? {
             let Some(name) = topic_dir.file_name().and_then(|n| n.to_str()) else {
                 continue;
             };
-            let Ok(topic) = topics.topic(name.as_bytes()) else {
-                log::warn!("consumequeue/{name:?} is not a topic name: left alone");
+            if layout == Layout::Batch {
+                self.batch.lock().insert(name.as_bytes().into());
+            }
+            let Ok(topic) = self.topic(name.as_bytes()) else {
+                log::warn!("{} is not a topic name: left alone", topic_dir.display());
                 continue;
             };
+            if topic.layout != layout {
+                log::warn!(
+                    "{} is left alone: the topic has batch queues",
+                    topic_dir.display()
+                );
+                continue;
+            }
             for queue_dir in folders(&topic_dir)? {
                 let id = queue_dir
                     .file_name()
@@ -128,7 +210,26 @@ impl Topics {
                 }
             }
         }
-        Ok(topics)
+        Ok(())
+    }
+
+    /// Says that a topic that is not known yet will have batch queues.
+    pub fn declare_batch(&self, name: &[u8]) {
+        self.batch.lock().insert(name.into());
+    }
+
+    pub fn maps(&self) -> &Maps {
+        &self.shared.maps
+    }
+
+    /// Puts a queue on the list of those to flush.
+    pub fn note_dirty(&self, queue: Arc<ConsumeQueue>) {
+        self.dirty.lock().push(queue);
+    }
+
+    /// Takes the list of queues to flush.
+    pub fn take_dirty(&self) -> Vec<Arc<ConsumeQueue>> {
+        std::mem::take(&mut self.dirty.lock())
     }
 
     pub fn get(&self, name: &[u8]) -> Option<Arc<Topic>> {
@@ -147,14 +248,23 @@ impl Topics {
                 names::MAX_TOPIC
             )));
         }
+        let layout = if self.batch.lock().contains(name) {
+            Layout::Batch
+        } else {
+            Layout::Simple
+        };
+        let root = match layout {
+            Layout::Simple => &self.shared.simple_root,
+            Layout::Batch => &self.shared.batch_root,
+        };
         let mut table = self.table.write();
         let topic = table.entry(name.into()).or_insert_with(|| {
+            let folder = std::str::from_utf8(name).expect("checked: ASCII");
             Arc::new(Topic {
                 name: name.into(),
-                dir: self
-                    .root
-                    .join(std::str::from_utf8(name).expect("checked: ASCII")),
-                file_size: self.file_size,
+                dir: root.join(folder).into(),
+                layout,
+                shared: self.shared.clone(),
                 settings: RwLock::new(None),
                 queues: RwLock::default(),
             })
@@ -196,11 +306,25 @@ fn parse_queue_id(name: &str) -> Option<u32> {
     (id < MAX_QUEUES && id.to_string() == name).then_some(id)
 }
 
-fn folders(dir: &std::path::Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
-    Ok(entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.is_dir())
-        .collect())
+/// The sub-folders of `dir`; none if it does not exist.
+fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StoreError::io("list", dir, &e)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
+        let path = entry.path();
+        let is_dir = match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => path.is_dir(),
+            Ok(kind) => kind.is_dir(),
+            Err(_) => false,
+        };
+        if is_dir {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }

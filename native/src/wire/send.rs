@@ -256,6 +256,7 @@ impl SendContext {
             body,
             props,
             tags_code,
+            count: 1,
         };
         let done = guard.append(message, &content)?;
         self.store.store_host().push_message_id(done.phys, ids);
@@ -309,6 +310,7 @@ impl SendContext {
                 body: entry.body,
                 props: [entry.props, b"", b"", b""],
                 tags_code,
+                count: 1,
             })
         });
         let mut first = None;

@@ -1,6 +1,7 @@
 //! UNIQ_KEY for messages whose sender set none. [MessageClientIDSetter]
 
-use crate::format::host::Host;
+use crate::format::host::{Host, hex8};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -10,16 +11,35 @@ static COUNTER: AtomicU32 = AtomicU32::new(0);
 pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
     let pid = std::process::id();
     let ip = &host.bytes()[..host.bytes().len() - 4];
-    let mut raw = Vec::with_capacity(28);
-    raw.extend_from_slice(ip);
-    raw.extend_from_slice(&(pid as u16).to_be_bytes());
-    raw.extend_from_slice(&pid.wrapping_mul(0x9E37_79B9).to_be_bytes());
-    let in_month = now_ms.wrapping_sub(month_start_ms(now_ms));
-    raw.extend_from_slice(&(in_month as u32).to_be_bytes());
-    raw.extend_from_slice(&(COUNTER.fetch_add(1, Ordering::Relaxed) as u16).to_be_bytes());
-    raw.iter()
-        .flat_map(|b| format!("{b:02X}").into_bytes())
-        .collect()
+    let in_month = now_ms.wrapping_sub(cached_month_start_ms(now_ms)) as u32;
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let constant = pid.wrapping_mul(0x9E37_79B9);
+    let mut out = Vec::with_capacity(56);
+    for word in ip.as_chunks::<4>().0 {
+        out.extend_from_slice(&hex8(u32::from_be_bytes(*word)));
+    }
+    out.extend_from_slice(&hex8(pid)[4..]);
+    out.extend_from_slice(&hex8(constant));
+    out.extend_from_slice(&hex8(in_month));
+    out.extend_from_slice(&hex8(count)[4..]);
+    out
+}
+
+/// As `month_start_ms`, which asks the C library for the time zone and so is slow. Months begin at
+/// a full quarter of an hour everywhere, so that one answer holds for all of a quarter.
+fn cached_month_start_ms(now_ms: i64) -> i64 {
+    const QUARTER_MS: i64 = 15 * 60 * 1000;
+    thread_local! {
+        static LAST: Cell<(i64, i64)> = const { Cell::new((i64::MIN, 0)) };
+    }
+    let quarter = now_ms.div_euclid(QUARTER_MS);
+    let (last, start) = LAST.get();
+    if quarter == last {
+        return start;
+    }
+    let start = month_start_ms(now_ms);
+    LAST.set((quarter, start));
+    start
 }
 
 fn month_start_ms(now_ms: i64) -> i64 {
@@ -50,6 +70,18 @@ mod tests {
         let a = new_key(&host, 1_700_000_000_000);
         let b = new_key(&host, 1_700_000_000_000);
         assert!(a != b && a.len() == 32 && a.starts_with(b"C0A8010A"));
+        assert_eq!(a[..28], b[..28]);
+        let v6 = Host::new("[2001:db8::1]:10911".parse().unwrap());
+        assert_eq!(new_key(&v6, 1_700_000_000_000).len(), 56);
+        for now in [
+            1_700_000_000_000,
+            1_700_000_000_001,
+            1_709_251_200_000,
+            0,
+            -1,
+        ] {
+            assert_eq!(cached_month_start_ms(now), month_start_ms(now));
+        }
         assert!(month_start_ms(1_700_000_000_000) <= 1_700_000_000_000);
     }
 }

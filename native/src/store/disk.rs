@@ -1,0 +1,46 @@
+//! How full a disk is, and what hour it is: what retention asks the machine.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Used part of the disk of `path` in whole percent, rounded up, as `df` counts it (what only root
+/// may use is neither used nor free); None if the system does not say. [UtilAll]
+pub fn used_percent(path: &Path) -> Option<u32> {
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: `statvfs` is plain data for which all-zero is valid.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` ends with a zero byte and both outlive the call.
+    if unsafe { libc::statvfs(name.as_ptr(), &mut fs) } != 0 {
+        return None;
+    }
+    let used = fs.f_blocks.checked_sub(fs.f_bfree)?;
+    let all = used.checked_add(fs.f_bavail)?;
+    if all == 0 {
+        return None;
+    }
+    Some((used as u128 * 100).div_ceil(all as u128) as u32)
+}
+
+/// Hour of the day, 0 to 23, in local time, at `ms` since the epoch.
+pub fn local_hour(ms: i64) -> u32 {
+    let seconds = ms.div_euclid(1000) as libc::time_t;
+    // SAFETY: `tm` is plain data for which all-zero is valid.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to living values; the call keeps none of them.
+    let done = unsafe { libc::localtime_r(&seconds, &mut tm) };
+    if done.is_null() { 0 } else { tm.tm_hour as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_the_system() {
+        let used = used_percent(Path::new("/")).unwrap();
+        assert!(used <= 100);
+        assert_eq!(used_percent(Path::new("/no/such/folder")), None);
+        let now = local_hour(1_700_000_000_000);
+        assert_eq!(local_hour(1_700_000_000_000 + 3_600_000), (now + 1) % 24);
+    }
+}

@@ -1,0 +1,301 @@
+//! The row of index files: finds physical offsets by message key. [IndexService]
+
+use super::error::{Result, StoreError};
+use super::guard::{create_dirs, sync_dir};
+use super::index_file::IndexFile;
+use crate::format::index::{Shape, is_file_name, name_after};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+#[derive(Clone, Debug)]
+pub struct IndexConfig {
+    /// The folder, made when the first file is.
+    pub dir: PathBuf,
+    /// Slots of a file. [maxHashSlotNum]
+    pub slots: u32,
+    /// Places for entries of a file, the unused first one included. [maxIndexNum]
+    pub entries: u32,
+}
+
+/// The index of a store. `put` and whatever changes the row of files exclude one another; queries
+/// take no lock.
+pub struct Index {
+    dir: PathBuf,
+    shape: Shape,
+    files: ArcSwap<Vec<Arc<IndexFile>>>,
+    writer: Mutex<Writer>,
+    /// End time of the newest full file that is on disk.
+    finished_time: AtomicI64,
+    lost_files: AtomicBool,
+}
+
+struct Writer {
+    /// The highest file name that was ever seen.
+    last_name: String,
+    /// Length of the row's part before the first damaged file.
+    whole: usize,
+}
+
+impl Index {
+    /// Maps the folder's files. A damaged one is deleted, with a message in the log, as everything
+    /// in it can be made again from the commit log; foreign files stay. `recover` must follow.
+    pub fn open(cfg: IndexConfig) -> Result<Self> {
+        let shape = Shape::new(cfg.slots, cfg.entries).ok_or_else(|| {
+            let (slots, entries) = (cfg.slots, cfg.entries);
+            StoreError::Illegal(format!(
+                "an index file cannot have {slots} slots and {entries} entries"
+            ))
+        })?;
+        let (mut files, mut whole) = (Vec::new(), None);
+        let mut last_name = String::new();
+        for (name, path) in names(&cfg.dir)? {
+            last_name = name;
+            match IndexFile::open(path.clone(), shape) {
+                Ok(file) => files.push(Arc::new(file)),
+                Err(fault @ StoreError::Damaged { .. }) => {
+                    log::warn!("index file deleted as damaged: {fault}");
+                    delete(&path);
+                    whole.get_or_insert(files.len());
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        let lost_files = AtomicBool::new(whole.is_some());
+        let whole = whole.unwrap_or(files.len());
+        Ok(Index {
+            dir: cfg.dir,
+            shape,
+            files: ArcSwap::from_pointee(files),
+            writer: Mutex::new(Writer { last_name, whole }),
+            finished_time: AtomicI64::new(0),
+            lost_files,
+        })
+    }
+
+    /// Drops what cannot be relied on and returns the physical offset of the last message in the
+    /// index, from which on messages have to be indexed again (that one too: not all of its keys
+    /// may be there). None if the index holds nothing. `index_msg_timestamp` is the checkpoint's.
+    ///
+    /// After a stop that was not clean only files that were on disk as a whole are kept: those that
+    /// end at or before that time. The row never has a gap: behind a file
+    /// that is dropped here, or was damaged, none is kept. The checkpoint needs the (possibly lower)
+    /// `finished_time` before new entries are put: files that are made again are not on disk yet.
+    pub fn recover(&self, clean: bool, index_msg_timestamp: i64) -> Result<Option<u64>> {
+        let mut writer = self.writer.lock();
+        let whole = std::mem::replace(&mut writer.whole, usize::MAX);
+        let row = self.files.load();
+        let trusted = |file: &&Arc<IndexFile>| {
+            let h = file.header();
+            clean || (h.begin_time <= h.end_time && h.end_time <= index_msg_timestamp)
+        };
+        let keep = row.iter().take(whole).take_while(trusted).count();
+        self.finished_time
+            .store(index_msg_timestamp, Ordering::Release);
+        Ok(self.keep(&row, keep))
+    }
+
+    /// Drops files that know of messages at or behind the log's end, `log_end`, which a crash took
+    /// away: new messages at these offsets would count as indexed. Returns as `recover`, after which
+    /// this is called.
+    pub fn truncate_phys(&self, log_end: u64) -> Result<Option<u64>> {
+        let _writer = self.writer.lock();
+        let row = self.files.load();
+        let fits = |file: &&Arc<IndexFile>| (file.end_phys() as u64) < log_end;
+        Ok(self.keep(&row, row.iter().take_while(fits).count()))
+    }
+
+    /// Keeps the first `keep` files of the row and returns where they end.
+    fn keep(&self, row: &[Arc<IndexFile>], keep: usize) -> Option<u64> {
+        let (kept, dropped) = row.split_at(keep);
+        for file in dropped {
+            let path = file.path();
+            log::warn!("index file {} is dropped and made again", path.display());
+            delete(path);
+        }
+        if !dropped.is_empty() {
+            self.lost_files.store(true, Ordering::Release);
+            self.files.store(Arc::new(kept.to_vec()));
+        }
+        let finished = kept.iter().rfind(|f| f.is_full());
+        let finished = finished.map_or(0, |f| f.end_time());
+        self.finished_time.fetch_min(finished, Ordering::AcqRel);
+        let end = kept.last().map(|f| f.header())?;
+        (end.has_entries() || end.end_phys > 0).then_some(end.end_phys as u64)
+    }
+
+    /// Whether files were dropped, so that what they knew has to be entered again.
+    pub fn lost_files(&self) -> bool {
+        self.lost_files.load(Ordering::Acquire)
+    }
+
+    /// Enters a message under one key. Messages come in the order of their offsets.
+    pub fn put(&self, key_hash: i32, phys: u64, store_timestamp: i64) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let phys = phys as i64;
+        if let Some(file) = self.files.load().last()
+            && file.put(key_hash, phys, store_timestamp)?
+        {
+            return Ok(());
+        }
+        self.roll(&mut writer)?
+            .put(key_hash, phys, store_timestamp)
+            .map(|_| ())
+    }
+
+    fn roll(&self, writer: &mut Writer) -> Result<Arc<IndexFile>> {
+        let row = self.files.load();
+        let (end_time, end_phys) = ends(&row);
+        if row.is_empty() {
+            create_dirs(&self.dir)?;
+        }
+        let name = name_after(local_time_name()?, &writer.last_name).ok_or_else(|| {
+            let last = &writer.last_name;
+            StoreError::Illegal(format!("no index file name is higher than {last}"))
+        })?;
+        let path = self.dir.join(&name);
+        let file = Arc::new(IndexFile::create(path, self.shape, end_time, end_phys)?);
+        sync_dir(&self.dir)?;
+        writer.last_name = name;
+        let mut row = row.to_vec();
+        row.push(file.clone());
+        self.files.store(Arc::new(row));
+        Ok(file)
+    }
+
+    /// Physical offsets of messages under a key hash with a store time in `begin..=end`, newest
+    /// first, at most `max`. Times are a second exact, and other keys may have the same hash: the
+    /// caller compares the records, and so may have to ask for more than it wants.
+    /// [IndexService.queryOffset]
+    pub fn query(&self, key_hash: i32, max: usize, begin: i64, end: i64) -> Vec<u64> {
+        let mut hits = Vec::new();
+        for file in self.files.load().iter().rev() {
+            let header = file.header();
+            if header.overlaps(begin, end) {
+                file.select(key_hash, &mut hits, max, begin, end);
+            }
+            if header.begin_time < begin || hits.len() >= max {
+                break;
+            }
+        }
+        hits
+    }
+
+    /// Store time and physical offset of the last message in the index, (0, 0) if there is none.
+    pub fn last_update(&self) -> (i64, i64) {
+        ends(&self.files.load())
+    }
+
+    /// Deletes leading files of which no message is left in the log, never the last one. Returns
+    /// how many. [IndexService.deleteExpiredFile]
+    pub fn trim(&self, min_phys: u64) -> Result<usize> {
+        let _writer = self.writer.lock();
+        let row = self.files.load();
+        let may_go = row.len().saturating_sub(1);
+        let gone = row[..may_go]
+            .iter()
+            .take_while(|f| (f.end_phys() as u64) < min_phys)
+            .count();
+        for (i, file) in row[..gone].iter().enumerate() {
+            if let Err(e) = remove(file.path()) {
+                self.files.store(Arc::new(row[i..].to_vec()));
+                return Err(e);
+            }
+        }
+        if gone > 0 {
+            self.files.store(Arc::new(row[gone..].to_vec()));
+        }
+        Ok(gone)
+    }
+
+    /// Writes full files that are not on disk yet to it, with `all` every file. Returns the new
+    /// indexMsgTimestamp (end time of the newest full file on disk) if it has grown.
+    pub fn flush(&self, all: bool) -> Result<Option<i64>> {
+        let mut newest = 0;
+        for file in self.files.load().iter() {
+            if file.is_finished() || ((all || file.is_full()) && file.flush()?) {
+                newest = file.end_time();
+            }
+        }
+        let before = self.finished_time.fetch_max(newest, Ordering::AcqRel);
+        Ok((newest > before).then_some(newest))
+    }
+
+    /// The indexMsgTimestamp that fits the files: end time of the newest full one on disk.
+    pub fn finished_time(&self) -> i64 {
+        self.finished_time.load(Ordering::Acquire)
+    }
+
+    pub fn len(&self) -> usize {
+        self.files.load().len()
+    }
+}
+
+fn ends(row: &[Arc<IndexFile>]) -> (i64, i64) {
+    row.last().map_or((0, 0), |f| (f.end_time(), f.end_phys()))
+}
+
+/// Names and paths of the folder's index files, in order.
+fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let io = |e: std::io::Error| StoreError::io("list", dir, &e);
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.map_err(io)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io)?.path();
+        match path.file_name().and_then(|n| n.to_str()) {
+            Some(name) if is_file_name(name) && path.is_file() => {
+                names.push((name.to_owned(), path));
+            }
+            _ => log::warn!("not an index file, left alone: {}", path.display()),
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", path, &e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file that is useless but does no harm either.
+fn delete(path: &Path) {
+    if let Err(e) = remove(path) {
+        log::warn!("{e}");
+    }
+}
+
+/// The local time as `yyyyMMddHHmmssSSS`. [UtilAll.timeMillisToHumanString]
+fn local_time_name() -> Result<String> {
+    let now = super::store_impl::now_ms();
+    let seconds = now.div_euclid(1000) as libc::time_t;
+    // SAFETY: `tm` is plain data for which all-zero is valid.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both point to values of this function that outlive the call.
+    if unsafe { libc::localtime_r(&seconds, &mut tm) }.is_null() {
+        return Err(StoreError::Illegal(format!("no local time for {now} ms")));
+    }
+    Ok(format!(
+        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        now.rem_euclid(1000)
+    ))
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

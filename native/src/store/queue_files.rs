@@ -1,0 +1,422 @@
+//! The files of one queue: a row of equal sizes, mapped when they are touched.
+//!
+//! `end` is the byte behind the last entry, counted from the queue's first byte ever. A file that
+//! is not mapped costs a few words. There is never more than one mapping of a file at a time: a
+//! mapping that was let go of is found again as long as somebody holds it.
+
+use super::error::{Result, StoreError};
+use super::guard::{create_dirs, sync_dir};
+use super::maps::Maps;
+use super::segment::{self, Segment};
+use crate::format::names::{file_name, parse_file_name};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What stands behind the end is read in pieces of this size.
+const NEAR: usize = 32 << 10;
+
+pub struct QueueFiles {
+    /// Folder of the topic; the queue's own is its id below it.
+    topic_dir: Arc<Path>,
+    queue_id: u32,
+    file_size: usize,
+    end: AtomicU64,
+    row: Mutex<Row>,
+    maps: Arc<Maps>,
+}
+
+struct Row {
+    /// Start of the first file.
+    base: u64,
+    files: VecDeque<Mapping>,
+}
+
+#[derive(Default)]
+struct Mapping {
+    kept: Option<Arc<Segment>>,
+    last: Weak<Segment>,
+    /// Touched since the clock came by.
+    used: bool,
+}
+
+impl Mapping {
+    fn of(segment: &Arc<Segment>) -> Self {
+        Mapping {
+            kept: Some(segment.clone()),
+            last: Arc::downgrade(segment),
+            used: true,
+        }
+    }
+}
+
+impl Row {
+    fn index(&self, byte: u64, file_size: usize) -> Option<usize> {
+        let index = byte.checked_sub(self.base)? / file_size as u64;
+        (index < self.files.len() as u64).then_some(index as usize)
+    }
+}
+
+impl QueueFiles {
+    /// Lists the files, without opening them; `end` is the end of the last one. No folder: none.
+    pub fn open(
+        topic_dir: Arc<Path>,
+        queue_id: u32,
+        file_size: usize,
+        maps: Arc<Maps>,
+    ) -> Result<Arc<Self>> {
+        let dir = topic_dir.join(queue_id.to_string());
+        let bases = match list_row(&dir, file_size) {
+            Ok(bases) => bases,
+            Err(StoreError::Io { errno, .. }) if errno == libc::ENOENT => Vec::new(),
+            Err(e) => return Err(e),
+        };
+        let end = bases.last().map_or(0, |b| b + file_size as u64);
+        Ok(Arc::new(QueueFiles {
+            topic_dir,
+            queue_id,
+            file_size,
+            end: AtomicU64::new(end),
+            row: Mutex::new(Row {
+                base: bases.first().copied().unwrap_or(0),
+                files: bases.iter().map(|_| Mapping::default()).collect(),
+            }),
+            maps,
+        }))
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.topic_dir.join(self.queue_id.to_string())
+    }
+
+    fn path(&self, base: u64) -> PathBuf {
+        self.dir().join(file_name(base))
+    }
+
+    pub fn file_size(&self) -> usize {
+        self.file_size
+    }
+
+    pub fn len(&self) -> usize {
+        self.row.lock().files.len()
+    }
+
+    /// Start of the first file, None if there is none.
+    pub fn first(&self) -> Option<u64> {
+        let row = self.row.lock();
+        (!row.files.is_empty()).then_some(row.base)
+    }
+
+    /// End of the last file, 0 if there is none.
+    pub fn row_end(&self) -> u64 {
+        let row = self.row.lock();
+        row.base + row.files.len() as u64 * self.file_size as u64
+    }
+
+    /// Byte behind the last entry.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn set_end(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    fn file_start(&self, byte: u64) -> u64 {
+        byte - byte % self.file_size as u64
+    }
+
+    /// The file of `byte`, mapped; None if there is no such file.
+    pub fn map(self: &Arc<Self>, byte: u64) -> Result<Option<Arc<Segment>>> {
+        match self.try_map(byte) {
+            Err(StoreError::Io { errno, .. }) if errno == libc::ENOMEM => {
+                self.maps.relieve();
+                self.try_map(byte)
+            }
+            done => done,
+        }
+    }
+
+    fn try_map(self: &Arc<Self>, byte: u64) -> Result<Option<Arc<Segment>>> {
+        let base = self.file_start(byte);
+        let segment = {
+            let mut row = self.row.lock();
+            let Some(index) = row.index(byte, self.file_size) else {
+                return Ok(None);
+            };
+            let mapping = &mut row.files[index];
+            mapping.used = true;
+            if let Some(segment) = &mapping.kept {
+                return Ok(Some(segment.clone()));
+            }
+            let segment = match mapping.last.upgrade() {
+                Some(held) => held,
+                None => {
+                    // Read under the lock: whoever wrote more has let go of the old mapping
+                    // after that, and would be found above otherwise.
+                    let written = self.end().saturating_sub(base).min(self.file_size as u64);
+                    let path = self.path(base);
+                    Arc::new(Segment::open(path, base, self.file_size, written as usize)?)
+                }
+            };
+            *mapping = Mapping::of(&segment);
+            segment
+        };
+        self.maps.note(self, base);
+        Ok(Some(segment))
+    }
+
+    /// Lets go of a mapping. False if it was touched lately; `force` does not ask.
+    pub(super) fn unmap(&self, base: u64, force: bool) -> bool {
+        let mut row = self.row.lock();
+        let Some(index) = row.index(base, self.file_size) else {
+            return true;
+        };
+        let mapping = &mut row.files[index];
+        if mapping.used && mapping.kept.is_some() && !force {
+            mapping.used = false;
+            return false;
+        }
+        mapping.kept = None;
+        true
+    }
+
+    /// Appends the file that starts at `base` to the row (or begins the row with it).
+    /// `prepare` sees it before anyone else.
+    pub fn add(
+        self: &Arc<Self>,
+        base: u64,
+        prepare: impl FnOnce(&Segment) -> Result<()>,
+    ) -> Result<Arc<Segment>> {
+        create_dirs(&self.dir())?;
+        let create = || Segment::create(self.path(base), base, self.file_size);
+        let segment = match create() {
+            Err(StoreError::Io { errno, .. }) if errno == libc::ENOMEM => {
+                self.maps.relieve();
+                create()?
+            }
+            done => done?,
+        };
+        prepare(&segment)?;
+        let segment = Arc::new(segment);
+        {
+            let mut row = self.row.lock();
+            if row.files.is_empty() {
+                row.base = base;
+            }
+            row.files.push_back(Mapping::of(&segment));
+        }
+        self.maps.note(self, base);
+        Ok(segment)
+    }
+
+    /// Ends the queue at `end`: later files are deleted, the rest of its file is zeroed. Only
+    /// recovery calls this, before anyone reads.
+    pub fn cut(&self, end: u64) -> Result<()> {
+        let mut row = self.row.lock();
+        let mut removed = false;
+        while let Some(index) = row.files.len().checked_sub(1) {
+            let base = row.base + index as u64 * self.file_size as u64;
+            if base < end {
+                row.files[index] = Mapping::default();
+                let at = (end - base).min(self.file_size as u64) as usize;
+                segment::zero_behind(&self.path(base), at, self.file_size)?;
+                break;
+            }
+            let path = self.path(base);
+            std::fs::remove_file(&path).map_err(|e| StoreError::io("remove", &path, &e))?;
+            row.files.pop_back();
+            removed = true;
+        }
+        if removed {
+            sync_dir(&self.dir())?;
+        }
+        self.set_end(end);
+        Ok(())
+    }
+
+    /// Deletes the leading files that end at or before `byte`, never the last one. Returns how
+    /// many. Mappings that are held stay valid.
+    pub fn drop_before(&self, byte: u64) -> Result<usize> {
+        let mut removed = 0;
+        loop {
+            let mut row = self.row.lock();
+            if row.files.len() < 2 || row.base + self.file_size as u64 > byte {
+                break;
+            }
+            let path = self.path(row.base);
+            match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(StoreError::io("remove", &path, &e));
+                }
+                _ => {}
+            }
+            row.files.pop_front();
+            row.base += self.file_size as u64;
+            removed += 1;
+        }
+        if removed > 0 {
+            sync_dir(&self.dir())?;
+        }
+        Ok(removed)
+    }
+
+    /// Writes `[from, to)` to the disk and waits for it.
+    pub fn sync(&self, from: u64, to: u64) -> Result<()> {
+        let mut base = self.file_start(from);
+        while base < to {
+            let mapped = {
+                let row = self.row.lock();
+                let index = row.index(base, self.file_size);
+                index.map(|i| row.files[i].last.upgrade())
+            };
+            match mapped {
+                Some(Some(segment)) => {
+                    let start = from.saturating_sub(base) as usize;
+                    segment.flush(start, (to - base).min(self.file_size as u64) as usize)?;
+                }
+                Some(None) => {
+                    let path = self.path(base);
+                    OpenOptions::new()
+                        .write(true)
+                        .open(&path)
+                        .and_then(|f| f.sync_data())
+                        .map_err(|e| StoreError::io("flush", &path, &e))?;
+                }
+                None => {} // deleted meanwhile
+            }
+            base += self.file_size as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether the file of `byte` has anything but zeros from there on.
+    pub fn has_data_behind(&self, byte: u64) -> Result<bool> {
+        let size = self.file_size as u64;
+        let base = self.file_start(byte);
+        if self.row.lock().index(byte, self.file_size).is_none() {
+            return Ok(false);
+        }
+        let path = self.path(base);
+        let io = |e: std::io::Error| StoreError::io("read", &path, &e);
+        let file = File::open(&path).map_err(io)?;
+        let mut buffer = vec![0; NEAR];
+        let mut at = byte - base;
+        while at < size {
+            let n = buffer.len().min((size - at) as usize);
+            file.read_exact_at(&mut buffer[..n], at).map_err(io)?;
+            if buffer[..n].iter().any(|&b| b != 0) {
+                return Ok(true);
+            }
+            at += n as u64;
+            // The rest is mostly a hole, which need not be read.
+            at = segment::next_data(&file, at, size).map_err(io)?;
+        }
+        Ok(false)
+    }
+
+    /// Reads without mapping; for searches over many queues.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader {
+            files: self,
+            open: None,
+        }
+    }
+}
+
+/// Reads single entries; keeps the file that it used last open.
+pub struct Reader<'q> {
+    files: &'q QueueFiles,
+    open: Option<(u64, File)>,
+}
+
+impl Reader<'_> {
+    /// Fills `out` from `byte` on, all of it in one file.
+    pub fn read(&mut self, byte: u64, out: &mut [u8]) -> Result<()> {
+        let base = self.files.file_start(byte);
+        let path = || self.files.path(base);
+        let file = match &self.open {
+            Some((at, file)) if *at == base => file,
+            _ => {
+                let file = File::open(path()).map_err(|e| StoreError::io("open", path(), &e))?;
+                &self.open.insert((base, file)).1
+            }
+        };
+        file.read_exact_at(out, byte - base)
+            .map_err(|e| StoreError::io("read", path(), &e))
+    }
+}
+
+/// The starts of a folder's files in order. A last file of length 0 is deleted; any other whose
+/// length is not `size`, or a gap in the row, is an error. [MappedFileQueue.doLoad]
+pub(super) fn list_row(dir: &Path, size: usize) -> Result<Vec<u64>> {
+    let paths = list_files(dir)?;
+    let bases = check_row(paths, size)?;
+    Ok(bases.into_iter().map(|(base, _)| base).collect())
+}
+
+/// Every file of a folder that is named after an offset.
+pub(super) fn list_files(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let mut paths = Vec::new();
+    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
+        let path = entry.path();
+        let is_dir = || entry.file_type().is_ok_and(|t| t.is_dir());
+        if let Some(base) = parse_file_name(&path).filter(|_| !is_dir()) {
+            paths.push((base, path));
+        }
+    }
+    Ok(paths)
+}
+
+/// Sorts the files of one row and checks it (see `list_row`).
+pub(super) fn check_row(
+    mut paths: Vec<(u64, PathBuf)>,
+    size: usize,
+) -> Result<Vec<(u64, PathBuf)>> {
+    paths.sort();
+    let length = |path: &Path| {
+        std::fs::metadata(path)
+            .map(|m| m.len())
+            .map_err(|e| StoreError::io("stat", path, &e))
+    };
+    if let Some((_, path)) = paths.last()
+        && length(path)? == 0
+    {
+        std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
+        paths.pop();
+    }
+    let mut expected = None;
+    for (base, path) in &paths {
+        let damaged = |message: String| StoreError::Damaged {
+            path: path.clone(),
+            message,
+        };
+        if expected.is_some_and(|e| e != *base) {
+            let e = expected.unwrap_or(0);
+            return Err(damaged(format!(
+                "a file is missing: expected one that starts at {e}"
+            )));
+        }
+        if base % size as u64 != 0 {
+            return Err(damaged(format!(
+                "name is no multiple of the configured file size {size}"
+            )));
+        }
+        let len = length(path)?;
+        if len != size as u64 {
+            return Err(damaged(format!(
+                "file has {len} bytes, the configured size is {size}"
+            )));
+        }
+        expected = Some(base + size as u64);
+    }
+    Ok(paths)
+}

@@ -1,0 +1,68 @@
+"""From a broker's configuration to the engine's open store."""
+
+from __future__ import annotations
+
+from pyrmq.broker import config_file
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.engine import Store
+from pyrmq.model.topic import TopicConfig
+from pyrmq.net.address import Address, format_address
+
+HOUR = 3_600_000
+
+
+def open_store(config: BrokerConfig, address: Address) -> Store:
+    """The engine's store as the configuration wants it; blocking while it recovers."""
+    return Store(
+        config.store_path_root_dir,
+        commit_log_dirs=config.commit_log_dirs,
+        read_only_commit_log_dirs=config.read_only_commit_log_dirs,
+        commit_log_file_size=config.mapped_file_size_commit_log,
+        # Rounded up to whole entries, as RocketMQ does.
+        consume_queue_file_size=-(-config.mapped_file_size_consume_queue // 20) * 20,
+        batch_queue_file_size=-(-config.mapper_file_size_batch_consume_queue // 46) * 46,
+        batch_topics=batch_topics(config),
+        index_enable=config.message_index_enable,
+        index_slots=config.max_hash_slot_num,
+        index_entries=config.max_index_num,
+        queue_ext=config.enable_consume_queue_ext,
+        queue_ext_file_size=config.mapped_file_size_consume_queue_ext,
+        sync_flush=config.sync_flush,
+        flush_interval_commit_log=config.flush_interval_commit_log,
+        flush_interval_consume_queue=config.flush_interval_consume_queue,
+        flush_queue_least_pages=config.flush_consume_queue_least_pages,
+        flush_queue_thorough_interval=config.flush_consume_queue_thorough_interval,
+        warm_mapped_file=config.warm_maped_file_enable,
+        max_message_size=config.max_message_size,
+        store_host=format_address(address),
+        check_crc_on_recover=config.check_crc_on_recover,
+        in_memory_ratio=config.access_message_in_memory_max_ratio,
+        transfer_memory=(
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+        ),
+        transfer_disk=(
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        ),
+        max_filter_bytes=config.max_filter_message_size,
+        file_reserved_time=config.file_reserved_time * HOUR,
+        delete_when=config.hours,
+        disk_max_used_space_ratio=config.disk_max_used_space_ratio,
+        disk_space_clean_forcibly_ratio=config.disk_space_clean_forcibly_ratio,
+        disk_space_warning_level_ratio=config.disk_space_warning_level_ratio,
+        clean_file_forcibly=config.clean_file_forcibly_enable,
+        clean_resource_interval=config.clean_resource_interval,
+        delete_commit_log_files_interval=config.delete_commit_log_files_interval,
+        delete_file_batch_max=config.delete_file_batch_max,
+    )
+
+
+def batch_topics(config: BrokerConfig) -> list[str]:
+    """Topics of topics.json whose queues hold inner batches: recovery has to know them."""
+    table = config_file.load(config.store_path_root_dir / "config" / "topics.json").get(
+        "topicConfigTable"
+    )
+    rows = table.items() if isinstance(table, dict) else ()
+    topics = (TopicConfig.from_json(str(k), v) for k, v in rows if isinstance(v, dict))
+    return [topic.topic_name for topic in topics if topic.is_batch]
