@@ -1,5 +1,6 @@
 """Types of the compiled module; engine.pyx documents them."""
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,40 @@ from typing_extensions import Buffer
 def java_hash(text: str) -> int: ...
 def parse_json(text: bytes, max_values: int = ...) -> Any: ...
 def scan_tags(entries: Buffer, tags: Buffer, out: Buffer) -> int: ...
+def store_is_held(root: str | PathLike[str]) -> bool: ...
+def inspect_store(
+    root: str | PathLike[str], commit_log_dirs: Sequence[str | PathLike[str]] = ...
+) -> dict[str, Any]: ...
+
+class Verifier:
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        commit_log_dirs: Sequence[str | PathLike[str]] = ...,
+        log_only: bool = False,
+    ) -> None: ...
+    def step(self, budget: int) -> tuple[int, int, bool]: ...
+    def findings(self) -> list[tuple[str, str, str, int | None, str]]: ...
+    def records_by_queue(self) -> list[tuple[str, int, int]]: ...
+    def summary(self) -> dict[str, Any]: ...
+
+class Records:
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        commit_log_dirs: Sequence[str | PathLike[str]] = ...,
+        *,
+        topic: str | None = None,
+        queue: int | None = None,
+        offset: int | None = None,
+        phys: int | None = None,
+        key: str | None = None,
+        msg_id: str | None = None,
+        scan: bool = False,
+    ) -> None: ...
+    def next(
+        self, max: int, budget: int
+    ) -> tuple[list[dict[str, Any] | tuple[str, int | None, str] | str], bool]: ...
 
 class Listener:
     def __init__(

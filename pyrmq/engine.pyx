@@ -28,6 +28,10 @@ cdef extern from "Python.h":
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 Listener = _native.Listener
+Verifier = _native.Verifier
+Records = _native.Records
+inspect_store = _native.inspect_store
+store_is_held = _native.store_is_held
 
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
 if C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi):

@@ -18,6 +18,7 @@ from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.pull import PullProcessor
+from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.send import SendProcessor
@@ -101,6 +102,7 @@ class Broker:
             answer=lambda *args: self.server.answer_durable(*args),
         )
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
+        query = QueryProcessor(self.config, self.store)
         queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
         return {
             RequestCode.SEND_MESSAGE: send,
@@ -118,7 +120,10 @@ class Broker:
             RequestCode.GET_MIN_OFFSET: queues.min_offset,
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queues.search_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
-            RequestCode.VIEW_MESSAGE_BY_ID: queues.view_message,
+            RequestCode.QUERY_MESSAGE: query.query_message,
+            RequestCode.VIEW_MESSAGE_BY_ID: query.view_message,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.delete_expired,
             RequestCode.LOCK_BATCH_MQ: queues.lock,
             RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
             RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
@@ -169,9 +174,18 @@ class Broker:
         return [self.topics, self.groups, self.offsets]
 
     async def save(self) -> None:
-        """Writes every table that changed."""
-        for table in self._tables():
-            await table.save_if_changed()
+        """Writes every table that changed, also when one of them cannot be written."""
+        await self._save(self._tables())
+
+    async def _save(self, tables: list[PersistentTable]) -> None:
+        errors = []
+        for table in tables:
+            try:
+                await table.save_if_changed()
+            except OSError as e:
+                errors.append(e)
+        if errors:
+            raise errors[0]
 
     async def _persist(self) -> None:
         """Topics and groups are written soon after a change, offsets every
@@ -181,11 +195,11 @@ class Broker:
         while True:
             await trio.sleep(0.1)
             try:
-                await self.topics.save_if_changed()
-                await self.groups.save_if_changed()
+                tables: list[PersistentTable] = [self.topics, self.groups]
                 if trio.current_time() >= next_offsets:
                     next_offsets = trio.current_time() + interval
-                    await self.offsets.save_if_changed()
+                    tables.append(self.offsets)
+                await self._save(tables)
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", e)
                 await trio.sleep(1)

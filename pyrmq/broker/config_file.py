@@ -61,15 +61,20 @@ def _sync_dir(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
     finally:
         os.close(fd)
 
 
 def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
+    try:
+        with path.open("w", encoding="utf-8") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
 
 
 def save(path: Path, value: dict[str, Any]) -> None:

@@ -70,15 +70,6 @@ class QueueProcessor:
     def earliest_time(self, connection: Connection, command: Command) -> Response:
         return Response(ext={"timestamp": self._store.earliest_time(*self._queue(command))})
 
-    def view_message(self, connection: Connection, command: Command) -> Response:
-        offset = fields.int64(command, "offset")
-        record = self._store.record_at(offset) if offset >= 0 else None
-        if record is None:
-            raise ResponseError(
-                f"can not find message by the offset, {offset}", ResponseCode.SYSTEM_ERROR
-            )
-        return Response(body=record)
-
     def query_offset(self, connection: Connection, command: Command) -> Response:
         """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has
         its first message in memory; otherwise the client decides by consumeFromWhere."""
@@ -149,7 +140,6 @@ class QueueProcessor:
         kind = command.ext.get("topicFilterType", SINGLE_TAG)
         if kind not in (SINGLE_TAG, MULTI_TAG):
             raise InvalidParameterError(f"topicFilterType {kind[:32]} is unknown")
-        attributes = command.ext.get("attributes", "")
         self._topics.update(
             TopicConfig(
                 topic_name=fields.text(command, "topic"),
@@ -159,7 +149,7 @@ class QueueProcessor:
                 topic_filter_type=kind,
                 topic_sys_flag=fields.int32(command, "topicSysFlag", 0),
                 order=fields.flag(command, "order"),
-                attributes={"given": attributes} if attributes else {},
-            )
+            ),
+            command.ext.get("attributes", ""),
         )
         return Response()

@@ -10,6 +10,7 @@ from typing import Any
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, NoPermissionError
 from pyrmq.model.names import (
@@ -141,8 +142,9 @@ class TopicTable(PersistentTable):
         self.version.next(now_ms())
         self.changed()
 
-    def update(self, topic: TopicConfig) -> None:
-        """Creates or changes a topic as an operator asks. [updateAndCreateTopic]"""
+    def update(self, topic: TopicConfig, attributes: str = "") -> None:
+        """Creates or changes a topic as an operator asks; `attributes` are changes such as
+        `+queue.type=BatchCQ,-message.type`. [updateAndCreateTopic]"""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
             self._config.broker_cluster_name,
@@ -154,10 +156,8 @@ class TopicTable(PersistentTable):
         for what, n in (("read", topic.read_queue_nums), ("write", topic.write_queue_nums)):
             if not 0 <= n <= MAX_QUEUES:
                 raise InvalidParameterError(f"{what}QueueNums {n} must be 0 to {MAX_QUEUES}")
-        if topic.attributes:
-            raise InvalidParameterError(
-                "topic attributes are not supported by this version: leave them out"
-            )
+        known = self.topics.get(topic.topic_name)
+        topic.attributes = changed(known.attributes if known else None, attributes)
         if self.topics.get(topic.topic_name) != topic:
             self._put(topic)
             self._bump()

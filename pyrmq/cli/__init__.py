@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import messages, serve
+    from pyrmq.cli import messages, serve, store
 
     for command in (
         serve.server,
@@ -40,6 +40,7 @@ def _add_commands() -> None:
         serve.broker,
         messages.send,
         messages.consume,
+        store.store,
     ):
         main.add_command(command)
 

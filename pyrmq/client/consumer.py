@@ -318,7 +318,12 @@ class PushConsumer:
             timeout=PULL_TIMEOUT,
         )
         if answer.code == ResponseCode.SUCCESS:
-            messages = [m for m in decode_records(answer.body) if sub.wants(m.tags)]
+            # An inner batch comes whole, also when the pull began in the middle of it.
+            messages = [
+                m
+                for m in decode_records(answer.body)
+                if m.queue_offset >= held.next_offset and sub.wants(m.tags)
+            ]
             for m in messages:
                 m.broker_name = queue.broker_name
             held.advance(offset_of(answer, "nextBeginOffset"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from ipaddress import ip_address
 
@@ -23,6 +24,8 @@ COMPRESSED = 0x1
 MULTI_TAGS = 0x2
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
+NEED_UNWRAP = 0x40
+INNER_BATCH = 0x80
 _COMPRESSION_MASK = 0x700
 _ZLIB_TYPES = (0, 0x300)
 
@@ -228,8 +231,36 @@ def decode_records(data: bytes | memoryview) -> Iterator[ReceivedMessage]:
     view = memoryview(data)
     while view:
         message = decode_record(view)
-        yield message
+        if message.sys_flag & INNER_BATCH:
+            yield from _unwrap(message)
+        else:
+            yield message
         view = view[message.store_size :]
+
+
+def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
+    """The messages that an inner batch holds; each has its own queue offset."""
+    data = memoryview(batch.body)
+    for offset in itertools.count(batch.queue_offset):
+        if not data:
+            return
+        try:
+            size, _, _, flag, body_len = struct.unpack_from(">iiiii", data)
+            (props_len,) = struct.unpack_from(">h", data, 20 + body_len)
+        except struct.error as e:
+            raise ProtocolError(f"not an inner batch: {e}") from e
+        if min(body_len, props_len) < 0 or 22 + body_len + props_len != size or size > len(data):
+            raise ProtocolError("not an inner batch: lengths do not add up")
+        text = bytes(data[22 + body_len : size]).decode(errors="replace")
+        yield replace(
+            batch,
+            body=bytes(data[20 : 20 + body_len]),
+            flag=flag,
+            sys_flag=batch.sys_flag & ~(INNER_BATCH | NEED_UNWRAP),
+            queue_offset=offset,
+            properties=decode_properties(text),
+        )
+        data = data[size:]
 
 
 def encode_batch(entries: list[tuple[int, bytes, str]]) -> bytes:

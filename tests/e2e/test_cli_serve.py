@@ -126,6 +126,7 @@ def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
         "brokerName=broker-x\n"
         "brokerId=0\n"
         "deleteWhen=04\n"
+        "haListenPort=10912\n"
         "fileReservedTime=48\n"
         "brokerRole=ASYNC_MASTER\n"
         "flushDiskType=SYNC_FLUSH\n"
@@ -141,7 +142,7 @@ def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
         args = ("broker", "-c", str(broker_conf), "-n", address)
         with Serving(tmp_path / "b.log", *args) as broker:
             assert broker.facts["store"] == f"{tmp_path}/root"
-            assert "deleteWhen" in broker.stderr(), "a key without effect is reported"
+            assert "haListenPort" in broker.stderr(), "a key without effect is reported"
             sent = run("send", "-n", address, "-t", "Topic", "-b", "hello")
             assert sent.returncode == 0, sent.stderr.decode()
             assert b"broker=broker-x" in sent.stdout

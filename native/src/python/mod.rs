@@ -5,6 +5,7 @@ mod capi;
 mod error;
 mod json;
 mod listener;
+mod offline;
 mod options;
 mod store;
 
@@ -33,6 +34,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     m.add_class::<store::Store>()?;
     m.add_class::<listener::Listener>()?;
+    m.add_class::<offline::Verifier>()?;
+    m.add_class::<offline::Records>()?;
+    m.add_function(wrap_pyfunction!(offline::inspect_store, m)?)?;
+    m.add_function(wrap_pyfunction!(offline::store_is_held, m)?)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", capi::capsule(m.py())?)?;

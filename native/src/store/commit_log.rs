@@ -147,9 +147,12 @@ impl CommitLog {
         let mut next = self.next.lock();
         if next.is_none() {
             let segment = self.create(self.row_end())?;
-            segment.reserve(populate, self.chunk())?;
-            segment.populate(populate)?;
+            let ready = segment
+                .reserve(populate, self.chunk())
+                .and_then(|()| segment.populate(populate));
+            // Kept in any case: the writer takes it, and meets the same error if it lasts.
             *next = Some(segment);
+            ready?;
         }
         Ok(())
     }
@@ -174,7 +177,10 @@ impl CommitLog {
         let dir = self.dirs.for_file(base / self.file_size as u64);
         let path = dir.join(file_name(base));
         let segment = Segment::create(path, base, self.file_size)?;
-        sync_dir(dir)?;
+        if let Err(e) = sync_dir(dir) {
+            let _ = std::fs::remove_file(segment.path());
+            return Err(e);
+        }
         Ok(Arc::new(segment))
     }
 

@@ -9,7 +9,7 @@
 
 use super::config::FlushMode;
 use super::error::{Result, StoreError};
-use super::guard::sync_dir;
+use super::guard::{self, sync_dir};
 use super::segment::PAGE;
 use super::store_impl::Store;
 use crate::format::checkpoint::Checkpoint;
@@ -34,7 +34,8 @@ pub struct FlushState {
     stop: AtomicBool,
     stop_rest: (Mutex<bool>, Condvar),
     failed: AtomicBool,
-    rest_failed: AtomicBool,
+    /// Why queues or index were not flushed, for good.
+    rest_failure: Mutex<Option<StoreError>>,
     failure: Mutex<Option<StoreError>>,
     event: OwnedFd,
 }
@@ -59,7 +60,7 @@ impl FlushState {
             stop: AtomicBool::new(false),
             stop_rest: (Mutex::new(false), Condvar::new()),
             failed: AtomicBool::new(false),
-            rest_failed: AtomicBool::new(false),
+            rest_failure: Mutex::new(None),
             failure: Mutex::new(None),
             // SAFETY: `fd` is a fresh descriptor that nobody else owns.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
@@ -173,6 +174,7 @@ impl Store {
             // The blank rest of a full file is a hole: only what was written counts.
             if let Err(e) = s.flush(start, end.min(s.reserved())) {
                 state.fail(e);
+                guard::note_failed_flush(&self.config().root);
                 return;
             }
         }
@@ -206,20 +208,19 @@ impl Store {
     /// got. When very many queues have a few new entries each, those wait, unless `all`: they are
     /// on disk in the log, and the checkpoint does not say otherwise.
     pub(super) fn flush_rest(&self, all: bool) -> Result<()> {
-        if self.flush.rest_failed.load(Ordering::Acquire) {
+        if let Some(e) = self.flush.rest_failure.lock().clone() {
             // The kernel reports lost pages once. The checkpoint stays as it is and so does the
             // abort file, so that the next start enters everything anew from there.
-            return Err(StoreError::NotAvailable(
-                "an earlier flush of a queue or of the index failed".into(),
-            ));
+            return Err(e);
         }
         let done = self
             .flush_queues(all)
             .and_then(|()| self.flush_index(false));
-        if done.is_err() {
-            self.flush.rest_failed.store(true, Ordering::Release);
+        if let Err(e) = done {
+            *self.flush.rest_failure.lock() = Some(e.clone());
+            guard::note_failed_flush(&self.config().root);
+            return Err(e);
         }
-        done?;
         self.write_checkpoint()
     }
 

@@ -49,8 +49,45 @@ fn lock_first_byte(file: &File) -> std::io::Result<()> {
     }
 }
 
-pub fn abort_path(root: &Path) -> PathBuf {
+fn abort_path(root: &Path) -> PathBuf {
     root.join("abort")
+}
+
+/// How the store was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastStop {
+    Clean,
+    /// Killed, or the machine went down.
+    Killed,
+    /// Killed after a flush had failed: the kernel may believe pages to be on disk that are not.
+    FailedFlush,
+}
+
+const FAILED_FLUSH: &[u8] = b" flush failed";
+
+/// What the `abort` file says; an error if that cannot be found out.
+pub fn last_stop(root: &Path) -> Result<LastStop> {
+    let path = abort_path(root);
+    match std::fs::read(&path) {
+        Ok(text) if text.ends_with(FAILED_FLUSH) => Ok(LastStop::FailedFlush),
+        Ok(_) => Ok(LastStop::Killed),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(LastStop::Clean),
+        Err(e) => Err(StoreError::io("read", &path, &e)),
+    }
+}
+
+/// Leaves word for the next start, as far as the disk still takes it.
+pub fn note_failed_flush(root: &Path) {
+    let noted = OpenOptions::new()
+        .append(true)
+        .open(abort_path(root))
+        .and_then(|mut file| {
+            file.write_all(FAILED_FLUSH)?;
+            file.sync_all()
+        });
+    if let Err(e) = noted {
+        log::error!("the failed flush is not noted in the abort file: {e}");
+    }
 }
 
 /// Marks the store as running. That the file is there is what counts; the process id in it is for

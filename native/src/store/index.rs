@@ -248,7 +248,7 @@ fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     for entry in entries {
         let path = entry.map_err(io)?.path();
         match path.file_name().and_then(|n| n.to_str()) {
-            Some(name) if is_file_name(name) && path.is_file() => {
+            Some(name) if is_file_name(name) && std::fs::metadata(&path).map_err(io)?.is_file() => {
                 names.push((name.to_owned(), path));
             }
             _ => log::warn!("not an index file, left alone: {}", path.display()),

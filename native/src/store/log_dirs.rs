@@ -3,7 +3,7 @@
 
 use super::config::StoreConfig;
 use super::disk;
-use super::error::Result;
+use super::error::{Result, StoreError};
 use super::guard::create_dirs;
 use super::queue_files::list_files;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl LogDirs {
         let mut writable: Vec<_> = cfg.commit_log_dirs.clone();
         writable.retain(|dir| !read_only.contains(dir));
         if writable.is_empty() {
-            return Err(super::StoreError::Illegal(
+            return Err(StoreError::Illegal(
                 "storePathCommitLog names only folders that are in readOnlyCommitLogStorePaths"
                     .into(),
             ));
@@ -47,8 +47,12 @@ impl LogDirs {
     /// Every file that is named after an offset, in any order.
     pub fn list(&self) -> Result<Vec<(u64, PathBuf)>> {
         let mut found = Vec::new();
-        for dir in self.all().filter(|dir| dir.is_dir()) {
-            found.extend(list_files(dir)?);
+        for dir in self.all() {
+            match list_files(dir) {
+                // A folder of the read-only ones that is gone: its files are missed below.
+                Err(StoreError::Io { errno, .. }) if errno == libc::ENOENT => {}
+                files => found.extend(files?),
+            }
         }
         Ok(found)
     }

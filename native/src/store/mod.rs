@@ -36,6 +36,7 @@ pub use flush::FlushState;
 pub use indexing::QueryResult;
 pub use put::{Appended, Content, Message, PutGuard};
 pub use read::{Chunk, GetResult, GetStatus, TagFilter};
+pub use recover::tags_code;
 pub use retention::{Cleaned, RetentionConfig};
 pub use segment::Segment;
 pub use store_impl::{Stats, Store, now_ms};

@@ -203,7 +203,10 @@ impl QueueFiles {
             }
             done => done?,
         };
-        prepare(&segment)?;
+        if let Err(e) = prepare(&segment) {
+            let _ = std::fs::remove_file(segment.path());
+            return Err(e);
+        }
         let segment = Arc::new(segment);
         {
             let mut row = self.row.lock();
@@ -368,8 +371,13 @@ pub(super) fn list_files(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     for entry in entries {
         let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
         let path = entry.path();
-        let is_dir = || entry.file_type().is_ok_and(|t| t.is_dir());
-        if let Some(base) = parse_file_name(&path).filter(|_| !is_dir()) {
+        let Some(base) = parse_file_name(&path) else {
+            continue;
+        };
+        let kind = entry
+            .file_type()
+            .map_err(|e| StoreError::io("stat", &path, &e))?;
+        if !kind.is_dir() {
             paths.push((base, path));
         }
     }

@@ -2,6 +2,7 @@
 //! queues are brought in line with it.
 
 use super::error::{Result, StoreError};
+use super::guard::LastStop;
 use super::store_impl::Store;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::cq_entry::{CqEntry, Entry};
@@ -14,10 +15,10 @@ use std::sync::atomic::Ordering;
 const MOST_BLANKS: i64 = 1 << 20;
 
 impl Store {
-    /// `clean`: there was no `abort` file.
-    pub(super) fn recover(&self, clean: bool) -> Result<()> {
+    pub(super) fn recover(&self, last_stop: LastStop) -> Result<()> {
+        let clean = last_stop == LastStop::Clean;
         let queues = self.topics.all_queues();
-        let mut sound = true;
+        let mut sound = last_stop != LastStop::FailedFlush;
         for queue in &queues {
             sound &= queue.recover(clean)?;
         }
@@ -26,7 +27,7 @@ impl Store {
         *self.opened_with.lock() = point;
         let mut first = self.first_file_to_scan(clean, queue_end, &point);
         if !sound && first > 0 {
-            log::warn!("a consume queue holds what is no entry: all are rebuilt from the log");
+            log::warn!("the consume queues cannot be relied on: all are rebuilt from the log");
             first = 0;
         }
         let mut scanned = self.enter_from(first, clean && sound)?;
@@ -51,6 +52,9 @@ impl Store {
         if !clean {
             for s in self.log.segments().iter().skip(first) {
                 let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
+                if last_stop == LastStop::FailedFlush {
+                    s.touch(end);
+                }
                 s.flush(0, end)?;
             }
         }

@@ -33,19 +33,24 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Creates the file of `base` with `size` bytes, all of them a hole; what an earlier file of
-    /// that name held is gone.
+    /// Creates the file of `base` with `size` bytes, all of them a hole. A file of that name must
+    /// not be there; none is left when this fails.
     pub fn create(path: PathBuf, base: u64, size: usize) -> Result<Self> {
         let io = |what, e: &std::io::Error| StoreError::io(what, &path, e);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .open(&path)
             .map_err(|e| io("create", &e))?;
-        file.set_len(size as u64).map_err(|e| io("extend", &e))?;
-        Self::map(&file, path.clone(), base, size, 0)
+        let made = file
+            .set_len(size as u64)
+            .map_err(|e| io("extend", &e))
+            .and_then(|()| Self::map(&file, path.clone(), base, size, 0));
+        if made.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        made
     }
 
     /// Maps an existing file of which the first `written` bytes are readable.
@@ -247,6 +252,19 @@ impl Segment {
         self.reserved.store(keep, Ordering::Release);
         self.populated.store(keep, Ordering::Release);
         Ok(())
+    }
+
+    /// Makes every page up to `end` count as changed, so that `flush` writes it whatever the kernel
+    /// believes to be on disk. Only recovery calls this, before the segment is shared.
+    pub fn touch(&self, end: usize) {
+        for at in (0..end.min(self.size())).step_by(PAGE) {
+            // SAFETY: inside the mapping; recovery runs alone, and the byte keeps its value. The
+            // accesses are volatile, so that the compiler does not drop them.
+            unsafe {
+                let place = self.map.as_mut_ptr().add(at);
+                std::ptr::write_volatile(place, std::ptr::read_volatile(place));
+            }
+        }
     }
 
     /// Keeps the file's pages in memory (mlock), or gives them up again.

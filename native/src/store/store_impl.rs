@@ -83,7 +83,7 @@ impl Store {
         config.validate()?;
         guard::create_dirs(&config.root)?;
         let lock = StoreLock::take(&config.root)?;
-        let clean = !guard::abort_path(&config.root).exists();
+        let last_stop = guard::last_stop(&config.root)?;
         let store = Store {
             store_host: Host::new(config.store_host),
             log: CommitLog::open(&config)?,
@@ -107,7 +107,7 @@ impl Store {
             indexer: Mutex::default(),
             config,
         };
-        store.recover(clean)?;
+        store.recover(last_stop)?;
         store.take_back_index_time()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
@@ -262,10 +262,10 @@ impl Store {
         if !caught_up {
             log::warn!("the index is not complete: the next start completes it");
         }
-        let result = flushed.and(dropped);
+        let mut result = flushed.and(dropped);
         if result.is_ok() && caught_up {
-            guard::remove_abort(&self.config.root)?;
-            guard::sync_dir(&self.config.root)?;
+            let root = &self.config.root;
+            result = guard::remove_abort(root).and_then(|()| guard::sync_dir(root));
         }
         *self.lock.lock() = None;
         result

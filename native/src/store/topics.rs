@@ -108,8 +108,7 @@ impl Topic {
         let shared = &self.shared;
         let dir = shared.ext_root.join(name);
         let writing = shared.ext_writing;
-        let has_units = || shared.ext_exists && dir.join(id.to_string()).is_dir();
-        if !writing && !has_units() {
+        if !(writing || shared.ext_exists && exists(&dir.join(id.to_string()))?) {
             return Ok(None);
         }
         let files = QueueFiles::open(dir.into(), id, shared.ext_file, shared.maps.clone())?;
@@ -154,7 +153,7 @@ impl Topics {
                 batch_root: cfg.root.join("batchconsumequeue"),
                 simple_file: cfg.consume_queue_file_size as usize,
                 batch_file: cfg.batch_queue_file_size as usize,
-                ext_exists: cfg.root.join("consumequeue_ext").is_dir(),
+                ext_exists: exists(&cfg.root.join("consumequeue_ext"))?,
                 ext_root: cfg.root.join("consumequeue_ext"),
                 ext_file: cfg.queue_ext_file_size as usize,
                 ext_writing: cfg.queue_ext,
@@ -306,6 +305,11 @@ fn parse_queue_id(name: &str) -> Option<u32> {
     (id < MAX_QUEUES && id.to_string() == name).then_some(id)
 }
 
+fn exists(path: &Path) -> Result<bool> {
+    path.try_exists()
+        .map_err(|e| StoreError::io("stat", path, &e))
+}
+
 /// The sub-folders of `dir`; none if it does not exist.
 fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
@@ -318,10 +322,11 @@ fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
         let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
         let path = entry.path();
         let is_dir = match entry.file_type() {
-            Ok(kind) if kind.is_symlink() => path.is_dir(),
-            Ok(kind) => kind.is_dir(),
-            Err(_) => false,
+            Ok(kind) if kind.is_symlink() => std::fs::metadata(&path).map(|m| m.is_dir()),
+            Ok(kind) => Ok(kind.is_dir()),
+            Err(e) => Err(e),
         };
+        let is_dir = is_dir.map_err(|e| StoreError::io("stat", &path, &e))?;
         if is_dir {
             found.push(path);
         }

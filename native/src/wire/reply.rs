@@ -120,6 +120,8 @@ pub struct SendFacts<'a> {
     pub queue_offset: i64,
     /// transactionId; empty: none.
     pub unique_key: &'a [u8],
+    /// It is told as batchUniqId too, from which clients know that the batch was kept as one.
+    pub inner_batch: bool,
 }
 
 impl SendAnswer {
@@ -156,6 +158,10 @@ impl SendAnswer {
                 out.extend_from_slice(b",\"transactionId\":");
                 push_text(out, facts.unique_key);
             }
+            if facts.inner_batch {
+                out.extend_from_slice(b",\"batchUniqId\":");
+                push_text(out, facts.unique_key);
+            }
             out.push(b'}');
             push_json_tail(out, to.opaque, None);
             finish(out, start, to.codec);
@@ -165,15 +171,20 @@ impl SendAnswer {
         push_int(&mut id, facts.queue_id as i64);
         push_int(&mut offset, facts.queue_offset);
         let [region, trace_on] = self.region_fields();
-        let ext: [(&[u8], &[u8]); 6] = [
+        let ext: [(&[u8], &[u8]); 7] = [
             region,
             trace_on,
             (b"msgId", facts.ids),
             (b"queueId", &id),
             (b"queueOffset", &offset),
             (b"transactionId", facts.unique_key),
+            (b"batchUniqId", facts.unique_key),
         ];
-        let used = if facts.unique_key.is_empty() { 5 } else { 6 };
+        let used = match facts {
+            f if f.inner_batch => 7,
+            f if f.unique_key.is_empty() => 5,
+            _ => 6,
+        };
         push(out, to, code::SUCCESS, None, &ext[..used]);
     }
 }

@@ -176,7 +176,18 @@ impl SendContext {
             None => guard.insert(self.store.put()?),
         };
         scratch.ids.clear();
-        let done = if is_batch {
+        let inner = is_batch && topic.is_batch() && known.unique_key.is_some();
+        let done = if inner {
+            self.put_inner_batch(
+                guard,
+                message,
+                f.flag,
+                rq.body,
+                &scratch.props,
+                &known,
+                &mut scratch.ids,
+            )?
+        } else if is_batch {
             self.put_batch(
                 guard,
                 &message,
@@ -206,6 +217,7 @@ impl SendContext {
                 queue_id,
                 queue_offset: done.queue_offset,
                 unique_key: unique,
+                inner_batch: inner,
             };
             self.answer.push(out, rq.to, &facts);
         }
@@ -232,15 +244,7 @@ impl SendContext {
         known: &Known<'_>,
         ids: &mut Vec<u8>,
     ) -> Result<Done, Refusal> {
-        let own = if known.rewrite {
-            Cow::Owned(without_broker_props(props))
-        } else {
-            Cow::Borrowed(props)
-        };
-        let close: &[u8] = match own.last() {
-            None | Some(&properties::VALUE_END) => b"",
-            Some(_) => &[properties::VALUE_END],
-        };
+        let (own, close) = own_properties(props, known);
         let made = known
             .unique_key
             .is_none()
@@ -267,6 +271,41 @@ impl SendContext {
         })
     }
 
+    /// Stores a batch as one record, which consumers unwrap: the way of BatchCQ topics.
+    #[allow(clippy::too_many_arguments)]
+    fn put_inner_batch(
+        &self,
+        guard: &mut PutGuard<'_>,
+        mut message: Message<'_>,
+        flag: i32,
+        body: &[u8],
+        props: &[u8],
+        known: &Known<'_>,
+        ids: &mut Vec<u8>,
+    ) -> Result<Done, Refusal> {
+        let count = count_entries(body)?;
+        let first = guard.next_offset(&message)?;
+        let (own, close) = own_properties(props, known);
+        let mut inner = Vec::with_capacity(48);
+        properties::push(&mut inner, b"INNER_NUM", count.to_string().as_bytes());
+        properties::push(&mut inner, b"INNER_BASE", first.to_string().as_bytes());
+        message.sys_flag |= sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH;
+        let content = Content {
+            flag,
+            body,
+            props: [&own, close, &inner, &self.suffix],
+            tags_code: known.tags.map_or(0, |t| java::hash(t) as i64),
+            count,
+        };
+        let done = guard.append(&message, &content)?;
+        self.store.store_host().push_message_id(done.phys, ids);
+        Ok(Done {
+            end: done.end(),
+            queue_offset: done.queue_offset,
+            unique_key: None,
+        })
+    }
+
     /// Splits a traditional batch into records. [MessageDecoder.decodeMessages]
     fn put_batch(
         &self,
@@ -290,9 +329,7 @@ impl SendContext {
             let (entry, behind) = BatchEntry::read(rest).ok_or(illegal("batch body is broken"))?;
             let known = Known::read(entry.props);
             if known.special || known.inner_batch {
-                return Err(illegal(
-                    "a batch holds no delayed, timer or transactional messages",
-                ));
+                return Err(illegal(NOT_IN_A_BATCH));
             }
             codes.push(known.tags.map_or(0, |t| java::hash(t) as i64));
             total += guard.measure(message, entry.body.len(), entry.props.len())?;
@@ -331,6 +368,39 @@ impl SendContext {
         })
     }
 }
+
+/// The client's properties as they are stored, and what ends them where they lack an end.
+fn own_properties<'p>(props: &'p [u8], known: &Known<'_>) -> (Cow<'p, [u8]>, &'static [u8]) {
+    let own = if known.rewrite {
+        Cow::Owned(without_broker_props(props))
+    } else {
+        Cow::Borrowed(props)
+    };
+    let close: &[u8] = match own.last() {
+        None | Some(&properties::VALUE_END) => b"",
+        Some(_) => &[properties::VALUE_END],
+    };
+    (own, close)
+}
+
+/// How many messages a batch body holds; refused if it is none or holds what a batch may not.
+fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
+    let illegal = |text: &'static str| Refusal(code::MESSAGE_ILLEGAL, text.into());
+    let (mut rest, mut count) = (body, 0i16);
+    while !rest.is_empty() {
+        let (entry, behind) = BatchEntry::read(rest).ok_or(illegal("batch body is broken"))?;
+        if Known::read(entry.props).special {
+            return Err(illegal(NOT_IN_A_BATCH));
+        }
+        count = count
+            .checked_add(1)
+            .ok_or(illegal("an inner batch holds at most 32767 messages"))?;
+        rest = behind;
+    }
+    Ok(count)
+}
+
+const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional messages";
 
 struct Done {
     end: u64,

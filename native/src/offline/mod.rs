@@ -1,0 +1,35 @@
+//! A store folder looked at from outside: what is in it, whether it agrees with itself, and what
+//! its records say. Works on folders of ours and of RocketMQ, and changes nothing in them.
+//!
+//! Files are read with positioned reads, not mapped: a sector that the disk cannot give, or a file
+//! that somebody cuts meanwhile, is then an error with a place and not a signal. Any file may hold
+//! anything: lengths are checked before memory is taken, and every search is bounded.
+//!
+//! `files` says what is there, `source` reads, `log` is the row of commit-log files, `walk` goes
+//! from record to record, `queues` and `index` are the other two, `verify` holds all three against
+//! each other, `inspect` sums up, `select` finds records to be shown.
+
+mod entries;
+mod files;
+mod findings;
+mod index;
+mod index_layout;
+mod inspect;
+mod log;
+mod queues;
+mod select;
+mod settings;
+mod source;
+mod verify;
+mod walk;
+
+pub use files::{Group, Inventory};
+pub use findings::{Finding, Findings, Severity};
+pub use inspect::{IndexFacts, QueueFacts, Report, inspect};
+pub use select::{Found, Selection, Wanted};
+pub use settings::{is_held, read_checkpoint};
+pub use verify::{Summary, Verifier};
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

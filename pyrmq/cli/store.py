@@ -1,0 +1,330 @@
+"""`pyrmq store …`: look at, check, print and repair a store folder that no broker has open."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pyrmq.engine import Verifier
+
+STEP = 32 << 20
+"""Bytes that the engine works on between two movements of the progress bar."""
+SOUND, DAMAGED, UNREADABLE = 0, 1, 2
+"""Exit codes of `verify`, and of the others as far as they apply."""
+
+Finding = tuple[str, str, str, int | None, str]
+"""severity, kind, path, byte, text"""
+
+
+class CannotReadError(click.ClickException):
+    """There is no store, or it cannot be read now."""
+
+    exit_code = UNREADABLE
+
+
+path_argument = click.argument("path", type=click.Path(path_type=Path))
+commit_log_option = click.option(
+    "--commitlog",
+    "commit_log",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A folder of commit-log files, if not PATH/commitlog. May be repeated.",
+)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """OSErrors become one line and exit code 2."""
+    try:
+        yield
+    except OSError as e:
+        raise CannotReadError(e.strerror or str(e)) from e
+
+
+def refuse_if_open(path: Path) -> None:
+    from pyrmq.engine import store_is_held
+
+    with reading():
+        held = store_is_held(path)
+    if held:
+        raise CannotReadError(f"{path}: a broker has this store open; stop it first")
+
+
+def progress(total: int, label: str) -> AbstractContextManager[Any]:
+    """A bar on stderr, or nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    return click.progressbar(length=max(total, 1), label=label, file=sys.stderr)
+
+
+def run_check(path: Path, verifier: Verifier, label: str, watch: bool = True) -> list[Finding]:
+    """Runs a check to its end; what it found. `watch`: a broker that starts meanwhile ends it."""
+    found: list[Finding] = []
+    done, total, finished = verifier.step(1)
+    looked = time.monotonic()
+    with progress(total, label) as bar:
+        while not finished:
+            before = done
+            done, total, finished = verifier.step(STEP)
+            found += verifier.findings()
+            if bar is not None:
+                bar.update(done - before)
+            if watch and time.monotonic() - looked > 1:
+                refuse_if_open(path)
+                looked = time.monotonic()
+    if watch:
+        refuse_if_open(path)
+    return found + verifier.findings()
+
+
+def finding_line(finding: Finding) -> str:
+    severity, _kind, path, at, text = finding
+    place = path if at is None else f"{path}:{at}"
+    return f"{severity} {place} {text}"
+
+
+def moment(ms: int) -> str:
+    """A time in ms for people; what no calendar has stays a number."""
+    try:
+        return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(ms)
+
+
+def result_lines(summary: dict[str, Any]) -> Iterator[str]:
+    """What a check comes to, in words."""
+    s = summary
+    yield (
+        f"{s['records']} records ({s['minPhyOffset']} to {s['maxPhyOffset']}), "
+        f"{s['queueEntries']} entries in {s['queues']} queues, "
+        f"{s['indexEntries']} in {s['indexFiles']} index files"
+    )
+    for key, text in (
+        ("toDispatch", "records are not yet in their queues: the next start enters them"),
+        ("keysToIndex", "keys are not yet in the index: the next start enters them"),
+        ("keysOutsideIndex", "keys of older records are in no index file"),
+        ("queueEntriesBehind", "queue entries lead behind the log's end: the next start cuts them"),
+        ("deletedTopics", "records are of topics that no longer exist"),
+        ("batch", "records of batch topics were checked in the log only"),
+        ("leftOut", "findings more than are listed"),
+    ):
+        if s[key]:
+            yield f"{s[key]} {text}"
+    if s["damage"]:
+        yield f"DAMAGED: {s['damage']} findings, {s['warnings']} warnings"
+    else:
+        yield f"sound, {s['warnings']} warnings"
+
+
+@click.group()
+def store() -> None:
+    """Look at a store folder without a broker: ours, or one of Apache RocketMQ."""
+
+
+@store.command()
+@path_argument
+@commit_log_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def inspect(path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
+    """Say what PATH holds: files, log, topics and queues, index, checkpoint.
+
+    Looks at ends only, so it is fast, and changes nothing; a broker may be running.
+    """
+    from pyrmq.engine import inspect_store
+
+    with reading():
+        report = inspect_store(path, list(commit_log))
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False))
+        return
+    for line in report_lines(report):
+        click.echo(line)
+
+
+def report_lines(report: dict[str, Any]) -> Iterator[str]:
+    log, index = report["commitLog"], report["index"]
+    state = "stopped cleanly" if report["cleanStop"] else "not stopped cleanly (killed?)"
+    if report["open"]:
+        state = "open in a broker"
+    elif report["open"] is None:
+        state += "; its lock cannot be read"
+    yield f"store       {report['path']}: {state}"
+    yield (
+        f"commit log  {log['minPhyOffset']} to {log['maxPhyOffset']}, "
+        f"files of {log['fileSize']} bytes"
+    )
+    if log["firstStoreTimestamp"] >= 0:
+        yield f"messages    {moment(log['firstStoreTimestamp'])} to"
+        yield f"            {moment(log['lastStoreTimestamp'])}"
+    if report["checkpoint"]:
+        for name, value in report["checkpoint"].items():
+            time_of = f"  {moment(value)}" if name.endswith("Timestamp") and value > 0 else ""
+            yield f"checkpoint  {name}={value}{time_of}"
+    else:
+        yield f"checkpoint  none: {report['checkpointFault'] or 'no such file'}"
+    for file in index:
+        if file.get("entries"):
+            yield (
+                f"index       {file['path']}: {file['entries']} entries, "
+                f"{file['beginPhyOffset']} to {file['endPhyOffset']}"
+            )
+        else:
+            yield f"index       {file['path']}: empty"
+    yield f"{'files':<24} {'count':>8} {'bytes':>16} {'on disk':>16}"
+    for kind, group in report["files"].items():
+        yield f"  {kind:<22} {group['files']:>8} {group['bytes']:>16} {group['allocated']:>16}"
+    for name in report["unknown"]:
+        yield f"  unknown: {name}"
+    if report["rocksdb"]:
+        yield "queues are in a RocksDB, which is not read here"
+        return
+    yield f"{'topic-queue':<40} {'min':>12} {'max':>12} {'messages':>12}"
+    for q in report["queues"]:
+        name = f"{q['topic']}-{q['queueId']}"
+        count = q["maxOffset"] - q["minOffset"]
+        yield f"  {name:<38} {q['minOffset']:>12} {q['maxOffset']:>12} {count:>12}"
+
+
+@store.command()
+@path_argument
+@commit_log_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: findings and summary.")
+@click.pass_context
+def verify(ctx: click.Context, path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
+    """Read all of PATH and hold log, queues and index against each other.
+
+    Prints one finding a line: severity, file:byte, what. Exit code 0: sound, 1: damage, 2: it
+    cannot be read. Changes nothing; no broker may have the store open.
+    """
+    from pyrmq.engine import Verifier
+
+    refuse_if_open(path)
+    with reading():
+        verifier = Verifier(path, list(commit_log))
+    found = run_check(path, verifier, "verify")
+    summary = verifier.summary()
+    if as_json:
+        names = ("severity", "kind", "path", "at", "text")
+        findings = [dict(zip(names, one, strict=True)) for one in found]
+        click.echo(json.dumps({"findings": findings, "summary": summary}, ensure_ascii=False))
+    else:
+        for one in found:
+            click.echo(finding_line(one))
+        for line in result_lines(summary):
+            click.echo(line)
+    ctx.exit(DAMAGED if summary["damage"] else SOUND)
+
+
+@store.command()
+@path_argument
+@commit_log_option
+@click.option("-t", "--topic", help="Messages of this topic.")
+@click.option("-q", "--queue", type=click.IntRange(0), help="Messages of this queue (queueId).")
+@click.option("-o", "--offset", type=click.IntRange(0), help="From this queue offset on.")
+@click.option("--phys", type=click.IntRange(0), help="From this physical offset on.")
+@click.option("-k", "--key", help="Messages with this key (KEYS or UNIQ_KEY).")
+@click.option("--msg-id", help="The message with this offsetMsgId or UNIQ_KEY.")
+@click.option("-n", "--max", "limit", type=click.IntRange(1), help="At most so many.")
+@click.option(
+    "--body",
+    type=click.Choice(["none", "text", "base64", "hex"]),
+    default="text",
+    show_default=True,
+    help="How bodies are shown; text that is none is shown in Base64.",
+)
+@click.option("--scan", is_flag=True, help="Walk the log, whatever queues and index say.")
+@click.pass_context
+def dump(
+    ctx: click.Context,
+    path: Path,
+    commit_log: tuple[Path, ...],
+    topic: str | None,
+    queue: int | None,
+    offset: int | None,
+    phys: int | None,
+    key: str | None,
+    msg_id: str | None,
+    limit: int | None,
+    body: str,
+    scan: bool,
+) -> None:
+    """Print records as JSON, one a line, under RocketMQ's field names.
+
+    With a topic its queues say where the records are, with a topic and a key the index; otherwise
+    the log is walked through. What should be a record and is none is told on stderr, with exit code
+    1 at the end. A broker may be running.
+    """
+    from pyrmq.engine import Records
+
+    if sum(x is not None for x in (phys, key, msg_id)) > 1:
+        raise click.UsageError("--phys, --key and --msg-id exclude each other")
+    if (queue is not None or offset is not None) and topic is None:
+        raise click.UsageError("--queue and --offset need a --topic")
+    with reading():
+        records = Records(
+            path, list(commit_log), topic=topic, queue=queue, offset=offset, phys=phys, key=key,
+            msg_id=msg_id, scan=scan,
+        )  # fmt: skip
+    shown, faults, finished = 0, 0, False
+    try:
+        while not finished and (limit is None or shown < limit):
+            want = 256 if limit is None else min(256, limit - shown)
+            found, finished = records.next(want, STEP)
+            for one in found:
+                if isinstance(one, dict):
+                    shown += 1
+                    click.echo(json.dumps(with_body(one, body), ensure_ascii=False))
+                elif isinstance(one, str):
+                    click.echo(one, err=True)
+                else:
+                    faults += 1
+                    click.echo(finding_line(("damage", "record", *one)), err=True)
+    except BrokenPipeError:
+        # The reader has enough (`| head`): what Python would flush at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    ctx.exit(DAMAGED if faults else SOUND)
+
+
+def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
+    """The record with its body as it is to be shown; compressed text is shown as what it was."""
+    import base64
+
+    from pyrmq.errors import ProtocolError
+    from pyrmq.model.inflate import inflate
+    from pyrmq.model.message import MAX_BODY
+
+    raw: bytes = record.pop("body")
+    record["bodyLength"] = len(raw)
+    if form == "none":
+        return record
+    if form == "hex":
+        return {**record, "body": raw.hex(), "bodyEncoding": "hex"}
+    if form == "text":
+        text = raw
+        compressed, kind = record["sysFlag"] & 1, record["sysFlag"] & 0x700
+        try:
+            if compressed and kind in (0, 0x300):
+                text = inflate(raw, MAX_BODY, "compressed body")
+            return {**record, "body": text.decode(), "bodyEncoding": "text"}
+        except (ProtocolError, UnicodeDecodeError):
+            pass  # it is no text
+    return {**record, "body": base64.b64encode(raw).decode(), "bodyEncoding": "base64"}
+
+
+def _add_repair() -> None:
+    from pyrmq.cli.store_repair import repair
+
+    store.add_command(repair)
+
+
+_add_repair()
