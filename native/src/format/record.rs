@@ -239,6 +239,32 @@ pub fn is_the_one(b: &[u8], queue_id: i32, queue_offset: i64, phys: i64) -> bool
         && get_i32(b, 12) == queue_id
         && get_i64(b, 20) == queue_offset
         && get_i64(b, 28) == phys
+        && parts_add_up(b)
+}
+
+/// Whether the lengths of body, topic and properties give exactly `b`.
+#[inline]
+fn parts_add_up(b: &[u8]) -> bool {
+    let sys = get_i32(b, 36);
+    let hosts_v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
+        + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
+    let body_at = 84 + 12 * hosts_v6;
+    let v2 = get_i32(b, 4) == MAGIC_V2;
+    let len = |at: usize, width: usize| -> Option<usize> {
+        let field = b.get(at..at + width)?;
+        match field {
+            [one] => Some(*one as usize),
+            [_, _] => usize::try_from(get_i16(field, 0)).ok(),
+            _ => usize::try_from(get_i32(field, 0)).ok(),
+        }
+    };
+    let end = || {
+        let topic_at = body_at + 4 + len(body_at, 4)?;
+        let width = if v2 { 2 } else { 1 };
+        let props_at = topic_at + width + len(topic_at, width)?;
+        Some(props_at + 2 + len(props_at, 2)?)
+    };
+    end() == Some(b.len())
 }
 
 /// Checks and reads what starts at `b[0]`; `b` reaches to the end of the file's readable part.

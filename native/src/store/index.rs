@@ -112,7 +112,7 @@ impl Index {
         let (kept, dropped) = row.split_at(keep);
         for file in dropped {
             let path = file.path();
-            log::warn!("index file {} is dropped and made again", path.display());
+            log::info!("index file {} is dropped and made again", path.display());
             delete(path);
         }
         if !dropped.is_empty() {

@@ -6,6 +6,7 @@
 
 use super::error::Result;
 use super::read::Chunk;
+use super::resync;
 use super::store_impl::Store;
 use crate::format::index::{MAX_HITS, key_hash, message_keys, topic_seed};
 use crate::format::record::{self, Found, View, sys_flag};
@@ -192,8 +193,12 @@ impl Store {
                     Found::Record(_) => return Ok(()),
                     Found::Blank => at = segment.end(),
                     Found::Invalid(why) => {
-                        log::error!("the record at {at} is not indexed, nor is its file: {why}");
-                        at = segment.end();
+                        log::info!("what stands at {at} is not indexed: {why}");
+                        at = match resync::next_record(&segment, pos)? {
+                            Some(next) => segment.base() + next.at as u64,
+                            None => segment.end(),
+                        };
+                        pos = (at - segment.base()) as usize;
                     }
                 }
                 self.index_progress.set(at);

@@ -2,6 +2,7 @@
 
 use super::consume_queue::{ConsumeQueue, QueueWriter};
 use super::error::{Result, StoreError};
+use super::replay;
 use super::segment::{PAGE, Segment};
 use super::store_impl::Store;
 use super::topics::{Arrival, Topic};
@@ -213,7 +214,8 @@ impl PutGuard<'_> {
     ) -> Result<Appended> {
         let at = segment.written();
         let phys = segment.base() + at as u64;
-        let queue_offset = queue.next_offset();
+        let queued = replay::is_queued(m.sys_flag);
+        let queue_offset = if queued { queue.next_offset() } else { 0 };
         let head = Head {
             queue_id: m.queue_id as i32,
             flag: c.flag,
@@ -232,16 +234,23 @@ impl PutGuard<'_> {
         record::encode(dst, &head, m.topic.name(), c.body, &c.props);
         segment.publish(at + size);
         self.store.log.set_max_offset(phys + size as u64);
-        queue.append(&Entry {
-            cq: CqEntry {
-                phys: phys as i64,
-                size: size as i32,
-                tags_code: c.tags_code,
-            },
-            base: queue_offset,
-            count: c.count as i32,
-            store_time: self.now,
-        })?;
+        if queued {
+            let tags_code = if m.topic.is_schedule() {
+                replay::tags_code(m.topic.name(), c.props[0], self.now)
+            } else {
+                c.tags_code
+            };
+            queue.append(&Entry {
+                cq: CqEntry {
+                    phys: phys as i64,
+                    size: size as i32,
+                    tags_code,
+                },
+                base: queue_offset,
+                count: c.count as i32,
+                store_time: self.now,
+            })?;
+        }
         self.store.preparer.advance(segment, at + size);
         Ok(Appended {
             phys,

@@ -241,7 +241,8 @@ impl Store {
     fn tell_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
         if !self.damage_told.swap(true, Ordering::Relaxed) {
             log::error!(
-                "the entry of queue offset {} in {} is damaged ({why}) and left out; run                  `pyrmq store verify`, then `pyrmq store repair`",
+                "the entry of queue offset {} in {} is damaged ({why}) and left \
+                 out: `pyrmq store verify` tells more",
                 entry.base,
                 queue.files().dir().display()
             );

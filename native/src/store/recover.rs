@@ -3,16 +3,12 @@
 
 use super::error::{Result, StoreError};
 use super::guard::LastStop;
+use super::replay::Replay;
+use super::resync;
 use super::store_impl::Store;
 use crate::format::checkpoint::{self, Checkpoint};
-use crate::format::cq_entry::{CqEntry, Entry};
-use crate::format::delay;
-use crate::format::record::{self, Found, View, sys_flag};
-use crate::format::{java, properties};
+use crate::format::record::{self, Found};
 use std::sync::atomic::Ordering;
-
-/// Most places in a row that are left blank where a queue's numbers jump.
-const MOST_BLANKS: i64 = 1 << 20;
 
 impl Store {
     pub(super) fn recover(&self, last_stop: LastStop) -> Result<()> {
@@ -30,12 +26,15 @@ impl Store {
             log::warn!("the consume queues cannot be relied on: all are rebuilt from the log");
             first = 0;
         }
-        let mut scanned = self.enter_from(first, clean && sound)?;
+        let known = |time: i64| {
+            clean || (point.physic_msg_timestamp > 0 && time <= point.physic_msg_timestamp - 3000)
+        };
+        let mut scanned = self.enter_from(first, clean && sound, known)?;
         if scanned.gap && first > 0 {
             // A queue lacks entries of older files: somebody deleted it. Enter everything anew.
             log::warn!("a consume queue is incomplete: all are rebuilt from the log");
             first = 0;
-            scanned = self.enter_from(first, false)?;
+            scanned = self.enter_from(first, false, known)?;
         }
         let Scan { end, newest, .. } = scanned;
         self.check_nothing_durable_behind(end, clean, &point)?;
@@ -133,7 +132,8 @@ impl Store {
 
     /// Enters into queues what they miss from file `first` on; unless `keep`, what they have from
     /// there on is entered anew, as a crash may have left torn or stale entries.
-    fn enter_from(&self, first: usize, keep: bool) -> Result<Scan> {
+    /// `known` tells by the store time of a record whether it was on disk at the last stop.
+    fn enter_from(&self, first: usize, keep: bool, known: impl Fn(i64) -> bool) -> Result<Scan> {
         if !keep {
             let from = self.log.segments().get(first).map_or(0, |s| s.base());
             for queue in self.topics.all_queues() {
@@ -144,113 +144,62 @@ impl Store {
                 }
             }
         }
-        self.scan(first)
+        self.scan(first, known)
     }
 
     /// Walks the records from file `first` on.
-    fn scan(&self, first: usize) -> Result<Scan> {
+    fn scan(&self, first: usize, known: impl Fn(i64) -> bool) -> Result<Scan> {
         let segments = self.log.segments();
         let mut end = segments.get(first).map_or(0, |s| s.base());
-        let (mut newest, mut gap) = (0, false);
-        for segment in segments.iter().skip(first) {
+        let mut newest = 0;
+        let mut replay = Replay::new(self);
+        'files: for segment in segments.iter().skip(first) {
             let bytes = segment.readable_from(0);
             let mut at = 0;
             end = segment.base();
-            let blank = loop {
-                match record::read(&bytes[at..], self.config().check_crc_on_recover) {
+            loop {
+                let why = match record::read(&bytes[at..], self.config().check_crc_on_recover) {
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
-                        gap |= self.replay(&bytes[at..at + v.total], &v, end)?;
+                        replay.enter(&bytes[at..at + v.total], &v, end)?;
                         at += v.total;
                         end += v.total as u64;
+                        continue;
                     }
-                    Found::Record(v) => {
-                        log::info!("log ends at {end}: the record there says {}", v.phys);
-                        break false;
+                    Found::Blank => break,
+                    Found::Record(_) => "the record there says another place",
+                    Found::Invalid(why) => why,
+                };
+                match resync::next_record(segment, at)? {
+                    Some(next) if known(next.store_timestamp) => {
+                        log::error!(
+                            "{}: {} bytes at {end} are damaged ({why}) and left out; what stands \
+                             behind them is known to be on disk and stays",
+                            segment.path().display(),
+                            next.at - at
+                        );
+                        end += (next.at - at) as u64;
+                        at = next.at;
                     }
-                    Found::Blank => break true,
-                    Found::Invalid(why) => {
+                    Some(next) => {
+                        log::warn!(
+                            "{}: the log ends at {end} ({why}); a record at {}, which was not \
+                             known to be on disk, is cut off with it",
+                            segment.path().display(),
+                            segment.base() + next.at as u64
+                        );
+                        break 'files;
+                    }
+                    None => {
                         log::info!("log ends at {end}: {why}");
-                        break false;
+                        break 'files;
                     }
                 }
-            };
-            if !blank {
-                return Ok(Scan { end, newest, gap });
             }
             end = segment.end();
         }
+        let gap = replay.finish()?;
         Ok(Scan { end, newest, gap })
-    }
-
-    /// Enters one record into its queue unless it is there. True if entries before it are missing.
-    fn replay(&self, bytes: &[u8], v: &View, phys: u64) -> Result<bool> {
-        let kind = v.sys_flag & sys_flag::TRANSACTION_MASK;
-        if kind == sys_flag::PREPARED || kind == sys_flag::ROLLBACK {
-            return Ok(false);
-        }
-        let inner = v.sys_flag & sys_flag::INNER_BATCH != 0;
-        if inner && self.topics.get(&bytes[v.topic.clone()]).is_none() {
-            self.topics.declare_batch(&bytes[v.topic.clone()]);
-        }
-        let topic = match self.topics.topic(&bytes[v.topic.clone()]) {
-            Ok(topic) => topic,
-            Err(e) => {
-                log::warn!("record at {phys} is in no queue: {e}");
-                return Ok(false);
-            }
-        };
-        let Ok(queue_id) = u32::try_from(v.queue_id) else {
-            log::warn!("record at {phys} is in no queue: queueId {}", v.queue_id);
-            return Ok(false);
-        };
-        let queue = match topic.queue(queue_id) {
-            Ok(queue) => queue,
-            Err(StoreError::Illegal(why)) => {
-                log::warn!("record at {phys} is in no queue: {why}");
-                return Ok(false);
-            }
-            Err(e) => return Err(e),
-        };
-        let end = phys + v.total as u64;
-        if end as i64 <= queue.max_phys() {
-            return Ok(false);
-        }
-        if inner && !topic.is_batch() {
-            log::warn!("record at {phys} is in no queue: an inner batch in a SimpleCQ topic");
-            return Ok(false);
-        }
-        let gap = v.queue_offset > queue.max_offset();
-        if gap && queue.max_phys() < 0 {
-            // Also drops the blanks of a fill that was cut short.
-            queue.start_at(v.queue_offset)?;
-        } else if queue.max_offset() != v.queue_offset {
-            log::warn!(
-                "{}-{queue_id}: record at {phys} has queue offset {}, {} was expected",
-                String::from_utf8_lossy(topic.name()),
-                v.queue_offset,
-                queue.max_offset()
-            );
-            let near = queue.max_offset()..queue.max_offset() + MOST_BLANKS;
-            if !near.contains(&v.queue_offset) {
-                return Ok(false); // the number itself is damaged: the record is in no queue
-            }
-            queue.skip_to(v.queue_offset)?;
-        }
-        let props = &bytes[v.props.clone()];
-        let tags_code = tags_code(topic.name(), props, v.store_timestamp);
-        let entry = Entry {
-            cq: CqEntry {
-                phys: phys as i64,
-                size: v.total as i32,
-                tags_code,
-            },
-            base: v.queue_offset,
-            count: if inner { inner_count(props) } else { 1 },
-            store_time: v.store_timestamp,
-        };
-        queue.append(&entry)?;
-        Ok(gap)
     }
 }
 
@@ -260,22 +209,4 @@ struct Scan {
     end: u64,
     newest: i64,
     gap: bool,
-}
-
-/// How many messages an inner batch says it holds.
-fn inner_count(props: &[u8]) -> i32 {
-    properties::find(props, b"INNER_NUM")
-        .and_then(|n| std::str::from_utf8(n).ok()?.parse::<i16>().ok())
-        .map_or(1, |n| n.max(1) as i32)
-}
-
-/// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.
-pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64) -> i64 {
-    if topic == delay::SCHEDULE_TOPIC
-        && let Some(time) = properties::find(props, b"DELAY")
-            .and_then(|level| delay::deliver_time(level, store_timestamp))
-    {
-        return time;
-    }
-    properties::find(props, b"TAGS").map_or(0, |tag| java::hash(tag) as i64)
 }

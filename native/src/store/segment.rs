@@ -386,6 +386,15 @@ pub(super) fn next_data(file: &File, from: u64, size: u64) -> std::io::Result<u6
     }
 }
 
+/// The first hole at or behind `from`; `size` if there is none or the file system does not say.
+pub(super) fn next_hole(file: &File, from: u64, size: u64) -> std::io::Result<u64> {
+    match seek(file, from as usize, libc::SEEK_HOLE) {
+        Ok(at) => Ok((at as u64).min(size)),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENXIO | libc::EINVAL)) => Ok(size),
+        Err(e) => Err(e),
+    }
+}
+
 /// Faults in reserved pages of a mapping for writing. On an all but full disk ext4 may refuse a
 /// page although its block is allocated: here that is an error, for the writer it is a SIGBUS.
 pub(super) fn populate(map: &MmapRaw, from: usize, to: usize) -> std::io::Result<()> {

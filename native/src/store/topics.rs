@@ -7,7 +7,7 @@ use super::maps::Maps;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
 use crate::format::cq_entry::Layout;
-use crate::format::names;
+use crate::format::{delay, names};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -113,6 +113,12 @@ impl Topic {
         }
         let files = QueueFiles::open(dir.into(), id, shared.ext_file, shared.maps.clone())?;
         Ok(Some(QueueExt::new(files, writing)))
+    }
+
+    /// Whether its entries carry times of delivery.
+    #[inline]
+    pub fn is_schedule(&self) -> bool {
+        *self.name == *delay::SCHEDULE_TOPIC
     }
 
     /// Whether its queues are of the kind that holds inner batches (`queue.type` BatchCQ).

@@ -1,0 +1,201 @@
+//! Entering the records of a log into their queues anew.
+//!
+//! No checksum covers a record's queue offset. A number that does not follow the one before is
+//! therefore believed only when the queue's next record bears it out; until then the entry is held
+//! back. Where a number is damaged or records are missing, places are left blank, so that every
+//! other message keeps its queue offset.
+
+use super::consume_queue::ConsumeQueue;
+use super::error::{Result, StoreError};
+use super::store_impl::Store;
+use crate::format::cq_entry::{CqEntry, Entry};
+use crate::format::delay;
+use crate::format::record::{View, sys_flag};
+use crate::format::{java, properties};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Most places in a row that are left blank where a queue's numbers jump.
+const MOST_BLANKS: i64 = 1 << 20;
+/// The same where nothing bears the jump out.
+const FEW_BLANKS: i64 = 1024;
+/// No queue gets this far; higher numbers are damage.
+const MAX_QUEUE_OFFSET: i64 = 1 << 56;
+
+pub(super) struct Replay<'s> {
+    store: &'s Store,
+    /// The log still has its very first file: every queue starts at 0.
+    whole_log: bool,
+    /// Entries whose queue offset is in doubt, by the address of their queue.
+    held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
+    /// A queue lacked entries of records before the walk's start.
+    pub gap: bool,
+}
+
+impl<'s> Replay<'s> {
+    pub fn new(store: &'s Store) -> Self {
+        Replay {
+            store,
+            whole_log: store.log.min_offset() == 0,
+            held: FxHashMap::default(),
+            gap: false,
+        }
+    }
+
+    /// Enters one record into its queue unless it is there.
+    pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
+        if !is_queued(v.sys_flag) {
+            return Ok(());
+        }
+        let name = &bytes[v.topic.clone()];
+        let inner = v.sys_flag & sys_flag::INNER_BATCH != 0;
+        if inner && self.store.topics.get(name).is_none() {
+            self.store.topics.declare_batch(name);
+        }
+        let Some(queue) = self.queue(name, v.queue_id, phys)? else {
+            return Ok(());
+        };
+        if (phys + v.total as u64) as i64 <= queue.max_phys() {
+            return Ok(());
+        }
+        let batch = queue.layout() == crate::format::cq_entry::Layout::Batch;
+        if inner && !batch {
+            log::warn!("record at {phys} is in no queue: an inner batch in a SimpleCQ topic");
+            return Ok(());
+        }
+        let props = &bytes[v.props.clone()];
+        let entry = Entry {
+            cq: CqEntry {
+                phys: phys as i64,
+                size: v.total as i32,
+                tags_code: tags_code(name, props, v.store_timestamp),
+            },
+            base: v.queue_offset,
+            count: if inner { inner_count(props) } else { 1 },
+            store_time: v.store_timestamp,
+        };
+        self.append(queue, entry)
+    }
+
+    fn queue(&self, name: &[u8], id: i32, phys: u64) -> Result<Option<Arc<ConsumeQueue>>> {
+        let found = self.store.topics.topic(name).and_then(|topic| {
+            let id = u32::try_from(id)
+                .map_err(|_| StoreError::Illegal(format!("queueId {id} is negative")))?;
+            topic.queue(id)
+        });
+        match found {
+            Ok(queue) => Ok(Some(queue)),
+            Err(StoreError::Illegal(why)) => {
+                log::warn!("record at {phys} is in no queue: {why}");
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn append(&mut self, queue: Arc<ConsumeQueue>, entry: Entry) -> Result<()> {
+        let key = Arc::as_ptr(&queue) as usize;
+        if !self.held.is_empty()
+            && let Some((_, held)) = self.held.remove(&key)
+        {
+            self.settle(&queue, &held, Some(entry.base))?;
+        }
+        let expected = queue.max_offset();
+        let is_new = queue.max_phys() < 0 && queue.files().first().is_none();
+        let free_start = is_new && !self.whole_log;
+        if entry.base == expected && !free_start {
+            return queue.append(&entry);
+        }
+        self.gap |= entry.base > expected;
+        self.held.insert(key, (queue, entry));
+        Ok(())
+    }
+
+    /// Decides about an entry that was held back, once the number of the next one is known.
+    fn settle(&self, queue: &ConsumeQueue, held: &Entry, next: Option<i64>) -> Result<()> {
+        let expected = queue.max_offset();
+        let is_new = queue.max_phys() < 0 && queue.files().first().is_none();
+        let free_start = is_new && !self.whole_log;
+        let possible = (0..MAX_QUEUE_OFFSET).contains(&held.base);
+        let confirmed = next == Some(held.next());
+        if free_start {
+            let start = match next {
+                Some(next) if !confirmed && (1..MAX_QUEUE_OFFSET).contains(&next) => next - 1,
+                _ if possible => held.base,
+                _ => return Ok(()),
+            };
+            queue.start_at(start)?;
+            if start == held.base {
+                return queue.append(held);
+            }
+            self.tell(queue, held, "the next one says otherwise");
+            return queue.skip_to(start + 1);
+        }
+        if held.base < expected && next != Some(expected + 1) {
+            return Ok(()); // a repeat: the topic was deleted and made again
+        }
+        if next == Some(expected) {
+            self.tell(queue, held, "it is left out");
+            return Ok(());
+        }
+        // The last record of a queue has none behind it: a small gap is believed.
+        let most = if confirmed { MOST_BLANKS } else { FEW_BLANKS };
+        let near = (expected..expected.saturating_add(most)).contains(&held.base);
+        if near && (confirmed || next.is_none()) {
+            log::warn!(
+                "{}: messages {expected} to {} are missing",
+                queue.files().dir().display(),
+                held.base - 1
+            );
+            queue.skip_to(held.base)?;
+            return queue.append(held);
+        }
+        self.tell(queue, held, "its place is left blank");
+        queue.skip_to(expected + 1)
+    }
+
+    /// Decides about all that is still held back. True if a queue lacked entries.
+    pub fn finish(mut self) -> Result<bool> {
+        for (_, (queue, held)) in std::mem::take(&mut self.held) {
+            self.settle(&queue, &held, None)?;
+        }
+        Ok(self.gap)
+    }
+
+    fn tell(&self, queue: &ConsumeQueue, entry: &Entry, what: &str) {
+        log::warn!(
+            "{}: the record at {} says queue offset {}, {} was expected; {what}",
+            queue.files().dir().display(),
+            entry.cq.phys,
+            entry.base,
+            queue.max_offset()
+        );
+    }
+}
+
+/// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks
+/// do not.
+pub fn is_queued(flags: i32) -> bool {
+    !matches!(
+        flags & sys_flag::TRANSACTION_MASK,
+        sys_flag::PREPARED | sys_flag::ROLLBACK
+    )
+}
+
+/// How many messages an inner batch says it holds.
+fn inner_count(props: &[u8]) -> i32 {
+    properties::find(props, b"INNER_NUM")
+        .and_then(|n| std::str::from_utf8(n).ok()?.parse::<i16>().ok())
+        .map_or(1, |n| n.max(1) as i32)
+}
+
+/// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.
+pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64) -> i64 {
+    if topic == delay::SCHEDULE_TOPIC
+        && let Some(time) = properties::find(props, b"DELAY")
+            .and_then(|level| delay::deliver_time(level, store_timestamp))
+    {
+        return time;
+    }
+    properties::find(props, b"TAGS").map_or(0, |tag| java::hash(tag) as i64)
+}
