@@ -4,10 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
-	pyrmq/capi.pxd $(shell find native build_backend -type f -not -path '*/__pycache__/*')
+	pyrmq/capi.pxd $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
+	-not -path 'native/fuzz/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-rust lint format bench bench-loopback dist-check crash clean
+.PHONY: help setup run demo test test-rust lint format bench bench-loopback dist-check crash \
+	faults fuzz sanitize clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -39,6 +41,7 @@ lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
 	cargo fmt --check
+	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
 
 format: $(STAMP) ## Format all code
@@ -54,6 +57,15 @@ bench-loopback: $(STAMP) ## Measure a broker process over loopback
 
 crash: $(STAMP) ## Kill a loaded broker 300 times and read everything back
 	PYRMQ_CRASH_ROUNDS=300 $(BIN)/pytest tests/crash -s
+
+faults: $(STAMP) ## Tear, flip and fail: tens of thousands of damaged stores and every failing call
+	PYRMQ_FAULT_IMAGES=full $(BIN)/pytest tests/faults
+
+fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs nightly Rust)
+	scripts/fuzz.sh
+
+sanitize: ## Run the engine's tests under Miri, AddressSanitizer and ThreadSanitizer
+	scripts/sanitize.sh
 
 dist-check: ## Build sdist and wheels and test them outside the checkout
 	scripts/dist_check.sh

@@ -135,8 +135,8 @@ class QueueProcessor:
         topic = self._topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < topic.read_queue_nums
 
-    def update_topic(self, connection: Connection, command: Command) -> Response:
-        """UPDATE_AND_CREATE_TOPIC."""
+    async def update_topic(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_TOPIC; the topic is in its file when this is answered."""
         kind = command.ext.get("topicFilterType", SINGLE_TAG)
         if kind not in (SINGLE_TAG, MULTI_TAG):
             raise InvalidParameterError(f"topicFilterType {kind[:32]} is unknown")
@@ -152,4 +152,5 @@ class QueueProcessor:
             ),
             command.ext.get("attributes", ""),
         )
+        await self._topics.save_if_changed()
         return Response()

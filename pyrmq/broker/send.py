@@ -3,7 +3,8 @@ refuses. [SendMessageProcessor]"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -27,6 +28,8 @@ from pyrmq.net.address import Address, ip_bytes
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
 
 _LETTERS = {
     "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
@@ -61,14 +64,19 @@ class SendProcessor:
         self._store_host = store_host
         self._resend = resend
         self._answer = answer
+        self._waiting: dict[str, list[tuple[Connection, Command]]] = {}
 
-    def __call__(self, connection: Connection, command: Command) -> Response | None:
+    def __call__(
+        self, connection: Connection, command: Command
+    ) -> Response | Awaitable[Response | None] | None:
         """None: the answer comes from the session, or when the log is durable."""
         try:
-            self._send(connection, command)
+            return self._send(connection, command)
         except ResponseError as e:
-            return Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0], self._region())
-        return None
+            return self._refusal(e)
+
+    def _refusal(self, error: ResponseError) -> Response:
+        return Response(error.code or ResponseCode.SYSTEM_ERROR, error.args[0], self._region())
 
     def _region(self) -> dict[str, str]:
         return {
@@ -87,14 +95,13 @@ class SendProcessor:
         bits = 64 if name == "bornTimestamp" else 32
         return fields.number(name, self._field(command, name, default), 1 << bits - 1)
 
-    def _send(self, connection: Connection, command: Command) -> None:
+    def _send(self, connection: Connection, command: Command) -> Awaitable[Response | None] | None:
         topic = self._field(command, "topic")
         check_topic(topic)
         check_sendable(topic)
         properties = decode_properties(self._field(command, "properties", ""))
         if topic.startswith(RETRY_PREFIX):
-            self._send_retry(connection, command, topic, properties)
-            return
+            return self._send_retry(connection, command, topic, properties)
         self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
@@ -105,8 +112,28 @@ class SendProcessor:
             )
             if created is None:
                 raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
-        assert command.frame is not None
-        self._resend(connection, command.frame)
+        if self._topics.is_saved(topic):
+            assert command.frame is not None
+            self._resend(connection, command.frame)
+            return None
+        waiting = self._waiting.setdefault(topic, [])
+        waiting.append((connection, command))
+        return self._when_saved(topic) if len(waiting) == 1 else None
+
+    async def _when_saved(self, topic: str) -> None:
+        """Sends that wait for a new topic to be in its file, in the order they came."""
+        try:
+            await self._topics.saved(topic)
+        except OSError as e:
+            log.error("topic %s is not saved, its messages are refused: %s", topic, e)
+            text = f"topic[{topic}] cannot be saved: {e.strerror}"
+            refusal = Response(ResponseCode.SERVICE_NOT_AVAILABLE, text, self._region())
+            for connection, command in self._waiting.pop(topic):
+                self._answer(connection, command, refusal, 0)
+            return
+        for connection, command in self._waiting.pop(topic):
+            assert command.frame is not None
+            self._resend(connection, command.frame)
 
     def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:
         if properties.get("TRAN_MSG", "").lower() == "true":
@@ -124,7 +151,7 @@ class SendProcessor:
 
     def _send_retry(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
-    ) -> None:
+    ) -> Awaitable[None] | None:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
         group = self._groups.find(name)
@@ -171,7 +198,19 @@ class SendProcessor:
             "transactionId": properties.get("UNIQ_KEY", ""),
         }
         wait = properties.get("WAIT", "").lower() != "false"
-        self._answer(connection, command, Response(ext=ext), phys + size if wait else 0)
+        end = phys + size if wait else 0
+        if not self._topics.is_saved(target.topic_name):
+            return self._answer_saved(
+                target.topic_name, connection, command, Response(ext=ext), end
+            )
+        self._answer(connection, command, Response(ext=ext), end)
+        return None
+
+    async def _answer_saved(
+        self, topic: str, connection: Connection, command: Command, answer: Response, end: int
+    ) -> None:
+        await self._topics.saved(topic)
+        self._answer(connection, command, answer, end)
 
     def _message_id(self, phys: int) -> str:
         host, port = self._store_host()

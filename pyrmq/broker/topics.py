@@ -77,6 +77,7 @@ class TopicTable(PersistentTable):
         self._config = config
         self._store = store
         self._on_change = on_change
+        self._unsaved: set[str] = set()
         self._load()
 
     def _load(self) -> None:
@@ -121,6 +122,18 @@ class TopicTable(PersistentTable):
             "topicConfigTable": {n: t.to_json() for n, t in self.topics.items()},
         }
 
+    def is_saved(self, topic: str) -> bool:
+        """Whether a topic that clients made is in the file yet."""
+        return topic not in self._unsaved
+
+    async def saved(self, topic: str) -> None:
+        """Waits until the file knows the topic; only then the engine takes messages for it, so
+        that a crash leaves no acknowledged message in a topic that nobody knows."""
+        await self.save_if_changed()
+        if topic in self._unsaved:
+            self._unsaved.discard(topic)
+            self._tell_engine(self.topics[topic])
+
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
 
@@ -128,6 +141,10 @@ class TopicTable(PersistentTable):
         topic.read_queue_nums = min(max(topic.read_queue_nums, 0), MAX_QUEUES)
         topic.write_queue_nums = min(max(topic.write_queue_nums, 0), MAX_QUEUES)
         self.topics[topic.topic_name] = topic
+        if topic.topic_name not in self._unsaved:
+            self._tell_engine(topic)
+
+    def _tell_engine(self, topic: TopicConfig) -> None:
         self._store.set_topic(
             topic.topic_name,
             read_queues=topic.read_queue_nums,
@@ -184,6 +201,7 @@ class TopicTable(PersistentTable):
             topic_sys_flag=1 if unit else 0,
         )
         log.info("create topic %s with %d queues for a sender", topic, n)
+        self._unsaved.add(topic)
         self._put(created)
         self._bump()
         self._on_change()
@@ -195,6 +213,7 @@ class TopicTable(PersistentTable):
         if known is None:
             check_topic(topic)
             known = TopicConfig(topic, queues, queues, _RW, topic_sys_flag=2 if unit else 0)
+            self._unsaved.add(topic)
             self._put(known)
             self._bump()
             self._on_change()

@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Self
 
 import trio
@@ -29,6 +30,11 @@ from pyrmq.net import fastjson
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
+
+
+def _tell_damage(queue: MessageQueue, error: ProtocolError) -> None:
+    log.error("%s queue %d: a damaged message is left out: %s", queue.topic, queue.queue_id, error)
+
 
 PULL_COUNT = 32
 SUSPEND_MS = 15_000
@@ -321,7 +327,7 @@ class PushConsumer:
             # An inner batch comes whole, also when the pull began in the middle of it.
             messages = [
                 m
-                for m in decode_records(answer.body)
+                for m in decode_records(answer.body, partial(_tell_damage, queue))
                 if m.queue_offset >= held.next_offset and sub.wants(m.tags)
             ]
             for m in messages:

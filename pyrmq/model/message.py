@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from ipaddress import ip_address
@@ -191,6 +192,8 @@ def _decode(data: memoryview) -> ReceivedMessage:
     reconsume, prepared, body_len = struct.unpack_from(">iqi", data, at)
     at += 16
     body = bytes(data[at : at + body_len])
+    if body and zlib.crc32(body) & 0x7FFFFFFF != crc:
+        raise ProtocolError(f"the body of the message at {phys} does not fit its CRC")
     at += body_len
     if magic == MAGIC_V2:
         (topic_len,) = struct.unpack_from(">h", data, at)
@@ -226,16 +229,25 @@ def _decode(data: memoryview) -> ReceivedMessage:
     )
 
 
-def decode_records(data: bytes | memoryview) -> Iterator[ReceivedMessage]:
-    """The records of a pull answer, back to back."""
+def decode_records(
+    data: bytes | memoryview, on_damage: Callable[[ProtocolError], None] | None = None
+) -> Iterator[ReceivedMessage]:
+    """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
+    or is told to `on_damage` and left out."""
     view = memoryview(data)
     while view:
-        message = decode_record(view)
-        if message.sys_flag & INNER_BATCH:
-            yield from _unwrap(message)
-        else:
-            yield message
-        view = view[message.store_size :]
+        size = int.from_bytes(view[:4], "big", signed=True)
+        if not 0 < size <= len(view):
+            raise ProtocolError("not message records: sizes do not add up")
+        try:
+            message = decode_record(view[:size])
+            found = _unwrap(message) if message.sys_flag & INNER_BATCH else [message]
+            yield from found
+        except ProtocolError as e:
+            if on_damage is None:
+                raise
+            on_damage(e)
+        view = view[size:]
 
 
 def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:

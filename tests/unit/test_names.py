@@ -35,10 +35,10 @@ def test_topic_length(prefix: str, limit: int) -> None:
 
 
 def test_group_length() -> None:
-    names.check_group("g" * 120)
-    names.check_topic(names.retry_topic("g" * 120))
+    names.check_group("g" * 248)
+    names.check_topic(names.retry_topic("g" * 248))
     with pytest.raises(InvalidParameterError):
-        names.check_group("g" * 121)
+        names.check_group("g" * 256)
 
 
 def test_a_long_bad_name_is_not_repeated_in_full() -> None:

@@ -127,7 +127,6 @@ def test_update_announces_what_changed(make: Make, changes: list[int]) -> None:
         TopicConfig("TBW102", 4, 4), TopicConfig("rmq_sys_x", 4, 4), TopicConfig("a b", 4, 4),
         TopicConfig("DefaultCluster", 4, 4), TopicConfig("broker-a", 4, 4), TopicConfig("", 1, 1),
         TopicConfig("T", -1, 4), TopicConfig("T", 4, 65_537),
-        TopicConfig("T", 4, 4, attributes={"given": "+x=y"}),
     ],
 )  # fmt: skip
 def test_updates_that_are_refused(make: Make, changes: list[int], topic: TopicConfig) -> None:

@@ -443,6 +443,7 @@ impl ConsumeQueue {
             until = position * self.unit();
             position += per_file;
         }
+        self.correct_min(log_min)?; // before the files go, so that nobody is sent there
         let mut removed = self.files.drop_before(until)?;
         if let (Some(ext), true) = (self.ext(), removed > 0) {
             let code = self.read_entry(self.positions().0)?.cq.tags_code;
@@ -450,7 +451,6 @@ impl ConsumeQueue {
                 removed += ext.trim(code)?;
             }
         }
-        self.correct_min(log_min)?;
         Ok(removed)
     }
 

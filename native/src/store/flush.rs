@@ -139,7 +139,10 @@ impl Store {
         while !state.stop.load(Ordering::Acquire) {
             {
                 let mut wanted = state.wanted.lock();
-                if self.config().flush_mode == FlushMode::Async || *wanted <= state.flushed() {
+                let idle =
+                    self.config().flush_mode == FlushMode::Async || *wanted <= state.flushed();
+                // Asked under the lock, which `stop` takes before it notifies.
+                if idle && !state.stop.load(Ordering::Acquire) {
                     state.changed.wait_for(&mut wanted, interval);
                 }
             }

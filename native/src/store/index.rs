@@ -228,8 +228,13 @@ impl Index {
         self.finished_time.load(Ordering::Acquire)
     }
 
+    /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.load().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

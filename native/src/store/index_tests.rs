@@ -37,7 +37,7 @@ fn rolls_finds_and_says_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("index");
     let index = open(&path);
-    assert!(index.len() == 0 && index.query(1, 9, 0, i64::MAX).is_empty());
+    assert!(index.is_empty() && index.query(1, 9, 0, i64::MAX).is_empty());
     assert!(!path.exists());
     assert_eq!(index.last_update(), (0, 0));
     drop(index);

@@ -6,6 +6,8 @@
 //! a crash; `retention` deletes what is old.
 
 mod commit_log;
+#[cfg(test)]
+mod concurrency_tests;
 mod config;
 mod consume_queue;
 mod disk;
@@ -35,6 +37,8 @@ pub use config::{FlushMode, StoreConfig};
 pub use consume_queue::ConsumeQueue;
 pub use error::{Result, StoreError};
 pub use flush::FlushState;
+pub use index::{Index, IndexConfig};
+pub use index_file::IndexFile;
 pub use indexing::QueryResult;
 pub use put::{Appended, Content, Message, PutGuard};
 pub use read::{Chunk, GetResult, GetStatus, TagFilter};

@@ -165,7 +165,8 @@ impl Store {
                     cfg.transfer_disk
                 };
                 let messages = r.count + entry.count.max(1) as usize;
-                if messages > max_count.min(count) || r.bytes + size > max_bytes.min(bytes) {
+                let more = r.bytes.saturating_add(size); // a damaged size may be any number
+                if messages > max_count.min(count) || more > max_bytes.min(bytes) {
                     break;
                 }
             }

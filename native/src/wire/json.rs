@@ -341,7 +341,8 @@ fn word(text: &[u8], raw: Raw) -> JsonResult<Value> {
                 return Ok(Value::Int(n));
             }
             if t.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-                && let Ok(f) = t.parse()
+                && let Ok(f) = t.parse::<f64>()
+                && f.is_finite()
             {
                 return Ok(Value::Float(f));
             }

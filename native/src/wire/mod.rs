@@ -9,7 +9,7 @@ pub mod header;
 pub mod json;
 pub mod reply;
 mod send;
-mod send_fields;
+pub mod send_fields;
 mod session;
 mod unique_key;
 

@@ -1,0 +1,537 @@
+//! Writes the seed corpus: real frames, records, queue entries and files, each with some variety.
+//!
+//! `cargo run --example seeds [STORE]` in `native/fuzz`. With STORE, a folder that RocketMQ wrote,
+//! some of its records and entries, its checkpoint and its start as a store are added.
+
+use engine::format::checkpoint::Checkpoint;
+use engine::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout, SIZE};
+use engine::format::host::Host;
+use engine::format::index::{Shape, key_hash, topic_seed};
+use engine::format::properties;
+use engine::format::queue_ext::Unit;
+use engine::format::record::{self, Found, Head, sys_flag};
+use engine::store::IndexFile;
+use pyrmq_fuzz::frame;
+use std::fs::{self, create_dir_all, remove_dir_all};
+use std::path::{Path, PathBuf};
+
+const TIME: i64 = 1_700_000_000_000;
+
+struct Corpus(PathBuf);
+
+impl Corpus {
+    fn add(&self, target: &str, name: &str, bytes: &[u8]) {
+        let dir = self.0.join(target);
+        create_dir_all(&dir).unwrap();
+        fs::write(dir.join(name), bytes).unwrap();
+    }
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let _ = remove_dir_all(&root);
+    let corpus = Corpus(root);
+    records(&corpus);
+    texts(&corpus);
+    files(&corpus);
+    headers(&corpus);
+    json(&corpus);
+    streams(&corpus);
+    indexes(&corpus);
+    if let Some(store) = std::env::args_os().nth(1) {
+        real_store(&corpus, Path::new(&store));
+    }
+}
+
+fn record_of(
+    phys: u64,
+    offset: i64,
+    hosts: [&str; 2],
+    topic: &str,
+    body: &[u8],
+    props: &[u8],
+) -> Vec<u8> {
+    let [born_host, store_host] = hosts.map(|h| Host::new(h.parse().unwrap()));
+    let head = Head {
+        queue_id: 0,
+        flag: 0,
+        queue_offset: offset,
+        phys,
+        sys_flag: 0,
+        born_timestamp: TIME,
+        born_host,
+        store_timestamp: TIME + 5,
+        store_host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+    };
+    let n = record::encoded_len(
+        &born_host,
+        &store_host,
+        body.len(),
+        topic.len(),
+        props.len(),
+    );
+    let mut out = vec![0; n];
+    record::encode(&mut out, &head, topic.as_bytes(), body, &[props]);
+    out
+}
+
+const V4: [&str; 2] = ["127.0.0.1:54321", "192.168.1.10:10911"];
+const V6: [&str; 2] = ["[2001:db8::1]:54321", "[2001:db8::2]:10911"];
+const PROPS: &[u8] =
+    b"KEYS\x01order-42\x02TAGS\x01TagA\x02UNIQ_KEY\x01C0A8010A1F9018B4AAC247B760000000\x02";
+
+fn records(corpus: &Corpus) {
+    let add = |name: &str, bytes: &[u8]| corpus.add("record", name, bytes);
+    let plain = record_of(1024, 5, V4, "TopicTest", b"Hello RocketMQ", PROPS);
+    add("plain", &plain);
+    add("torn", &plain[..150]);
+    add("followed", &[&plain[..], &plain[..40]].concat());
+    add("empty", &record_of(0, 0, V4, "T", b"", b""));
+    add("v6", &record_of(0, 0, V6, "T", b"b", b"A\x01b"));
+    add(
+        "born-v6",
+        &record_of(0, 0, [V6[0], V4[1]], "T", b"b", PROPS),
+    );
+    add(
+        "store-v6",
+        &record_of(0, 0, [V4[0], V6[1]], "T", b"b", PROPS),
+    );
+    add("v2", &record_of(0, 0, V4, &"t".repeat(200), b"b", PROPS));
+    let retry = format!("%RETRY%{}", "g".repeat(120));
+    add("topic-127", &record_of(0, 0, V4, &retry, b"b", PROPS));
+    let mut blank = [0; 100];
+    record::encode_blank(&mut blank);
+    add("blank", &blank);
+    let mut half = plain.clone();
+    half[36..40].copy_from_slice(&sys_flag::PREPARED.to_be_bytes());
+    add("prepared", &half);
+}
+
+fn texts(corpus: &Corpus) {
+    let mut rewritten = PROPS.to_vec();
+    for (name, value) in [
+        ("MSG_REGION", "r"),
+        ("TRACE_ON", "true"),
+        ("CLUSTER", "c"),
+        ("WAIT", "FALSE"),
+        ("DELAY", "3"),
+        ("TRAN_MSG", "true"),
+        ("INNER_NUM", "2"),
+    ] {
+        properties::push(&mut rewritten, name.as_bytes(), value.as_bytes());
+    }
+    corpus.add("properties", "plain", PROPS);
+    corpus.add("properties", "all-kinds", &rewritten);
+    corpus.add("properties", "open-end", &PROPS[..PROPS.len() - 1]);
+    let odd = b"A\x01x\x02\x01v\x02B\x01\x02C\x02D\x01y=\x01z\x02A\x01last";
+    corpus.add("properties", "odd", odd);
+    for (i, text) in [
+        "TopicTest",
+        "%RETRY%group-1",
+        "%DLQ%g",
+        "../x",
+        "00000000001073741824",
+        "x/00000000000000000000",
+        "TagA",
+        "CANCELLED",
+        "\u{e4}\u{1F600}",
+        " 3 ",
+        "18",
+        "-1",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "+5",
+        "00000000000000000001",
+    ]
+    .iter()
+    .enumerate()
+    {
+        corpus.add("text", &format!("{i:02}"), text.as_bytes());
+    }
+}
+
+fn entry(phys: i64, size: i32, tags_code: i64) -> [u8; SIZE] {
+    let mut slot = [0; SIZE];
+    let e = CqEntry {
+        phys,
+        size,
+        tags_code,
+    };
+    e.write(&mut slot);
+    slot
+}
+
+fn point(time: i64) -> Checkpoint {
+    Checkpoint {
+        physic_msg_timestamp: time,
+        logics_msg_timestamp: time + 500,
+        index_msg_timestamp: time,
+        ..Default::default()
+    }
+}
+
+fn files(corpus: &Corpus) {
+    corpus.add("checkpoint", "plain", &point(TIME).encode()[..48]);
+    corpus.add("checkpoint", "early", &point(1000).encode()[..40]);
+    corpus.add("checkpoint", "low", &point(i64::MIN).encode()[..40]);
+    corpus.add("checkpoint", "short", &point(TIME).encode()[..39]);
+
+    let row: Vec<u8> = (0..12)
+        .flat_map(|n| entry(n * 180, 180, if n % 3 == 0 { 2598919 } else { -n }))
+        .collect();
+    let tag = 2598919i32.to_be_bytes();
+    let input = |head: &[u8], codes: &[&[u8]]| [head, &codes.concat(), &row].concat();
+    corpus.add("entries", "one-tag", &input(&[1, 16], &[&tag]));
+    let other = (-2i32).to_be_bytes();
+    corpus.add("entries", "two-tags", &input(&[2, 2], &[&tag, &other]));
+    corpus.add("entries", "no-tag", &input(&[0, 255], &[]));
+    let end = [&[1, 9][..], &tag, &row[..100], &[0; 40], &row[..33]].concat();
+    corpus.add("entries", "end", &end);
+    let blank = entry(0, i32::MAX, 0);
+    corpus.add(
+        "entries",
+        "pre-blank",
+        &[&[1, 9][..], &tag, &blank, &row].concat(),
+    );
+
+    let batches: Vec<u8> = (0..5)
+        .flat_map(|n| {
+            let e = Entry {
+                cq: CqEntry::read(&entry(n * 180, 180, n)),
+                base: n * 5,
+                count: 5,
+                store_time: TIME,
+            };
+            let mut slot = [0; BATCH_SIZE];
+            Layout::Batch.write(&e, &mut slot);
+            slot
+        })
+        .collect();
+    corpus.add("entries", "batch", &[&[0, 9][..], &batches].concat());
+    let unit = Unit {
+        tags_code: 2598919,
+        store_time: TIME,
+        bitmap: &[0xAA; 30],
+    };
+    let mut bytes = vec![0; unit.size()];
+    unit.write(&mut bytes);
+    corpus.add(
+        "entries",
+        "unit",
+        &[&[0, 9][..], &bytes, &[0xFF; 2]].concat(),
+    );
+
+    // Records one behind the other, a blank at the end of the first file of 4096 bytes.
+    let mut log = Vec::new();
+    let mut entries = Vec::new();
+    let mut count = 0;
+    while log.len() < 4096 + 900 {
+        let body = vec![b'x'; 300 + 10 * count];
+        let r = record_of(log.len() as u64, count as i64, V4, "T", &body, PROPS);
+        let left = 4096usize.saturating_sub(log.len());
+        if log.len() < 4096 && left < r.len() + 8 {
+            let mut blank = vec![0; left];
+            record::encode_blank(&mut blank);
+            log.extend(blank);
+            continue;
+        }
+        entries.extend(entry(log.len() as i64, r.len() as i32, 2598919));
+        log.extend(r);
+        count += 1;
+    }
+    let n = count as u8;
+    let add = |name: &str, parts: &[&[u8]]| corpus.add("recover", name, &parts.concat());
+    let checkpoint = &point(TIME).encode()[..40];
+    add("clean", &[&[2, n], &entries, checkpoint, &log]);
+    add("crashed", &[&[3, n], &entries, checkpoint, &log]);
+    add("no-crc", &[&[5, n], &entries, &log]);
+    add("no-queue", &[&[0, 0], &log[..2000]]);
+    add("torn", &[&[1, n], &entries, &log[..log.len() - 100]]);
+    add(
+        "hole",
+        &[&[1, 2], &entries[..40], &log[..900], &[0; 300], &log[900..]],
+    );
+    add(
+        "late-queue",
+        &[&[1, 0], &record_of(0, 77, V4, "T", b"late", PROPS)],
+    );
+    let far = record_of(0, 1 << 60, V4, "T", b"far", PROPS);
+    add("far-offset", &[&[1, 0], &far]);
+    let mut negative = entries.clone();
+    negative[28..32].copy_from_slice(&(-5i32).to_be_bytes());
+    add("negative-size", &[&[0, n], &negative, &log]);
+    add("few-entries", &[&[0, 3], &entries[..60], &log[..3000]]);
+    add("many-entries", &[&[0, n], &entries, &log[..1500]]);
+}
+
+/// The worked header of a send in its JSON form.
+const SEND: &str = r#"{"code":310,"extFields":{"a":"PG","b":"TopicTest","c":"TBW102","d":"4","e":"0","f":"0","g":"1700000000000","h":"0","i":"UNIQ_KEY\u0001AC110001000118B4AAC200000000\u0002WAIT\u0001true\u0002TAGS\u0001TagA\u0002","j":"0","k":"false","m":"false","n":"broker-a"},"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":479}"#;
+const SEND_LONG: &str = r#"{"code":10,"extFields":{"producerGroup":"PG","topic":"TopicTest","defaultTopic":"TBW102","defaultTopicQueueNums":"4","queueId":"2","sysFlag":"0","bornTimestamp":"1700000000000","flag":"0","properties":"TAGS\u0001TagA\u0002","reconsumeTimes":"0","unitMode":"false","batch":"false"},"flag":0,"language":"GO","opaque":2,"remark":"","version":401}"#;
+const HEARTBEAT: &str = r#"{"code":34,"extFields":{},"flag":0,"language":"JAVA","opaque":7,"serializeTypeCurrentRPC":"JSON","version":479}"#;
+const ANSWER: &str = r#"{"code":0,"extFields":{"queueId":"0","transactionId":"AC110001000118B4AAC200000000","msgId":"7F00000100002A9F0000000000000000","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"0"},"flag":1,"language":"JAVA","opaque":1,"remark":"fine \"so\" \u00e4","version":479}"#;
+const ODD: &str = r#" { "opaque" : "7", 'code':"310","language":9,"remark":null,"extFields":{x:5,"y":true,"z":null,"o":{"a":[1]}},"new":[{"a":{}}],} "#;
+
+/// The binary form of a header.
+fn binary(code: i16, opaque: i32, flag: i32, remark: &str, ext: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = code.to_be_bytes().to_vec();
+    out.push(0);
+    out.extend(479i16.to_be_bytes());
+    out.extend(opaque.to_be_bytes());
+    out.extend(flag.to_be_bytes());
+    out.extend((remark.len() as i32).to_be_bytes());
+    out.extend(remark.as_bytes());
+    let mut map = Vec::new();
+    for (name, value) in ext {
+        map.extend((name.len() as u16).to_be_bytes());
+        map.extend(name.as_bytes());
+        map.extend((value.len() as i32).to_be_bytes());
+        map.extend(value.as_bytes());
+    }
+    out.extend((map.len() as i32).to_be_bytes());
+    out.extend(map);
+    out
+}
+
+const UNIQUE: &str = "UNIQ_KEY\x01AC110001000118B4AAC200000000\x02WAIT\x01true\x02TAGS\x01TagA\x02";
+
+/// A binary send with one field changed.
+fn send_with(code: i16, flag: i32, changed: (&str, &str)) -> Vec<u8> {
+    let mut ext = [
+        ("a", "PG"),
+        ("b", "TopicTest"),
+        ("c", "TBW102"),
+        ("d", "4"),
+        ("e", "0"),
+        ("f", "0"),
+        ("g", "1700000000000"),
+        ("h", "0"),
+        ("i", UNIQUE),
+        ("j", "0"),
+        ("k", "false"),
+        ("m", "false"),
+        ("n", "broker-a"),
+    ];
+    for field in &mut ext {
+        if field.0 == changed.0 {
+            field.1 = changed.1;
+        }
+    }
+    binary(code, 1, flag, "", &ext)
+}
+
+fn headers(corpus: &Corpus) {
+    let add = |name: &str, codec: u8, header: &[u8]| {
+        let input = [&[codec], header].concat();
+        corpus.add("header", name, &input);
+        corpus.add("send_fields", name, &input);
+    };
+    add("json-send", 0, SEND.as_bytes());
+    add("json-send-long", 0, SEND_LONG.as_bytes());
+    add("json-heartbeat", 0, HEARTBEAT.as_bytes());
+    add("json-answer", 0, ANSWER.as_bytes());
+    add("json-odd", 0, ODD.as_bytes());
+    add("binary-send", 1, &send_with(310, 0, ("", "")));
+    add("binary-batch", 1, &send_with(320, 2, ("m", "TRUE")));
+    add(
+        "binary-answer",
+        1,
+        &binary(13, -5, 1, "why", &[("queueId", "3")]),
+    );
+    add("binary-empty", 1, &binary(0x0D72, 0, 0, "", &[]));
+    add("binary-no-number", 1, &send_with(310, 0, ("e", "one")));
+}
+
+fn json(corpus: &Corpus) {
+    let texts = [
+        SEND,
+        HEARTBEAT,
+        ODD,
+        r#"{0:"127.0.0.1:10911",1:"b:2"}"#,
+        r#"{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:5,{"brokerName":"broker-a","queueId":1,"topic":"T"}:6}}"#,
+        r#"{"clientID":"10.0.0.1@1#2","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","groupName":"CG","messageModel":"CLUSTERING","subscriptionDataSet":[{"classFilterMode":false,"codeSet":["2598919"],"expressionType":"TAG","subString":"TagA||TagB","subVersion":1700000000000,"tagsSet":["TagA"],"topic":"T"}],"unitMode":false}],"heartbeatFingerprint":0,"producerDataSet":[{"groupName":"PG"}],"withoutSub":false}"#,
+        r#"{"consumeTps":1.5,"d":1.0E10,"n":-0.0,"big":12345678901234567890,"null":null,"t":[true,false,],}"#,
+        "[\"\\u00e4\\ud83d\\ude00\\n\\t\\\\\\/\\\"\",'it\\'s',\"\u{e4}\u{1F600}\"]",
+        r#"{"a":{"$ref":"$.b"},"b":[[[[[[1]]]]]]}"#,
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+        "-inf",
+    ];
+    for (i, text) in texts.iter().enumerate() {
+        corpus.add("json", &format!("{i:02}"), text.as_bytes());
+    }
+}
+
+/// One message of a batch body. [MessageDecoder.encodeMessage]
+fn batch_entry(body: &[u8], props: &[u8]) -> Vec<u8> {
+    let mut out = ((22 + body.len() + props.len()) as i32)
+        .to_be_bytes()
+        .to_vec();
+    out.extend([0; 8]);
+    out.extend(1i32.to_be_bytes());
+    out.extend((body.len() as i32).to_be_bytes());
+    out.extend(body);
+    out.extend((props.len() as i16).to_be_bytes());
+    out.extend(props);
+    out
+}
+
+fn streams(corpus: &Corpus) {
+    let add = |name: &str, bytes: &[u8]| {
+        corpus.add("session", name, bytes);
+        corpus.add("send", name, bytes);
+    };
+    let json = frame(0, SEND.as_bytes(), b"hello");
+    let binary_send = frame(1, &send_with(310, 0, ("", "")), b"hello");
+    add("json-send", &json);
+    add("json-send-long", &frame(0, SEND_LONG.as_bytes(), b"hello"));
+    add("binary-send", &binary_send);
+    add("both", &[&json[..], &binary_send].concat());
+    add("cut", &[&binary_send[..], &json[..200]].concat());
+    add("heartbeat", &frame(0, HEARTBEAT.as_bytes(), b"{}"));
+    add("answer", &frame(0, ANSWER.as_bytes(), b""));
+    add("oneway", &frame(1, &send_with(310, 2, ("", "")), b"x"));
+    let fields = [
+        ("queue", ("e", "99")),
+        ("any-queue", ("e", "-1")),
+        ("unknown-topic", ("b", "Other")),
+        ("bad-topic", ("b", "../x")),
+        ("retry", ("b", "%RETRY%g")),
+        ("delayed", ("i", "DELAY\x013\x02")),
+        ("half", ("f", "4")),
+        ("no-key", ("i", "TAGS\x01TagB")),
+        (
+            "broker-props",
+            ("i", "CLUSTER\x01x\x02TAGS\x01TagB\x02A\x01b"),
+        ),
+        ("no-wait", ("i", "WAIT\x01false\x02")),
+    ];
+    for (name, changed) in fields {
+        add(name, &frame(1, &send_with(310, 0, changed), b"hello"));
+    }
+    let batch = [
+        batch_entry(b"one", b"TAGS\x01TagA\x02"),
+        batch_entry(b"two", b""),
+        batch_entry(b"three", PROPS),
+    ]
+    .concat();
+    add(
+        "batch",
+        &frame(1, &send_with(320, 0, ("m", "true")), &batch),
+    );
+    let broken = &batch[..batch.len() - 3];
+    add(
+        "broken-batch",
+        &frame(1, &send_with(320, 0, ("m", "true")), broken),
+    );
+    let small = frame(1, &binary(34, 1, 2, "", &[]), b"");
+    add("many", &small.repeat(70));
+    add(
+        "large",
+        &[&[0, 0xFF, 0, 0, 1, 0, 0, 21][..], &small[8..], &[7; 300]].concat(),
+    );
+    add("too-large", &[1, 0, 0, 0, 0, 0, 0, 0]);
+    add("bad-type", &[0, 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+/// A small index file with some keys, as the store makes it, with the input's head before it.
+fn indexes(corpus: &Corpus) {
+    let (slots, entries) = (4, 12);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("20261120201450885");
+    let index = IndexFile::create(
+        path.clone(),
+        Shape::new(slots, entries).unwrap(),
+        TIME - 5000,
+        100,
+    )
+    .unwrap();
+    let seed = topic_seed(b"TopicTest");
+    let head = |flags| [slots as u8 - 1, entries as u8 - 2, flags];
+    let add = |name: &str, flags: u8| {
+        let file = fs::read(&path).unwrap();
+        corpus.add("index", name, &[&head(flags)[..], &file].concat());
+        file
+    };
+    add("empty", 1);
+    for (n, key) in ["order-1", "order-2", "order-1", "order-3", "k"]
+        .iter()
+        .enumerate()
+    {
+        let phys = 200 * (n as i64 + 1);
+        let hash = key_hash(seed, key.as_bytes());
+        index.put(hash, phys, TIME + 1000 * n as i64).unwrap();
+    }
+    let mut file = add("five", 1);
+    add("five-made-to-fit", 3);
+    // An entry that names itself as the one before.
+    let at = Shape::new(slots, entries).unwrap().entry_at(3);
+    file[at + 16..at + 20].copy_from_slice(&3i32.to_be_bytes());
+    corpus.add("index", "loop", &[&head(1)[..], &file].concat());
+    corpus.add("index", "short", &[&head(0)[..], &file[..100]].concat());
+    while index
+        .put(key_hash(seed, b"order-1"), 5000, TIME + 60_000)
+        .unwrap()
+    {}
+    add("full", 1);
+
+    let text: Vec<u8> = (0..300u32).map(|i| (i * 7) as u8).collect();
+    for (from, to, len) in [
+        (0, 0, 15),
+        (0, 0, 16),
+        (1, 2, 63),
+        (3, 0, 64),
+        (0, 5, 129),
+        (7, 9, 300),
+    ] {
+        let input = [&[from, to], &text[..len]].concat();
+        corpus.add("crc", &format!("{len:03}"), &input);
+    }
+}
+
+/// First bytes of the first file of a folder.
+fn start_of(dir: &Path, name: &str, len: usize) -> Option<Vec<u8>> {
+    let mut bytes = fs::read(dir.join(name)).ok()?;
+    bytes.truncate(len);
+    Some(bytes)
+}
+
+fn real_store(corpus: &Corpus, store: &Path) {
+    let log = start_of(&store.join("commitlog"), "00000000000000000000", 1 << 20)
+        .expect("STORE has a commit log that starts at 0");
+    let mut at = 0;
+    for n in 0.. {
+        let Found::Record(v) = record::read(&log[at..], true) else {
+            break;
+        };
+        // Every seventh, as neighbours are alike.
+        if n % 7 == 0 && n < 70 {
+            corpus.add("record", &format!("real-{n:03}"), &log[at..at + v.total]);
+            let props = &log[at..][v.props];
+            if !props.is_empty() && n % 14 == 0 {
+                corpus.add("properties", &format!("real-{n:03}"), props);
+            }
+        }
+        at += v.total;
+    }
+    if let Some(point) = start_of(store, "checkpoint", 40) {
+        corpus.add("checkpoint", "real", &point);
+    }
+    let mut topics: Vec<_> = fs::read_dir(store.join("consumequeue"))
+        .expect("STORE has queues")
+        .map(|e| e.unwrap().path())
+        .collect();
+    topics.sort();
+    for (i, topic) in topics.iter().enumerate() {
+        if let Some(row) = start_of(&topic.join("0"), "00000000000000000000", 10 * SIZE) {
+            let tag = 2598919i32.to_be_bytes();
+            let input = [&[1, 16][..], &tag, &row].concat();
+            corpus.add("entries", &format!("real-{i}"), &input);
+        }
+    }
+    corpus.add(
+        "recover",
+        "real",
+        &[&[1, 0][..], &log[..4000.min(log.len())]].concat(),
+    );
+}

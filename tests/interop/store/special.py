@@ -1,0 +1,108 @@
+"""Messages that take a path of their own: long topics, retries, delays, inner batches."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pyrmq.engine import Store
+from tests.support.client import Client, batch_command
+from tests.support.records import MAGIC_V2
+
+from . import cargo
+from .ledger import Ledger
+from .tool import Tool
+
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+CONSUMER_SEND_MSG_BACK = 36
+INNER = "Inner"
+"""A topic with a batch consume queue."""
+LATER = "Later"
+"""Where delayed messages go."""
+
+
+def with_long_topic(store: Path, ledger: Ledger) -> None:
+    """Records in the V2 form. The engine writes them: only retries have topics of this length."""
+    ledger.knows(cargo.LONG_RETRY, 1)
+    engine = Store(store, **cargo.ENGINE)
+    try:
+        for number in range(25):
+            body, properties = b"v2 %d" % number, {"RETRY_TOPIC": cargo.MAIN}
+            text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+            _, _, offset, _ = engine.put(
+                cargo.LONG_RETRY, 0, body, text, born_host="[2001:db8::17]:4711"
+            )
+            ledger.stored((cargo.LONG_RETRY, 0), offset, body, properties)
+    finally:
+        engine.close()
+
+
+def delayed(ledger: Ledger, client: Client) -> None:
+    """Messages that come due during our turn, and one that does not within this test."""
+    ledger.knows(SCHEDULE, 18)
+    ledger.knows(LATER, 1)
+    for level in ("2", "2", "18"):
+        body = f"delay level {level}".encode()
+        ledger.unanswered(body)  # stored elsewhere than the answer will have been read
+        assert client.send(LATER, body, queues=1, properties={"DELAY": level}).code == 0
+
+
+def arrives_later(ledger: Ledger, client: Client) -> None:
+    """What was parked before our turn is delivered after it."""
+    await_messages(client, LATER, 2)
+    ledger.check(client)
+    assert [r.body for r in ledger.records[LATER, 0]] == [b"delay level 2"] * 2
+    assert len(ledger.records[SCHEDULE, 1]) == 2
+    assert len(ledger.records[SCHEDULE, 17]) == 1
+
+
+def inner_batches(client: Client, start: int) -> list[str]:
+    """Four batches that the broker stores as one record each; the numbers sent."""
+    numbers = []
+    for first in range(start, start + 12, 3):
+        batch = [(b"inner %d" % n, {"number": str(n)}) for n in range(first, first + 3)]
+        numbers += [properties["number"] for _, properties in batch]
+        unique = {"UNIQ_KEY": f"{first:032X}"}
+        answer = client.request(batch_command(INNER, batch, properties=unique, queues=1))
+        assert answer.code == 0, answer.remark
+        assert answer.ext["queueOffset"] == str(first)
+    return numbers
+
+
+def inner_arrived(tool: Tool, namesrv: str, numbers: list[str]) -> None:
+    """The Java client takes the batches apart."""
+    read = tool.read(namesrv, [INNER])
+    assert [line["queueOffset"] for line in read] == list(range(len(numbers)))
+    assert [line["properties"]["number"] for line in read] == numbers
+
+
+def long_retries(ledger: Ledger, client: Client) -> None:
+    """Messages that a consumer sends back: after a second they are in its retry topic."""
+    ledger.knows(cargo.LONG_RETRY, 1)
+    back = ledger.records[cargo.MAIN, 1][:5]
+    for record in back:
+        ledger.unanswered(record.body)
+        answer = client.call(
+            CONSUMER_SEND_MSG_BACK,
+            group=cargo.LONG_GROUP,
+            offset=record.physical_offset,
+            delayLevel=1,
+            originMsgId=record.offset_msg_id,
+            originTopic=cargo.MAIN,
+            unitMode="false",
+            maxReconsumeTimes=16,
+        )
+        assert answer.code == 0, answer.remark
+    await_messages(client, cargo.LONG_RETRY, len(back))
+    ledger.check(client)
+    retries = ledger.records[cargo.LONG_RETRY, 0]
+    assert {(r.magic, r.reconsume_times) for r in retries} == {(MAGIC_V2, 1)}
+    assert [r.body for r in retries] == [r.body for r in back]
+
+
+def await_messages(client: Client, topic: str, count: int) -> None:
+    """Until queue 0 of a topic holds so many messages that were delayed."""
+    end = time.monotonic() + 30
+    while client.max_offset(topic, 0) < count:
+        assert time.monotonic() < end, f"{topic}: delayed messages not delivered"
+        time.sleep(0.05)

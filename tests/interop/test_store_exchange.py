@@ -1,0 +1,239 @@
+"""One store directory, two brokers: Apache RocketMQ 5.3.3 and ours take turns on it.
+
+Every change of hands comes after a clean stop or after kill -9 under load. After it everything that
+was read before has to come back with every field as it was, everything acknowledged has to be there
+once and in order, and writing goes on. See store/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
+from tests.support.records import MAGIC_V2
+
+from . import toolchain
+from .store import cargo, peer
+from .store.ledger import Ledger
+from .store.special import (
+    INNER,
+    arrives_later,
+    delayed,
+    inner_arrived,
+    inner_batches,
+    long_retries,
+    with_long_topic,
+)
+from .store.tool import Tool
+from .store.turns import (
+    GROUP,
+    Ours,
+    await_text,
+    commit_half,
+    committed,
+    found_by_key,
+    found_by_the_engine,
+    rest_is_consumed,
+    rolled_over,
+    stop,
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the JVMs' logs; builds the peer, or skips where it cannot be built."""
+    try:
+        peer.classpath()
+    except toolchain.Missing as missing:
+        if toolchain.required():
+            pytest.fail(str(missing), pytrace=False)
+        pytest.skip(f"{missing} (PYRMQ_REQUIRE_INTEROP=1 makes this a failure)")
+    except toolchain.BuildFailed as problem:
+        pytest.fail(str(problem), pytrace=False)
+    return tmp_path_factory.mktemp("peer")
+
+
+@pytest.fixture(scope="module")
+def namesrv(home: Path) -> Iterator[str]:
+    with peer.NameServer(home / "namesrv") as server:
+        yield server.address
+
+
+@pytest.fixture(scope="module")
+def tool(home: Path) -> Iterator[Tool]:
+    with Tool(home / "tool") as running:
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def apache(store: Path, tmp_path: Path, namesrv: str) -> Iterator[peer.RealBroker]:
+    """Not started yet; killed at the end if it still runs."""
+    broker = peer.RealBroker(store, namesrv, cargo.CONF, home=tmp_path / "apache")
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def ours(store: Path) -> Iterator[Callable[..., Ours]]:
+    made: list[Ours] = []
+
+    def make(host: str = "127.0.0.1") -> Ours:
+        made.append(Ours(store, host))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.kill()
+
+
+@pytest.mark.parametrize("how", ["clean", "kill"])
+def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, tool):
+    """Ours, then Apache's, then ours. After the kill all our records have IPv6 hosts."""
+    ledger = Ledger()
+    with_long_topic(store, ledger)
+    host = "::1" if how == "kill" else "127.0.0.1"
+    server = ours(host).start()
+    with Client(server.address) as client:
+        cargo.load(ledger, client, 0, 120)
+        made = client.call(
+            UPDATE_AND_CREATE_TOPIC,
+            topic="Made",
+            defaultTopic="TBW102",
+            readQueueNums=3,
+            writeQueueNums=5,
+            perm=6,
+            topicFilterType="SINGLE_TAG",
+            topicSysFlag=0,
+            order="true",
+        )
+        assert made.code == 0, made.remark
+        ledger.check(client)
+        half = commit_half(client, ledger)
+    ledger.check_with(tool, server.names)
+    ours_first = [r for q in range(cargo.QUEUES) for r in ledger.records[cargo.MAIN, q]]
+    assert {(r.born_host[0], r.store_host[0]) for r in ours_first} == {(host, host)}
+    assert {r.magic for r in ledger.records[cargo.LONG_RETRY, 0]} == {MAGIC_V2}
+    if how == "kill":
+        await_text(store / "config" / "consumerOffset.json", f"{cargo.MAIN}@{GROUP}")
+        await_text(store / "config" / "topics.json", '"Made"')
+    stop(server, how, ledger, "ours")
+    rolled_over(store)
+
+    apache.start()
+    with Client(apache.address) as client:
+        ledger.check(client)
+        assert committed(client) == half
+    ledger.check_with(tool, namesrv)
+    found_by_key(ledger, tool, namesrv)
+    if how == "kill":
+        rest_is_consumed(ledger, half, namesrv, apache.state)
+    told = tool.describe(namesrv, apache.name_and_port, ["Made", cargo.MAIN], [GROUP])
+    assert told["topics"]["Made"]["readQueueNums"] == 3
+    assert told["topics"]["Made"]["writeQueueNums"] == 5
+    assert told["topics"]["Made"]["order"] is True
+    assert told["topics"][cargo.MAIN]["writeQueueNums"] == cargo.QUEUES
+    assert told["groups"][GROUP]["retryMaxTimes"] == 16
+    with Client(apache.address) as client:
+        cargo.load(ledger, client, 1000, 60)
+        ledger.check(client)
+    stop(apache, "kill", ledger, "apache")
+
+    server.start()
+    with Client(server.address) as client:
+        ledger.check(client)
+        cargo.load(ledger, client, 2000, 20)
+        ledger.check(client)
+    ledger.check_with(tool, server.names)
+    server.terminate()
+    found_by_the_engine(store, ledger)
+
+
+@pytest.mark.parametrize("how", ["clean", "kill"])
+def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool):
+    """Apache's, then ours, then Apache's."""
+    ledger = Ledger()
+    apache.start()
+    tool.make_topic(namesrv, apache.name_and_port, INNER, 1, queue_type="BatchCQ")
+    tool.make_group(namesrv, apache.name_and_port, "TUNED", 7)
+    with Client(apache.address) as client:
+        cargo.load(ledger, client, 0, 100)
+        delayed(ledger, client)
+        inner = inner_batches(client, 0)
+    with Client(("::1", apache.address[1])) as client:  # it listens on both families
+        cargo.load(ledger, client, 500, 20)
+        ledger.check(client)
+        long_retries(ledger, client)
+        half = commit_half(client, ledger)
+    hosts = {r.born_host[0] for r in ledger.records[cargo.MAIN, 0]}
+    assert hosts == {"127.0.0.1", "::1"}
+    stop(apache, how, ledger, "apache")
+    rolled_over(store)
+    if how == "kill":
+        (store / "checkpoint").unlink()  # our recovery goes over all of the log
+
+    server = ours().start()
+    with Client(server.address) as client:
+        ledger.check(client)
+        if how == "clean":  # it writes offsets for the first time after 10 s
+            assert committed(client) == half
+        cargo.load(ledger, client, 1000, 60)
+        ledger.check(client)
+    ledger.check_with(tool, server.names)
+    inner_arrived(tool, server.names, inner)
+    with Client(server.address) as client:
+        inner += inner_batches(client, len(inner))
+    if how == "clean":
+        rest_is_consumed(ledger, half, server.names, server.stderr_text)
+    stop(server, how, ledger, "ours")
+
+    apache.start()
+    with Client(apache.address) as client:
+        cargo.load(ledger, client, 2000, 20)
+        arrives_later(ledger, client)
+        ledger.check(client)
+    ledger.check_with(tool, namesrv)
+    told = tool.describe(namesrv, apache.name_and_port, [INNER], ["TUNED"])
+    assert told["topics"][INNER]["attributes"] == {"queue.type": "BatchCQ"}
+    assert told["groups"]["TUNED"]["retryMaxTimes"] == 7
+    inner_arrived(tool, namesrv, inner)
+    assert len(list((store / "batchconsumequeue" / INNER / "0").iterdir())) > 1
+    found_by_key(ledger, tool, namesrv)
+
+
+def test_topics_are_on_disk_before_their_messages_are_acknowledged(store, ours):
+    """Otherwise Apache's broker refuses to serve what a kill -9 left in the log: it knows topics
+    from topics.json only. [TopicConfigManager.createTopicInSendMessageMethod persists first]"""
+    server = ours().start()
+    with Client(server.address) as client:
+        for topic in ("One", "Two", "Three"):
+            assert client.send(topic, b"acknowledged").code == 0
+    server.kill()
+    file = store / "config" / "topics.json"
+    written = file.read_text() if file.exists() else ""
+    assert [topic for topic in ("One", "Two", "Three") if f'"{topic}"' not in written] == []
+
+
+def test_kills_in_turn(store, ours, apache, namesrv, tool):
+    """Five times the other one starts on what a kill -9 under load has left."""
+    ledger = Ledger()
+    server = ours()
+    for turn in range(5):
+        broker = apache if turn % 2 else server
+        broker.start()
+        with Client(broker.address) as client:
+            ledger.check(client)
+            cargo.load(ledger, client, 1000 * turn, 50)
+            ledger.check(client)
+        stop(broker, "kill", ledger, f"turn {turn}")
+    assert ledger.count(cargo.LOAD) >= 4 * 150
+    rolled_over(store)
+    with server.start(), Client(server.address) as client:
+        ledger.check(client)
