@@ -157,6 +157,11 @@ impl CommitLog {
         Ok(())
     }
 
+    /// The file that was made ready in advance.
+    pub fn next_file(&self) -> Option<Arc<Segment>> {
+        self.next.lock().clone()
+    }
+
     pub fn has_next(&self) -> bool {
         self.next.lock().is_some()
     }

@@ -2,7 +2,8 @@
 //! makes the next file ready before the current one is full.
 //!
 //! The window grows with use, from 1 MiB for an idle store to 64 MiB for a busy one, so that a new
-//! store starts at once and a small one stays small.
+//! store starts at once and a small one stays small. With warmMapedFileEnable it is the whole file,
+//! and the file that is written and the next one are locked in memory.
 
 use super::commit_log::CommitLog;
 use super::segment::{PAGE, Segment};
@@ -22,6 +23,37 @@ pub struct Preparer {
     stop: AtomicBool,
     wanted: Mutex<bool>,
     changed: Condvar,
+    locked: Mutex<Locked>,
+}
+
+/// Files that are locked in memory.
+#[derive(Default)]
+struct Locked {
+    files: Vec<Arc<Segment>>,
+    /// The system refused it once.
+    refused: bool,
+}
+
+impl Locked {
+    /// Locks `wanted` and lets go of all others.
+    fn keep(&mut self, wanted: &[Arc<Segment>]) {
+        let is_wanted = |file: &Arc<Segment>| wanted.iter().any(|w| Arc::ptr_eq(w, file));
+        for old in self.files.extract_if(.., |file| !is_wanted(file)) {
+            let _ = old.lock_in_memory(false); // pages go back to the kernel's care anyway
+        }
+        for file in wanted {
+            if self.refused || self.files.iter().any(|f| Arc::ptr_eq(f, file)) {
+                continue;
+            }
+            match file.lock_in_memory(true) {
+                Ok(()) => self.files.push(file.clone()),
+                Err(e) => {
+                    log::warn!("warmMapedFileEnable: {e}; raise the limit of locked memory");
+                    self.refused = true;
+                }
+            }
+        }
+    }
 }
 
 impl Preparer {
@@ -46,10 +78,10 @@ impl Preparer {
     }
 
     /// The thread's work, until `stop`.
-    pub fn run(&self, log: &CommitLog) {
+    pub fn run(&self, log: &CommitLog, warm: bool) {
         let start = log.max_offset();
         while !self.stop.load(Ordering::Acquire) {
-            if let Err(e) = self.prepare(log, (log.max_offset() - start) as usize) {
+            if let Err(e) = self.prepare(log, (log.max_offset() - start) as usize, warm) {
                 // The writer will meet the same error and answer with it.
                 log::warn!("cannot prepare space ahead of the writer: {e}");
                 let at = log.segments().last().map_or(0, |s| s.written());
@@ -61,14 +93,17 @@ impl Preparer {
             }
             *wanted = false;
         }
+        self.locked.lock().keep(&[]);
     }
 
-    fn prepare(&self, log: &CommitLog, used: usize) -> super::Result<()> {
+    fn prepare(&self, log: &CommitLog, used: usize, warm: bool) -> super::Result<()> {
         let size = log.file_size();
-        let window = used
-            .clamp(MIN_WINDOW, MAX_WINDOW)
-            .min(size / 4)
-            .next_multiple_of(PAGE);
+        let window = if warm {
+            size
+        } else {
+            let window = used.clamp(MIN_WINDOW, MAX_WINDOW).min(size / 4);
+            window.next_multiple_of(PAGE)
+        };
         let Some(active) = log.segments().last().cloned() else {
             return Ok(());
         };
@@ -86,6 +121,11 @@ impl Preparer {
         let near_end = at + 2 * window >= size || at >= size / 2;
         if near_end && !log.has_next() && used > 0 {
             log.prepare_next(window.min(size))?;
+        }
+        if warm {
+            let next = log.next_file();
+            let wanted: Vec<_> = [Some(active.clone()), next].into_iter().flatten().collect();
+            self.locked.lock().keep(&wanted);
         }
         let at = active.written();
         let next = if active.populated() >= size && log.has_next() {

@@ -136,7 +136,9 @@ impl Store {
         let mut threads = self.threads.lock();
         threads.push(spawn("pyrmq-flush", Store::run_log_flusher)?);
         threads.push(spawn("pyrmq-queues", Store::run_rest_flusher)?);
-        threads.push(spawn("pyrmq-prepare", |s| s.preparer.run(&s.log))?);
+        threads.push(spawn("pyrmq-prepare", |s| {
+            s.preparer.run(&s.log, s.config.warm_mapped_file)
+        })?);
         if self.config.retention.interval > 0 {
             threads.push(spawn("pyrmq-clean", Store::run_cleaner)?);
         }
