@@ -7,14 +7,15 @@ use super::error::Result;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
 use super::segment::{PAGE, Segment};
-use crate::format::cq_entry::{CqEntry, Entry, Layout};
+use crate::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout};
 use crate::format::queue_ext::{self, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Space of a queue file is reserved in steps of this many bytes.
 const CHUNK: usize = 32 << 10;
-/// Recovery reads so many bytes at a time.
+/// Recovery reads so many bytes of a queue at first, and so many at a time if there are more.
+const FIRST_SCAN: usize = 4 << 10;
 const SCAN: usize = 64 << 10;
 
 pub struct ConsumeQueue {
@@ -33,6 +34,8 @@ pub struct ConsumeQueue {
     waiting: AtomicBool,
     /// It is in the list of queues to flush.
     dirty: AtomicBool,
+    /// In recovery: where the entries ended that the files had; 0 otherwise.
+    stale_end: AtomicU64,
 }
 
 impl ConsumeQueue {
@@ -59,6 +62,7 @@ impl ConsumeQueue {
             flushed: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
+            stale_end: AtomicU64::new(0),
         }
     }
 
@@ -202,7 +206,9 @@ impl ConsumeQueue {
                 None => self.add_file(byte)?,
             };
             let to = (end.min(segment.end()) - segment.base()) as usize;
-            segment.ready(to, CHUNK, PAGE)?;
+            // Small queues take little, growing ones are bothered seldom.
+            let chunk = to.next_power_of_two().clamp(PAGE, CHUNK);
+            segment.ready(to, chunk, PAGE)?;
             byte = segment.end();
             first.get_or_insert(segment);
         }
@@ -239,225 +245,21 @@ impl ConsumeQueue {
         Ok(segment)
     }
 
-    /// Appends one entry (recovery, tests); its `base` must be `max_offset` in a simple queue.
-    pub fn append(&self, entry: &Entry) -> Result<()> {
-        self.ready(1)?.append(entry)
-    }
-
-    /// Leaves the places before `offset` blank: their records are damaged or gone, and those that
-    /// follow keep their offsets. Only recovery calls this.
-    pub fn skip_to(&self, offset: i64) -> Result<()> {
-        while self.layout == Layout::Simple && self.max_offset() < offset {
-            let base = self.max_offset();
-            let phys = self.max_phys();
-            self.append(&Entry {
-                cq: CqEntry::PRE_BLANK,
-                base,
-                count: 1,
-                store_time: 0,
-            })?;
-            self.max_phys.store(phys, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Starts a queue without records at `offset` (a log whose older files are gone).
-    pub fn start_at(&self, offset: i64) -> Result<()> {
-        self.files.cut(0)?;
-        self.cut_ext()?;
-        if self.layout == Layout::Simple {
-            self.files.set_end(offset as u64 * self.unit());
-        }
-        self.flushed.store(self.files.end(), Ordering::Release);
-        self.min.store(offset, Ordering::Release);
-        self.max.store(offset, Ordering::Release);
-        Ok(())
-    }
-
-    /// Whether the slots before the first record were filled with blanks.
-    pub fn starts_blank(&self) -> bool {
-        let (first, end) = self.positions();
-        first < end && self.read_entry(first).is_ok_and(|e| e.cq.is_blank())
-    }
-
-    /// Finds the end of the valid entries. False if what stands behind is not empty, which a
-    /// clean stop does not leave.
-    pub fn recover(&self, clean: bool) -> Result<bool> {
-        self.files.set_end(self.files.row_end());
-        let end = self.end_of_valid()?;
-        let mut sound = !self.files.has_data_behind(end)?;
-        if !(clean && sound) {
-            self.files.cut(end)?;
-        }
+    fn set_bounds(&self, end: u64, last: &Entry) {
         self.files.set_end(end);
-        self.settle()?;
-        let flushed = if clean { end } else { 0 };
-        self.flushed.store(flushed, Ordering::Release);
-        if let Err(e) = self.cut_ext() {
-            log::warn!("{e}");
-            self.files.cut(0)?;
-            self.settle()?;
-            sound = false;
-        }
-        Ok(sound)
-    }
-
-    /// Byte behind the last valid entry before the first invalid one, looked for from the
-    /// third-last file on.
-    fn end_of_valid(&self) -> Result<u64> {
-        let (unit, size) = (self.layout.unit(), self.files.file_size() as u64);
-        let end = self.files.end();
-        let first = self.files.first().unwrap_or(end);
-        let mut at = end.saturating_sub(3 * size).max(first);
-        let mut reader = self.files.reader();
-        let mut buffer = vec![0; SCAN / unit * unit];
-        while at < end {
-            let n = buffer.len().min((size - at % size) as usize);
-            reader.read(at, &mut buffer[..n])?;
-            for slot in buffer[..n].chunks_exact(unit) {
-                if !self
-                    .layout
-                    .is_valid(&self.layout.read(slot, at / unit as u64))
-                {
-                    return Ok(at);
-                }
-                at += unit as u64;
-            }
-        }
-        Ok(end)
-    }
-
-    /// Ends the extension file behind the unit of the last entry that has one.
-    fn cut_ext(&self) -> Result<()> {
-        let Some(ext) = self.ext() else {
-            return Ok(());
-        };
-        let (first, end) = self.positions();
-        let mut last = None;
-        for position in (first..end).rev() {
-            let code = self.read_entry(position)?.cq.tags_code;
-            if queue_ext::is_address(code) {
-                last = Some(code);
-                break;
-            }
-        }
-        ext.recover(last)
-    }
-
-    /// Reads the bounds from the last entry before the end.
-    fn settle(&self) -> Result<()> {
-        let (first, end) = self.positions();
-        let last = if first < end {
-            Some(self.read_entry(end - 1)?)
-        } else {
-            None
-        };
-        let max = match self.layout {
-            Layout::Simple => end as i64,
-            Layout::Batch => last.map_or(0, |e| e.next()),
-        };
-        let phys = last.map(|e| e.cq).filter(|e| !e.is_blank());
-        self.max_phys
-            .store(phys.map_or(-1, |e| e.end()), Ordering::Release);
-        self.max.store(max, Ordering::Release);
-        Ok(())
-    }
-
-    fn read_entry(&self, position: u64) -> Result<Entry> {
-        let mut slot = vec![0; self.layout.unit()];
-        let mut reader = self.files.reader();
-        reader.read(position * self.unit(), &mut slot)?;
-        Ok(self.layout.read(&slot, position))
-    }
-
-    /// First position whose entry is not `below`; all before it have to be. Maps nothing.
-    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
-        let (mut low, mut high) = self.positions();
-        let mut reader = self.files.reader();
-        let mut slot = vec![0; self.layout.unit()];
-        while low < high {
-            let mid = low + (high - low) / 2;
-            reader.read(mid * self.unit(), &mut slot)?;
-            if below(&self.layout.read(&slot, mid)) {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
-        Ok(low)
-    }
-
-    /// Drops entries of records at or behind `phys`.
-    pub fn truncate_phys(&self, phys: u64) -> Result<()> {
-        let (first, end) = self.positions();
-        if first == end || self.max_phys() <= phys as i64 {
-            return Ok(());
-        }
-        let keep = self.partition(|e| {
-            self.layout.is_valid(e) && (e.cq.is_blank() || e.cq.end() <= phys as i64)
-        })?;
-        if keep < end {
-            let flushed = self.flushed.load(Ordering::Acquire);
-            self.files.cut(keep * self.unit())?;
-            self.flushed
-                .store(flushed.min(self.files.end()), Ordering::Release);
-            self.cut_ext()?;
-        }
-        self.settle()
-    }
-
-    /// Moves `min_offset` to the first entry of a record that the log still has.
-    pub fn correct_min(&self, log_min: u64) -> Result<()> {
-        let (first, end) = self.positions();
-        let gone = |e: &Entry| e.cq.is_blank() || e.cq.phys < log_min as i64;
-        if first < end && self.max_phys() < 0 {
-            // Nothing but blanks.
-            self.min.store(self.max_offset(), Ordering::Release);
-            return Ok(());
-        }
-        if first == end {
-            return Ok(()); // no entry: the bounds were set when it was begun
-        }
-        let position = self.partition(gone)?;
-        let min = match self.layout {
-            Layout::Simple => position as i64,
-            Layout::Batch if position < end => self.read_entry(position)?.base,
-            Layout::Batch => self.max_offset(),
-        };
-        // Entries may have been added since; what they start with is no less.
-        self.min.fetch_max(min, Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// Deletes leading files whose last entry is of a record that the log has no more, never the
-    /// last file. Returns how many.
-    pub fn trim(&self, log_min: u64) -> Result<usize> {
-        let per_file = (self.files.file_size() / self.layout.unit()) as u64;
-        let (first, end) = self.positions();
-        let mut until = 0;
-        let mut position = first - first % per_file + per_file;
-        while position <= end {
-            if self.read_entry(position - 1)?.cq.phys >= log_min as i64 {
-                break;
-            }
-            until = position * self.unit();
-            position += per_file;
-        }
-        self.correct_min(log_min)?; // before the files go, so that nobody is sent there
-        let mut removed = self.files.drop_before(until)?;
-        if let (Some(ext), true) = (self.ext(), removed > 0) {
-            let code = self.read_entry(self.positions().0)?.cq.tags_code;
-            if queue_ext::is_address(code) {
-                removed += ext.trim(code)?;
-            }
-        }
-        Ok(removed)
+        self.max_phys.store(last.cq.end(), Ordering::Release);
+        self.max.store(last.next(), Ordering::Release);
     }
 
     /// Bytes of entries that are not known to be on disk.
     pub fn unflushed(&self) -> u64 {
         let flushed = self.flushed.load(Ordering::Acquire);
         self.files.end().saturating_sub(flushed)
+    }
+
+    /// Everything up to `end` is on disk, extension included: somebody flushed the file system.
+    pub fn set_flushed(&self, end: u64) {
+        self.flushed.fetch_max(end, Ordering::AcqRel);
     }
 
     /// Writes what is new since the last call to the disk.
@@ -515,12 +317,13 @@ impl QueueWriter<'_> {
             }
         }
         self.segment.publish(at + unit);
-        queue.files.set_end(byte + unit as u64);
-        queue.max_phys.store(entry.cq.end(), Ordering::Release);
-        queue.max.store(entry.next(), Ordering::Release);
+        queue.set_bounds(byte + unit as u64, entry);
         Ok(())
     }
 }
+
+#[path = "queue_upkeep.rs"]
+mod upkeep;
 
 #[cfg(test)]
 #[path = "consume_queue_tests.rs"]

@@ -8,6 +8,7 @@
 //! A second thread writes queues and the checkpoint, which are rebuilt from the log anyway.
 
 use super::config::FlushMode;
+use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
 use super::guard::{self, sync_dir};
 use super::segment::PAGE;
@@ -17,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -233,16 +235,33 @@ impl Store {
         let dirty = self.topics.take_dirty();
         let least = self.config().flush_queue_least_pages * PAGE as u64;
         let all = all || dirty.len() <= FEW_QUEUES;
-        for queue in dirty {
-            if all || queue.unflushed() >= least {
-                queue.clear_dirty();
-                queue.flush()?;
-            } else {
-                self.topics.note_dirty(queue);
-            }
+        let (now, later): (Vec<_>, Vec<_>) = dirty
+            .into_iter()
+            .partition(|queue| all || queue.unflushed() >= least);
+        for queue in later {
+            self.topics.note_dirty(queue);
         }
+        for queue in &now {
+            queue.clear_dirty();
+        }
+        self.flush_all(&now)?;
         if all {
             self.set_queues_flushed(before);
+        }
+        Ok(())
+    }
+
+    /// Flushes these queues: one by one, or when they are many the whole file system at once, as
+    /// one sync of everything takes less than thousands of small ones.
+    pub(super) fn flush_all(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
+        let ends: Vec<_> = queues.iter().filter(|q| q.unflushed() > 0).collect();
+        if ends.len() <= FEW_QUEUES {
+            return ends.into_iter().try_for_each(|queue| queue.flush());
+        }
+        let ends: Vec<_> = ends.into_iter().map(|q| (q, q.files().end())).collect();
+        guard::sync_file_system(&self.config().root.join("consumequeue"))?;
+        for (queue, end) in ends {
+            queue.set_flushed(end);
         }
         Ok(())
     }

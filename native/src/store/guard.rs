@@ -124,6 +124,17 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
         .map_err(|e| StoreError::io("sync", dir, &e))
 }
 
+/// Writes everything of the file system that holds `dir` to the disk.
+pub fn sync_file_system(dir: &Path) -> Result<()> {
+    let io = |e: &std::io::Error| StoreError::io("sync", dir, e);
+    let file = File::open(dir).map_err(|e| io(&e))?;
+    // SAFETY: a plain system call on a descriptor that `file` keeps open.
+    match unsafe { libc::syncfs(file.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io(&std::io::Error::last_os_error())),
+    }
+}
+
 pub fn create_dirs(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|e| StoreError::io("create folder", dir, &e))
 }

@@ -228,6 +228,11 @@ impl Index {
         self.finished_time.load(Ordering::Acquire)
     }
 
+    /// Whether the last file is full: keys of its last message may be missing with the next file.
+    pub fn ends_full(&self) -> bool {
+        self.files.load().last().is_some_and(|f| f.is_full())
+    }
+
     /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.load().len()

@@ -11,7 +11,7 @@
 use super::error::{Result, StoreError};
 use super::segment::{PAGE, fallocate, fallocate_only, populate};
 use crate::format::index::{ENTRY, Entry, HEADER, Header, SLOT, Shape, at, seconds_since};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -96,6 +96,7 @@ impl IndexFile {
             .len(shape.file_size())
             .map_raw(file)
             .map_err(|e| StoreError::io("map", &path, &e))?;
+        let _ = map.advise(Advice::Random); // a hint: slots are met in no order
         Ok(IndexFile {
             shape,
             map,

@@ -116,12 +116,24 @@ impl Store {
         let last = index.truncate_phys(end)?;
         let complete = clean && !index.lost_files(); // a clean stop waited for the index
         let at = match last {
-            Some(_) if complete => end,
+            // Behind it are messages without keys, or of a time when no index was kept.
+            Some(last) if complete && !index.ends_full() => {
+                self.record_at_any(last).map_or(last, |len| last + len)
+            }
             Some(last) => last,
             None => min,
         };
         self.index_progress.set(at.max(min));
         Ok(())
+    }
+
+    /// Bytes of the record that starts at a physical offset.
+    fn record_at_any(&self, phys: u64) -> Option<u64> {
+        let (segment, at) = self.log.locate(phys)?;
+        match record::read(segment.readable_from(at), false) {
+            Found::Record(v) => Some(v.total as u64),
+            _ => None,
+        }
     }
 
     /// Deletes index files that only know of deleted messages.
@@ -139,7 +151,8 @@ impl Store {
             let done = self.index_some(limit);
             if progress.is_stopped() {
                 let until = *last_chance.get_or_insert_with(|| Instant::now() + LAST_CHANCE);
-                if done.is_err() || progress.at() >= limit || Instant::now() > until {
+                let end = self.confirm_offset(); // messages may have come since `limit` was read
+                if done.is_err() || progress.at() >= end || Instant::now() > until {
                     return;
                 }
                 continue;

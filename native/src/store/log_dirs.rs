@@ -29,8 +29,25 @@ impl LogDirs {
         }
         writable.sort();
         writable.dedup();
-        for dir in &writable {
-            create_dirs(dir)?;
+        let used = cfg.root.join("checkpoint");
+        let used = used
+            .try_exists()
+            .map_err(|e| StoreError::io("stat", &used, &e))?;
+        for dir in writable.iter().chain(&read_only) {
+            let there = dir
+                .try_exists()
+                .map_err(|e| StoreError::io("stat", dir, &e))?;
+            if !there && used {
+                return Err(StoreError::Damaged {
+                    path: dir.clone(),
+                    message: "the store is not new, but this folder of its commit log does not \
+                              exist: mount it, or create it if it is to be added"
+                        .into(),
+                });
+            }
+            if !there && !read_only.contains(dir) {
+                create_dirs(dir)?;
+            }
         }
         Ok(LogDirs {
             writable,
@@ -49,7 +66,7 @@ impl LogDirs {
         let mut found = Vec::new();
         for dir in self.all() {
             match list_files(dir) {
-                // A folder of the read-only ones that is gone: its files are missed below.
+                // Of a new store; a folder that is gone was told by `open`.
                 Err(StoreError::Io { errno, .. }) if errno == libc::ENOENT => {}
                 files => found.extend(files?),
             }

@@ -32,7 +32,12 @@ impl Maps {
     }
 
     pub fn mapped(&self) -> usize {
-        self.clock.lock().len()
+        let mut clock = self.clock.lock();
+        let mapped = |files: &Weak<QueueFiles>, base| {
+            files.upgrade().is_some_and(|files| files.is_mapped(base))
+        };
+        clock.retain(|(files, base)| mapped(files, *base));
+        clock.len()
     }
 
     pub fn limit(&self) -> usize {

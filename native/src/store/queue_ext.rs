@@ -32,6 +32,11 @@ impl QueueExt {
         }
     }
 
+    /// Whether there is no unit.
+    pub fn is_empty(&self) -> bool {
+        self.files.first().is_none()
+    }
+
     pub fn is_writing(&self) -> bool {
         self.writing
     }

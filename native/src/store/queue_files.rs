@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What stands behind the end is read in pieces of this size.
-const NEAR: usize = 32 << 10;
+const NEAR: usize = 4 << 10;
 
 pub struct QueueFiles {
     /// Folder of the topic; the queue's own is its id below it.
@@ -162,7 +162,9 @@ impl QueueFiles {
                     // after that, and would be found above otherwise.
                     let written = self.end().saturating_sub(base).min(self.file_size as u64);
                     let path = self.path(base);
-                    Arc::new(Segment::open(path, base, self.file_size, written as usize)?)
+                    let segment = Segment::open(path, base, self.file_size, written as usize)?;
+                    segment.expect_random();
+                    Arc::new(segment)
                 }
             };
             *mapping = Mapping::of(&segment);
@@ -187,6 +189,12 @@ impl QueueFiles {
         true
     }
 
+    pub(super) fn is_mapped(&self, base: u64) -> bool {
+        let row = self.row.lock();
+        let index = row.index(base, self.file_size);
+        index.is_some_and(|index| row.files[index].kept.is_some())
+    }
+
     /// Appends the file that starts at `base` to the row (or begins the row with it).
     /// `prepare` sees it before anyone else.
     pub fn add(
@@ -203,6 +211,7 @@ impl QueueFiles {
             }
             done => done?,
         };
+        segment.expect_random();
         if let Err(e) = prepare(&segment) {
             let _ = std::fs::remove_file(segment.path());
             return Err(e);
@@ -242,6 +251,15 @@ impl QueueFiles {
         }
         self.set_end(end);
         Ok(())
+    }
+
+    /// Sets the end back without touching the files, whose entries may turn out to be right. Only
+    /// recovery calls this.
+    pub fn rewind(&self, end: u64) {
+        for mapping in &mut self.row.lock().files {
+            *mapping = Mapping::default(); // its readable part is another one now
+        }
+        self.set_end(end);
     }
 
     /// Deletes the leading files that end at or before `byte`, never the last one. Returns how

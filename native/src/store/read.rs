@@ -303,12 +303,13 @@ impl Store {
         let (mut low, mut high) = (min, max);
         while low < high {
             let mid = low + (high - low) / 2;
-            let before = match self.time_of(queue, mid) {
-                Some(t) if upper => t <= time,
-                Some(t) => t < time,
-                None => true, // its file is gone: older than everything that is left
-            };
-            if before { low = mid + 1 } else { high = mid }
+            // A blank or damaged place has no time: the next one that has tells.
+            let known = (mid..high).find_map(|at| Some((at, self.time_of(queue, at)?)));
+            let before = |t: i64| if upper { t <= time } else { t < time };
+            match known {
+                Some((at, t)) if before(t) => low = at + 1,
+                _ => high = mid,
+            }
         }
         Ok(if upper { (low - 1).max(min) } else { low }.min(max))
     }

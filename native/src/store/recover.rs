@@ -1,6 +1,7 @@
 //! Opening a store that was stopped or that crashed: the longest valid prefix of the log stays,
 //! queues are brought in line with it.
 
+use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
 use super::guard::LastStop;
 use super::replay::Replay;
@@ -8,6 +9,7 @@ use super::resync;
 use super::store_impl::Store;
 use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::record::{self, Found};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Store {
@@ -21,6 +23,9 @@ impl Store {
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         let point = self.read_checkpoint();
         *self.opened_with.lock() = point;
+        if clean {
+            self.check_log_is_whole(&queues)?;
+        }
         let mut first = self.first_file_to_scan(clean, queue_end, &point);
         if !sound && first > 0 {
             log::warn!("the consume queues cannot be relied on: all are rebuilt from the log");
@@ -38,13 +43,14 @@ impl Store {
         }
         let Scan { end, newest, .. } = scanned;
         self.check_nothing_durable_behind(end, clean, &point)?;
-        for queue in self.topics.all_queues() {
+        let queues = self.topics.all_queues();
+        for queue in &queues {
             queue.truncate_phys(end)?;
+            queue.finish()?;
         }
         self.log.truncate(end)?;
         let min = self.log.min_offset();
-        self.trimmed_to.store(min, Ordering::Release);
-        for queue in self.topics.all_queues() {
+        for queue in &queues {
             queue.correct_min(min)?;
         }
         // What a kill left in the page cache only is made durable before anyone is shown it.
@@ -57,9 +63,7 @@ impl Store {
                 s.flush(0, end)?;
             }
         }
-        for queue in self.topics.all_queues() {
-            queue.flush()?;
-        }
+        self.flush_all(&queues)?;
         self.recover_index(clean, point.index_msg_timestamp, end)?;
         let newest = newest.max(point.logics_msg_timestamp);
         self.put_times.store(newest, Ordering::Relaxed);
@@ -68,6 +72,26 @@ impl Store {
         let mut writer = self.writer.lock();
         writer.segment = self.log.segments().last().cloned();
         writer.last_timestamp = newest.min(super::store_impl::now_ms());
+        Ok(())
+    }
+
+    /// After a clean stop queues know of no record behind the log's last file. Where several
+    /// entries of one do, a file is missing (a disk that is not mounted, say), and going on would
+    /// forget them.
+    fn check_log_is_whole(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
+        let end = self.log.max_offset();
+        for queue in queues {
+            if queue.entries_behind(end)? > 1 {
+                return Err(StoreError::Damaged {
+                    path: queue.files().dir(),
+                    message: format!(
+                        "the queue knows of messages up to {}, but the commit log ends at {end}: \
+                         a file or a folder of storePathCommitLog is missing",
+                        queue.max_phys()
+                    ),
+                });
+            }
+        }
         Ok(())
     }
 
@@ -140,7 +164,7 @@ impl Store {
                 if first == 0 && queue.starts_blank() {
                     queue.start_at(0)?; // it was begun in the middle: its start may be found now
                 } else {
-                    queue.truncate_phys(from)?;
+                    queue.rewind(from)?;
                 }
             }
         }

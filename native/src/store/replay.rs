@@ -30,6 +30,8 @@ pub(super) struct Replay<'s> {
     held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
+    /// The queue of the record before: neighbours mostly share it.
+    last: Option<(Vec<u8>, i32, Arc<ConsumeQueue>)>,
 }
 
 impl<'s> Replay<'s> {
@@ -39,6 +41,7 @@ impl<'s> Replay<'s> {
             whole_log: store.log.min_offset() == 0,
             held: FxHashMap::default(),
             gap: false,
+            last: None,
         }
     }
 
@@ -77,7 +80,21 @@ impl<'s> Replay<'s> {
         self.append(queue, entry)
     }
 
-    fn queue(&self, name: &[u8], id: i32, phys: u64) -> Result<Option<Arc<ConsumeQueue>>> {
+    fn queue(&mut self, name: &[u8], id: i32, phys: u64) -> Result<Option<Arc<ConsumeQueue>>> {
+        if let Some((last, last_id, queue)) = &self.last
+            && *last_id == id
+            && last == name
+        {
+            return Ok(Some(queue.clone()));
+        }
+        let found = self.find(name, id, phys)?;
+        if let Some(queue) = &found {
+            self.last = Some((name.to_vec(), id, queue.clone()));
+        }
+        Ok(found)
+    }
+
+    fn find(&self, name: &[u8], id: i32, phys: u64) -> Result<Option<Arc<ConsumeQueue>>> {
         let found = self.store.topics.topic(name).and_then(|topic| {
             let id = u32::try_from(id)
                 .map_err(|_| StoreError::Illegal(format!("queueId {id} is negative")))?;

@@ -267,6 +267,25 @@ impl Segment {
         }
     }
 
+    /// Tells the kernel that neighbours of what is touched are not wanted: without it the first
+    /// touch of a file may bring in megabytes of a hole.
+    pub fn expect_random(&self) {
+        let _ = self.map.advise(Advice::Random); // a hint
+    }
+
+    /// Bytes at and above `written` as they stand in the file.
+    ///
+    /// # Safety
+    /// Only recovery calls this, which runs alone, and only for a place that the file system has
+    /// stored something of.
+    pub unsafe fn stored(&self, at: usize, len: usize) -> Option<&[u8]> {
+        if at.checked_add(len)? > self.size() {
+            return None;
+        }
+        // SAFETY: inside the mapping; nobody writes there meanwhile (the caller's promise).
+        Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(at), len) })
+    }
+
     /// Keeps the file's pages in memory (mlock), or gives them up again.
     pub fn lock_in_memory(&self, on: bool) -> Result<()> {
         if on {

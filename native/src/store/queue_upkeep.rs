@@ -1,0 +1,329 @@
+//! What happens to a queue beside appending and reading: finding its end at start, being brought in
+//! line with the log, and losing its oldest files.
+
+use super::*;
+use crate::store::StoreError;
+
+impl ConsumeQueue {
+    /// Appends one entry (recovery, tests); its `base` must be `max_offset` in a simple queue.
+    /// Where the file says the same already, nothing is written.
+    pub fn append(&self, entry: &Entry) -> Result<()> {
+        if !self.confirm(entry)? {
+            self.ready(1)?.append(entry)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what the file has at the end if it is this entry. Not with an extension file,
+    /// where an entry says nothing of its unit.
+    fn confirm(&self, entry: &Entry) -> Result<bool> {
+        let (byte, unit) = (self.files.end(), self.layout.unit());
+        if self.ext.is_some() || byte + unit as u64 > self.stale_end.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let Some(segment) = self.files.map(byte)? else {
+            return Ok(false);
+        };
+        let at = (byte - segment.base()) as usize;
+        let mut wanted = [0; BATCH_SIZE];
+        self.layout.write(entry, &mut wanted[..unit]);
+        // SAFETY: there is a stale end in recovery only, and entries were found up to there.
+        if unsafe { segment.stored(at, unit) } != Some(&wanted[..unit]) {
+            return Ok(false);
+        }
+        segment.publish(at + unit);
+        self.set_bounds(byte + unit as u64, entry);
+        Ok(true)
+    }
+
+    /// Leaves the places before `offset` blank: their records are damaged or gone, and those that
+    /// follow keep their offsets. Only recovery calls this.
+    pub fn skip_to(&self, offset: i64) -> Result<()> {
+        while self.layout == Layout::Simple && self.max_offset() < offset {
+            let base = self.max_offset();
+            let phys = self.max_phys();
+            self.append(&Entry {
+                cq: CqEntry::PRE_BLANK,
+                base,
+                count: 1,
+                store_time: 0,
+            })?;
+            self.max_phys.store(phys, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Starts a queue without records at `offset` (a log whose older files are gone).
+    pub fn start_at(&self, offset: i64) -> Result<()> {
+        self.files.cut(0)?;
+        self.cut_ext()?;
+        if self.layout == Layout::Simple {
+            self.files.set_end(offset as u64 * self.unit());
+        }
+        self.flushed.store(self.files.end(), Ordering::Release);
+        self.min.store(offset, Ordering::Release);
+        self.max.store(offset, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the slots before the first record were filled with blanks.
+    pub fn starts_blank(&self) -> bool {
+        let (first, end) = self.positions();
+        first < end && self.read_entry(first).is_ok_and(|e| e.cq.is_blank())
+    }
+
+    /// Finds the end of the valid entries. False if what stands behind is not empty, which a
+    /// clean stop does not leave.
+    pub fn recover(&self, clean: bool) -> Result<bool> {
+        self.files.set_end(self.files.row_end());
+        let end = self.end_of_valid()?;
+        let mut sound = !self.files.has_data_behind(end)?;
+        if !sound {
+            self.files.cut(end)?;
+        }
+        self.files.set_end(end);
+        self.settle()?;
+        let flushed = if clean { end } else { 0 };
+        self.flushed.store(flushed, Ordering::Release);
+        if let Err(e) = self.cut_ext() {
+            log::warn!("{e}");
+            self.files.cut(0)?;
+            self.settle()?;
+            sound = false;
+        }
+        Ok(sound)
+    }
+
+    /// Byte behind the last valid entry before the first invalid one, looked for from the
+    /// third-last file on.
+    fn end_of_valid(&self) -> Result<u64> {
+        let (unit, size) = (self.layout.unit(), self.files.file_size() as u64);
+        let end = self.files.end();
+        let first = self.files.first().unwrap_or(end);
+        let mut at = end.saturating_sub(3 * size).max(first);
+        let mut reader = self.files.reader();
+        let mut buffer = vec![0; FIRST_SCAN / unit * unit];
+        while at < end {
+            let n = buffer.len().min((size - at % size) as usize);
+            reader.read(at, &mut buffer[..n])?;
+            for slot in buffer[..n].chunks_exact(unit) {
+                if !self
+                    .layout
+                    .is_valid(&self.layout.read(slot, at / unit as u64))
+                {
+                    return Ok(at);
+                }
+                at += unit as u64;
+            }
+            buffer.resize(SCAN / unit * unit, 0);
+        }
+        Ok(end)
+    }
+
+    /// Ends the extension file behind the unit of the last entry that has one. An error if entries
+    /// refer to units that are gone.
+    fn cut_ext(&self) -> Result<()> {
+        let (first, end) = self.positions();
+        let ext = self.ext();
+        let lost = ext.is_none_or(|ext| ext.is_empty());
+        // Without units one look is enough: no entry may refer to any.
+        let looked_at = if lost { end.max(first + 1) - 1 } else { first }..end;
+        let mut last = None;
+        for position in looked_at.rev() {
+            let code = self.read_entry(position)?.cq.tags_code;
+            if queue_ext::is_address(code) {
+                last = Some(code);
+                break;
+            }
+        }
+        match ext {
+            Some(ext) if !lost || last.is_none() => ext.recover(last),
+            _ if last.is_none() => Ok(()),
+            _ => Err(StoreError::Damaged {
+                path: self.files.dir(),
+                message: "its entries refer to an extension file that is gone".into(),
+            }),
+        }
+    }
+
+    /// Reads the bounds from the last entry before the end.
+    fn settle(&self) -> Result<()> {
+        let (first, end) = self.positions();
+        let last = if first < end {
+            Some(self.read_entry(end - 1)?)
+        } else {
+            None
+        };
+        let max = match self.layout {
+            Layout::Simple => end as i64,
+            Layout::Batch => last.map_or(0, |e| e.next()),
+        };
+        let mut phys = last.map(|e| e.cq);
+        let mut before = end.saturating_sub(1);
+        while phys.is_some_and(|e| e.is_blank()) {
+            phys = if before > first {
+                before -= 1;
+                Some(self.read_entry(before)?.cq)
+            } else {
+                None
+            };
+        }
+        self.max_phys
+            .store(phys.map_or(-1, |e| e.end()), Ordering::Release);
+        self.max.store(max, Ordering::Release);
+        Ok(())
+    }
+
+    fn read_entry(&self, position: u64) -> Result<Entry> {
+        let mut slot = vec![0; self.layout.unit()];
+        let mut reader = self.files.reader();
+        reader.read(position * self.unit(), &mut slot)?;
+        Ok(self.layout.read(&slot, position))
+    }
+
+    /// First position that is behind all entries that are `below`, which all stand before the
+    /// others. Blanks say nothing: those before it belong to the entry behind them. Maps nothing.
+    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
+        let (mut low, mut high) = self.positions();
+        while low < high {
+            let mid = low + (high - low) / 2;
+            match self.next_entry(mid, high)? {
+                Some((position, entry)) if below(&entry) => low = position + 1,
+                _ => high = mid,
+            }
+        }
+        Ok(low)
+    }
+
+    /// The first entry from `from` to before `to` that is no blank, and its position.
+    fn next_entry(&self, from: u64, to: u64) -> Result<Option<(u64, Entry)>> {
+        let unit = self.layout.unit();
+        let per_file = (self.files.file_size() / unit) as u64;
+        let mut reader = self.files.reader();
+        let mut buffer = vec![0; unit];
+        let mut position = from;
+        while position < to {
+            let left = (to - position).min(per_file - position % per_file) as usize * unit;
+            let n = left.min(buffer.len());
+            reader.read(position * self.unit(), &mut buffer[..n])?;
+            for slot in buffer[..n].chunks_exact(unit) {
+                let entry = self.layout.read(slot, position);
+                if !entry.cq.is_blank() {
+                    return Ok(Some((position, entry)));
+                }
+                position += 1;
+            }
+            buffer.resize(SCAN / unit * unit, 0); // a run of blanks: by larger steps from here
+        }
+        Ok(None)
+    }
+
+    /// Drops entries of records at or behind `phys`.
+    pub fn truncate_phys(&self, phys: u64) -> Result<()> {
+        let (first, end) = self.positions();
+        if first == end || self.max_phys() <= phys as i64 {
+            return Ok(());
+        }
+        let keep = self.end_before(phys)?;
+        if keep < end {
+            let flushed = self.flushed.load(Ordering::Acquire);
+            self.files.cut(keep * self.unit())?;
+            self.flushed
+                .store(flushed.min(self.files.end()), Ordering::Release);
+            self.cut_ext()?;
+        }
+        self.settle()
+    }
+
+    /// Sets the queue back to the entries of records before `phys`. Those that follow stay in the
+    /// files until they are confirmed or written anew; `finish` erases what is left of them.
+    pub fn rewind(&self, phys: u64) -> Result<()> {
+        if self.ext.is_some() {
+            return self.truncate_phys(phys);
+        }
+        let (first, end) = self.positions();
+        if first == end || self.max_phys() <= phys as i64 {
+            return Ok(());
+        }
+        let keep = self.end_before(phys)?;
+        self.stale_end
+            .fetch_max(end * self.unit(), Ordering::Relaxed);
+        self.files.rewind(keep * self.unit());
+        self.settle()
+    }
+
+    /// Ends recovery: what stands behind the last entry is erased.
+    pub fn finish(&self) -> Result<()> {
+        if self.stale_end.swap(0, Ordering::Relaxed) > self.files.end() {
+            self.files.cut(self.files.end())?;
+        }
+        Ok(())
+    }
+
+    /// Position behind the last entry of a record that ends before `phys`.
+    fn end_before(&self, phys: u64) -> Result<u64> {
+        self.partition(|e| self.layout.is_valid(e) && e.cq.end() <= phys as i64)
+    }
+
+    /// How many entries are of records that do not end before `phys`.
+    pub fn entries_behind(&self, phys: u64) -> Result<u64> {
+        if self.max_phys() <= phys as i64 {
+            return Ok(0);
+        }
+        Ok(self.positions().1 - self.end_before(phys)?)
+    }
+
+    /// Moves `min_offset` to the first entry of a record that the log still has.
+    pub fn correct_min(&self, log_min: u64) -> Result<()> {
+        let (first, end) = self.positions();
+        let gone = |e: &Entry| e.cq.phys < log_min as i64;
+        if first < end && self.max_phys() < 0 {
+            // Nothing but blanks.
+            self.min.store(self.max_offset(), Ordering::Release);
+            return Ok(());
+        }
+        if first == end {
+            return Ok(()); // no entry: the bounds were set when it was begun
+        }
+        let head = self.read_entry(first)?;
+        let position = if !head.cq.is_blank() && !gone(&head) {
+            first // nothing was deleted, as mostly
+        } else {
+            self.partition(gone)?
+        };
+        let min = match self.next_entry(position, end)? {
+            Some((_, entry)) => entry.base,
+            None => self.max_offset(),
+        };
+        // Entries may have been added since; what they start with is no less.
+        self.min.fetch_max(min, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Deletes leading files whose last entry is of a record that the log has no more, never the
+    /// last file. Returns how many.
+    pub fn trim(&self, log_min: u64) -> Result<usize> {
+        let per_file = (self.files.file_size() / self.layout.unit()) as u64;
+        let (first, end) = self.positions();
+        let mut until = 0;
+        let mut position = first - first % per_file + per_file;
+        while position <= end {
+            // Behind a blank at the end of the file the next entry tells.
+            match self.next_entry(position - 1, end)? {
+                Some((_, entry)) if entry.cq.phys < log_min as i64 => {}
+                _ => break,
+            }
+            until = position * self.unit();
+            position += per_file;
+        }
+        self.correct_min(log_min)?; // before the files go, so that nobody is sent there
+        let mut removed = self.files.drop_before(until)?;
+        if let (Some(ext), true) = (self.ext(), removed > 0) {
+            let code = self.read_entry(self.positions().0)?.cq.tags_code;
+            if queue_ext::is_address(code) {
+                removed += ext.trim(code)?;
+            }
+        }
+        Ok(removed)
+    }
+}
