@@ -8,8 +8,8 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-rust lint format bench bench-loopback dist-check crash \
-	faults fuzz sanitize clean
+.PHONY: help setup run demo test test-rust lint format bench bench-loopback bench-plot \
+	dist-check crash faults fuzz sanitize clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -49,8 +49,13 @@ format: $(STAMP) ## Format all code
 	$(BIN)/ruff format --quiet .
 	cargo fmt
 
-bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick
-	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group
+bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
+	@mkdir -p build
+	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group --benchmark-json=build/bench.json
+
+bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
+	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
+	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
 
 bench-loopback: $(STAMP) ## Measure a broker process over loopback
 	$(BIN)/python -m benches.loopback

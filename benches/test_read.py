@@ -1,47 +1,12 @@
-"""Tag scans beside numpy on the same entries; pulls beside memcpy of the same bytes."""
+"""Pulls beside memcpy of the same bytes."""
 
 from __future__ import annotations
 
-from array import array
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from pyrmq.engine import Store, java_hash, scan_tags
-
-ENTRIES = 300_000
-ENTRY = np.dtype([("phys", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-
-
-def entries(tags: int) -> np.ndarray:
-    """One queue file's worth of entries with `tags` different tags in turn."""
-    out = np.zeros(ENTRIES, dtype=ENTRY)
-    out["phys"] = np.arange(ENTRIES) * 1200
-    out["size"] = 1200
-    hashes = np.array([java_hash(f"Tag{i}") for i in range(tags)], dtype=np.int64)
-    out["tags_code"] = hashes[np.arange(ENTRIES) % tags]
-    return out
-
-
-@pytest.mark.parametrize("wanted", [1, 4])
-@pytest.mark.benchmark(group="tag scan, 300,000 entries")
-def test_tag_scan(wanted, paired, report) -> None:
-    table = entries(10)
-    raw = table.tobytes()
-    codes = array("i", [java_hash(f"Tag{i}") for i in range(wanted)])
-    as_numpy = np.array(codes, dtype=np.int64)
-    out = np.zeros(ENTRIES, dtype=np.uint32)
-
-    def yardstick() -> np.ndarray:
-        if wanted == 1:
-            return np.flatnonzero(table["tags_code"] == as_numpy[0])
-        return np.flatnonzero(np.isin(table["tags_code"], as_numpy))
-
-    assert scan_tags(raw, codes, out) == len(yardstick())
-    result = paired(lambda: scan_tags(raw, codes, out), yardstick, rounds=60)
-    report(f"{result.speed:.1f} times numpy's speed")
-    report(f"{result.cpu_ns(ENTRIES):.2f} ns an entry")
+from pyrmq.engine import Store
 
 
 @pytest.mark.parametrize("body", [1024, 100])

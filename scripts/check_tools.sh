@@ -17,7 +17,7 @@ elif ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
     need "Python's venv module" "Debian and Ubuntu: apt-get install python3-venv"
 fi
 if ! command -v cargo >/dev/null; then
-    need "a Rust toolchain (cargo 1.87 or newer)" "Install it with rustup, see https://rustup.rs"
+    need "a Rust toolchain (cargo 1.89 or newer)" "Install it with rustup, see https://rustup.rs"
 fi
 if ! command -v cc >/dev/null; then
     need "a C compiler (cc)" "Debian and Ubuntu: apt-get install gcc"
