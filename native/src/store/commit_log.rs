@@ -182,6 +182,7 @@ impl CommitLog {
         let dir = self.dirs.for_file(base / self.file_size as u64);
         let path = dir.join(file_name(base));
         let segment = Segment::create(path, base, self.file_size)?;
+        segment.expect_writing(true);
         if let Err(e) = sync_dir(dir) {
             let _ = std::fs::remove_file(segment.path());
             return Err(e);

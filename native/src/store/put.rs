@@ -194,6 +194,7 @@ impl PutGuard<'_> {
                 let rest = unsafe { full.tail_unreserved(at) };
                 record::encode_blank(rest);
                 full.publish(full.size());
+                full.expect_writing(false);
             }
             Ok(())
         })?;

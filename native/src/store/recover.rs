@@ -71,6 +71,9 @@ impl Store {
         self.set_queues_flushed(newest);
         let mut writer = self.writer.lock();
         writer.segment = self.log.segments().last().cloned();
+        if let Some(active) = &writer.segment {
+            active.expect_writing(true);
+        }
         writer.last_timestamp = newest.min(super::store_impl::now_ms());
         Ok(())
     }

@@ -267,6 +267,17 @@ impl Segment {
         }
     }
 
+    /// Tells the kernel that the file is written from its start to its end: pages come in larger
+    /// pieces then, which takes less time. Not for reading, where a page would bring in megabytes.
+    pub fn expect_writing(&self, on: bool) {
+        let advice = if on {
+            Advice::HugePage
+        } else {
+            Advice::NoHugePage
+        };
+        let _ = self.map.advise(advice); // a hint, which not every kernel knows
+    }
+
     /// Tells the kernel that neighbours of what is touched are not wanted: without it the first
     /// touch of a file may bring in megabytes of a hole.
     pub fn expect_random(&self) {
