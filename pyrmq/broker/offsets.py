@@ -32,6 +32,10 @@ class OffsetTable(PersistentTable):
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
         return self.offsets.get((topic, group), {}).get(queue_id)
 
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have an offset of this topic."""
+        return sorted(group for name, group in self.offsets if name == topic)
+
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset as it is; going back is a consumer's right."""
         queues = self.offsets.setdefault((topic, group), {})

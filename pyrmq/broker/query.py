@@ -16,8 +16,14 @@ ROUNDS = 20
 """Rounds of retention that one command runs at most. [executeDeleteFilesManually]"""
 
 
+QUERIES = 4
+"""Look-ups at a time; they have their own threads, as one may read much of a cold disk."""
+
+
 class QueryProcessor:
     def __init__(self, config: BrokerConfig, store: Store) -> None:
+        self._threads = trio.CapacityLimiter(QUERIES)
+        self._cleaning = trio.CapacityLimiter(1)
         self._config = config
         self._store = store
 
@@ -31,13 +37,13 @@ class QueryProcessor:
         begin = fields.int64(command, "beginTimestamp")
         end = fields.int64(command, "endTimestamp")
         slices, time, phys = await trio.to_thread.run_sync(
-            self._store.query_message, topic, key, max(count, 1), begin, end
+            self._store.query_message, topic, key, max(count, 1), begin, end, limiter=self._threads
         )
         if not slices:
             raise QueryNotFoundError("can not find message, maybe time range not correct")
         return Response(
             ext={"indexLastUpdateTimestamp": time, "indexLastUpdatePhyoffset": phys},
-            body=b"".join(slices),
+            body=slices,
         )
 
     def view_message(self, connection: Connection, command: Command) -> Response:
@@ -51,10 +57,18 @@ class QueryProcessor:
         return Response(body=record)
 
     async def delete_expired(self, connection: Connection, command: Command) -> Response:
-        """DELETE_EXPIRED_COMMITLOG and CLEAN_EXPIRED_CONSUMEQUEUE: files whose fileReservedTime
-        is over go now, whatever the hour, and queues and index follow the log."""
+        """DELETE_EXPIRED_COMMITLOG: files whose fileReservedTime is over go now, whatever the hour,
+        and queues and index follow the log."""
         for _ in range(ROUNDS):
-            deleted = await trio.to_thread.run_sync(lambda: self._store.clean(manual=True))
+            deleted = await trio.to_thread.run_sync(
+                lambda: self._store.clean(manual=True), limiter=self._cleaning
+            )
             if not any(deleted.values()):
                 break
+        return Response()
+
+    async def clean_queues(self, connection: Connection, command: Command) -> Response:
+        """CLEAN_EXPIRED_CONSUMEQUEUE: files of queues and index that only know of messages that
+        are gone are deleted."""
+        await trio.to_thread.run_sync(lambda: self._store.clean(log=False), limiter=self._cleaning)
         return Response()

@@ -15,6 +15,7 @@ from pyrmq.errors import (
     InvalidParameterError,
     QueryNotFoundError,
     ResponseError,
+    ServiceNotAvailableError,
     TopicNotExistError,
 )
 from pyrmq.model.codes import ResponseCode
@@ -135,14 +136,20 @@ class QueueProcessor:
         topic = self._topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < topic.read_queue_nums
 
+    def consumed_by(self, connection: Connection, command: Command) -> Response:
+        """QUERY_TOPIC_CONSUME_BY_WHO: the groups that have offsets of a topic."""
+        groups = self._offsets.groups_of(fields.text(command, "topic"))
+        return Response(body=fastjson.dumps({"groupList": groups}))
+
     async def update_topic(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_TOPIC; the topic is in its file when this is answered."""
+        topic = fields.text(command, "topic")
         kind = command.ext.get("topicFilterType", SINGLE_TAG)
         if kind not in (SINGLE_TAG, MULTI_TAG):
             raise InvalidParameterError(f"topicFilterType {kind[:32]} is unknown")
         self._topics.update(
             TopicConfig(
-                topic_name=fields.text(command, "topic"),
+                topic_name=topic,
                 read_queue_nums=fields.int32(command, "readQueueNums"),
                 write_queue_nums=fields.int32(command, "writeQueueNums"),
                 perm=fields.int32(command, "perm"),
@@ -152,5 +159,8 @@ class QueueProcessor:
             ),
             command.ext.get("attributes", ""),
         )
-        await self._topics.save_if_changed()
+        try:
+            await self._topics.saved(topic)
+        except OSError as e:
+            raise ServiceNotAvailableError(f"topic[{topic}] cannot be saved: {e.strerror}") from e
         return Response()

@@ -15,6 +15,7 @@ from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
+    EngineError,
     InvalidParameterError,
     MessageIllegalError,
     NoPermissionError,
@@ -28,6 +29,7 @@ from pyrmq.net.address import Address, ip_bytes
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.dispatch import MAX_AWAITED
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ _LETTERS = {
 }  # fmt: skip
 _DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY")
 _TRANSACTION_BITS = 0xC
+MAX_WAITING = 1024
+"""Sends that wait for a new topic to be saved; their frames are in memory meanwhile."""
 
 
 class SendProcessor:
@@ -117,23 +121,35 @@ class SendProcessor:
             self._resend(connection, command.frame)
             return None
         waiting = self._waiting.setdefault(topic, [])
+        if len(waiting) >= MAX_WAITING:
+            raise ResponseError(
+                f"topic[{topic}] is being created, try again", ResponseCode.SYSTEM_BUSY
+            )
         waiting.append((connection, command))
+        connection.begin_awaited()
         return self._when_saved(topic) if len(waiting) == 1 else None
 
     async def _when_saved(self, topic: str) -> None:
         """Sends that wait for a new topic to be in its file, in the order they came."""
         try:
             await self._topics.saved(topic)
-        except OSError as e:
+        except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
             log.error("topic %s is not saved, its messages are refused: %s", topic, e)
-            text = f"topic[{topic}] cannot be saved: {e.strerror}"
+            why = e.strerror if isinstance(e, OSError) else str(e)
+            text = f"topic[{topic}] cannot be saved: {why}"
             refusal = Response(ResponseCode.SERVICE_NOT_AVAILABLE, text, self._region())
             for connection, command in self._waiting.pop(topic):
                 self._answer(connection, command, refusal, 0)
+                connection.end_awaited(MAX_AWAITED)
             return
         for connection, command in self._waiting.pop(topic):
             assert command.frame is not None
-            self._resend(connection, command.frame)
+            try:
+                self._resend(connection, command.frame)
+            except EngineError:
+                log.exception("closing %s", connection.peer)
+                connection.closed = True  # as for any frame that the engine cannot handle
+            connection.end_awaited(MAX_AWAITED)
 
     def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:
         if properties.get("TRAN_MSG", "").lower() == "true":

@@ -161,7 +161,7 @@ class TopicTable(PersistentTable):
 
     def update(self, topic: TopicConfig, attributes: str = "") -> None:
         """Creates or changes a topic as an operator asks; `attributes` are changes such as
-        `+queue.type=BatchCQ,-message.type`. [updateAndCreateTopic]"""
+        `+queue.type=BatchCQ,-message.type`. Counts once `saved`. [updateAndCreateTopic]"""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
             self._config.broker_cluster_name,
@@ -176,6 +176,7 @@ class TopicTable(PersistentTable):
         known = self.topics.get(topic.topic_name)
         topic.attributes = changed(known.attributes if known else None, attributes)
         if self.topics.get(topic.topic_name) != topic:
+            self._unsaved.add(topic.topic_name)
             self._put(topic)
             self._bump()
             self._on_change()

@@ -240,6 +240,13 @@ def sizes(
         "commit_log_file_size": report["commitLog"]["fileSize"],
         "consume_queue_file_size": report["queueFileSize"] or queue_file or QUEUE_FILE,
     }
+    for folder, option in (
+        ("batchconsumequeue", "batch_queue_file_size"),
+        ("consumequeue_ext", "queue_ext_file_size"),
+    ):
+        some = next((Path(report["path"]) / folder).glob("*/*/" + "[0-9]" * 20), None)
+        if some is not None and some.stat().st_size:
+            options[option] = some.stat().st_size
     shapes = {(f["slots"], f["maxEntries"]) for f in report["index"] if f["slots"]}
     shape = shapes.pop() if len(shapes) == 1 else index
     if shape:

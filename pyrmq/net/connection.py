@@ -22,8 +22,8 @@ class Connection:
     """
 
     __slots__ = (
-        "changed", "closed", "events", "fd", "last_active", "mute", "on_close", "out", "peer",
-        "session", "sock",
+        "awaited", "changed", "closed", "doomed", "events", "fd", "last_active", "mute", "on_close",
+        "out", "peer", "session", "sock",
     )  # fmt: skip
 
     def __init__(
@@ -42,7 +42,11 @@ class Connection:
         self.changed = changed
         self.events = select.EPOLLIN
         self.last_active = now
+        self.awaited = 0
+        """Processors that are awaited, or wait for their turn, for this connection."""
         self.closed = False
+        self.doomed = False
+        """Nothing more is read; it is closed once what is awaited has been answered."""
         self.mute = False
         self.on_close: list[Callable[[Connection], None]] = []
 
@@ -69,6 +73,28 @@ class Connection:
         self._keep(pieces, sent)
         if self.out:
             self.changed(self)
+
+    def begin_awaited(self) -> None:
+        """A request of this connection is answered later."""
+        self.awaited += 1
+
+    def end_awaited(self, limit: int) -> None:
+        """It has been answered. Reading goes on below `limit`."""
+        self.awaited -= 1
+        if self.doomed or self.awaited == limit:
+            self.changed(self)
+
+    def close_when_answered(self) -> None:
+        """Closes the connection, after what is awaited."""
+        if self.awaited:
+            self.doomed = True
+        else:
+            self.closed = True
+
+    @property
+    def answered(self) -> bool:
+        """Whether it was to be closed once all is answered, and all is."""
+        return self.doomed and not (self.awaited or self.out or self.session.held)
 
     def _mute(self) -> None:
         """The peer takes no more answers. What it sent before it left is still read: a client

@@ -26,6 +26,8 @@ Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 ASYNC_LIMIT = 256
 """Processors that may be awaited at the same time."""
+MAX_AWAITED = 64
+"""Processors awaited for one connection after which it is not read on."""
 
 
 def send_answer(connection: Connection, command: Command, response: Response) -> None:
@@ -75,6 +77,7 @@ class Dispatcher:
         if isinstance(answer, Response):
             send_answer(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
+            connection.begin_awaited()
             self.nursery.start_soon(self._await, connection, command, answer)
 
     async def _await(
@@ -87,6 +90,7 @@ class Dispatcher:
                 response = self._failed(command, e)
         if response is not None:
             send_answer(connection, command, response)
+        connection.end_awaited(MAX_AWAITED)
 
     def _failed(self, command: Command, error: Exception) -> Response:
         if isinstance(error, ResponseError) and error.code is not None:

@@ -27,7 +27,7 @@ from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.dispatch import Dispatcher, Processor, send_answer
+from pyrmq.net.dispatch import MAX_AWAITED, Dispatcher, Processor, send_answer
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class RemotingServer:
         self._holding: set[Connection] = set()
         self._again: dict[Connection, None] = {}
         self._durable: deque[_Durable] = deque()
+        self._reading = False
         self._told = False
         self._stopping = False
         if store is not None:
@@ -172,10 +173,17 @@ class RemotingServer:
 
     def _arm(self, connection: Connection) -> None:
         """Waits for what the connection can use now. It is not read while answers are kept for
-        it, while frames of it wait for their turn, or while too many answers wait for the disk."""
+        it, while frames of it wait for their turn, or while too many of its requests are awaited
+        or wait for the disk."""
         session = connection.session
-        if connection.out:
-            events = select.EPOLLOUT
+        if connection.answered:
+            connection.closed = True
+        if connection.out or connection.closed:
+            events = select.EPOLLOUT  # where it is closed, the reader meets that and ends it
+        elif connection.doomed or connection.awaited > MAX_AWAITED:
+            events = 0
+        elif session.more and not self._reading:
+            events = select.EPOLLOUT  # wakes the reader, which comes here again
         elif session.more:
             events = 0
             self._again[connection] = None
@@ -183,11 +191,7 @@ class RemotingServer:
             events = 0
         else:
             events = select.EPOLLIN
-        if (
-            events != connection.events
-            and self.connections.get(connection.fd) is connection
-            and not connection.closed
-        ):
+        if events != connection.events and self.connections.get(connection.fd) is connection:
             self._epoll.modify(connection.fd, events)
             connection.events = events
 
@@ -211,10 +215,12 @@ class RemotingServer:
         poll = self._epoll.poll
         fd = self._epoll.fileno()
         while True:
+            self._reading = False
             if self._again:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(fd)
+            self._reading = True
             end = time.monotonic() + SLICE
             active = trio.current_time()
             while True:
@@ -285,8 +291,15 @@ class RemotingServer:
             self._holding.add(connection)
         if session.error is not None:
             log.warning("%s: closing %s: %s", self.name, connection.peer, session.error)
-            connection.closed = True
-        elif session.more or session.held > MAX_HELD or not connection.events:
+            connection.close_when_answered()
+            if connection.doomed:
+                self._arm(connection)
+        elif (
+            session.more
+            or session.held > MAX_HELD
+            or connection.awaited > MAX_AWAITED
+            or not connection.events
+        ):
             self._arm(connection)
         return session.arrivals
 

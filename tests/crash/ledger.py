@@ -5,19 +5,27 @@ Rules, for every queue:
 - every acknowledged message is at its acknowledged queue offset and physical offset, body intact;
 - an unacknowledged one is there at most once, in the queue it was sent to;
 - nothing is there that was not sent, and nothing that was verified once changes or goes;
-- the messages of one sender are in the order in which it sent them.
+- the messages of one sender are in the order in which it sent them;
+- the index leads to every acknowledged message by its unique key (a sample is asked for).
 """
 
 from __future__ import annotations
 
+import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from tests.crash.load import Key, Outcome, Place, body_of, key_of
 from tests.support.client import Client
-from tests.support.records import Record
+from tests.support.records import Record, decode_records
 
 QueueName = tuple[str, int]
+
+QUERY_MESSAGE = 12
+QUERY_NOT_FOUND = 22
+INDEX_SECONDS = 30
+"""Until the index has read what recovery left to it; only a fault reaches it."""
 
 
 class Ledger:
@@ -26,6 +34,7 @@ class Ledger:
     def __init__(self) -> None:
         self.queues: dict[QueueName, list[Key]] = defaultdict(list)
         self.acked: dict[Key, Place] = {}
+        self.unique: dict[Key, str] = {}
         self.counts: Counter[str] = Counter()
 
     def verify_round(self, client: Client, number: int, outcomes: Iterable[Outcome]) -> None:
@@ -36,6 +45,7 @@ class Ledger:
             assert not outcome.problems, f"round {number}: {outcome.problems[:5]}"
             sent |= outcome.sent
             acked |= outcome.acked
+            self.unique |= outcome.unique
             self.counts["batches"] += outcome.batches
         found: dict[Key, Place] = {}
         for name in sorted({*sent.values(), *self.queues}):
@@ -66,8 +76,41 @@ class Ledger:
                     assert place == _place(record), f"{key}: {place} became {_place(record)}"
                 self.counts["read again"] += 1
 
+    def verify_index(self, client: Client, chance: random.Random, count: int = 20) -> None:
+        """The newest message of the log and a sample of the others, by unique key."""
+        newest = max(self.acked, key=lambda key: self.acked[key].physical)
+        sample = chance.sample(sorted(self.acked), min(count, len(self.acked)))
+        # The newest first: once the index has it, it has read everything before it as well.
+        deadline = time.monotonic() + INDEX_SECONDS
+        while not (found := self._query(client, newest)):
+            assert time.monotonic() < deadline, f"{newest} is not in the index"
+            time.sleep(0.01)
+        for key in sample:
+            found = self._query(client, key)
+            place = self.acked[key]
+            where = f"{key} with unique key {self.unique[key]} at {place}"
+            assert [_place(record) for record in found] == [place], f"{where}: query gave {found}"
+            assert found[0].body == body_of(key), f"{where}: body is damaged"
+            self.counts["queried"] += 1
+
+    def _query(self, client: Client, key: Key) -> list[Record]:
+        answer = client.call(
+            QUERY_MESSAGE,
+            topic=self.acked[key].topic,
+            key=self.unique[key],
+            maxNum=32,
+            beginTimestamp=0,
+            endTimestamp=2**63 - 1,
+            _UNIQUE_KEY_QUERY="true",
+        )
+        assert answer.code in (0, QUERY_NOT_FOUND), f"{key}: {answer.code} {answer.remark}"
+        return decode_records(answer.body)
+
     def summary(self) -> str:
-        named = ("rounds", "sent", "batches", "acknowledged", "kept unacknowledged", "read again")
+        named = (
+            "rounds", "sent", "batches", "acknowledged", "kept unacknowledged", "queried",
+            "read again",
+        )  # fmt: skip
         return ", ".join(f"{self.counts[name]} {name}" for name in named)
 
     def _read_new(

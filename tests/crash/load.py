@@ -62,12 +62,21 @@ def _no_key(body: bytes) -> Key:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one sender knows at the end: acknowledged places in sending order, and what it sent."""
+    """What one sender knows at the end: acknowledged places in sending order, and what it sent.
+
+    unique: the unique key of each acknowledged message, given by the sender or made by the broker.
+    """
 
     acked: dict[Key, Place] = field(default_factory=dict)
+    unique: dict[Key, str] = field(default_factory=dict)
     sent: dict[Key, tuple[str, int]] = field(default_factory=dict)
     batches: int = 0
     problems: list[str] = field(default_factory=list)
+
+
+def unique_key_of(key: Key) -> str:
+    """The unique key that a sender gives to a message of a batch."""
+    return f"7F0000010001{key.round:04X}{key.sender:04X}{key.number:012X}"
 
 
 class Sender(threading.Thread):
@@ -132,7 +141,10 @@ class Sender(threading.Thread):
         options["queues"] = self._queues
         command: Command
         if kind == "batch":
-            pairs = [(body_of(key), {"TAGS": f"T{key.number % 7}"}) for key in keys]
+            pairs = [
+                (body_of(key), {"TAGS": f"T{key.number % 7}", "UNIQ_KEY": unique_key_of(key)})
+                for key in keys
+            ]
             command = batch_command(topic, pairs, **options)
             self.outcome.batches += 1
         else:
@@ -168,6 +180,8 @@ class Sender(threading.Thread):
         for i, (key, text) in enumerate(zip(keys, ids, strict=True)):
             _, physical = parse_message_id(text)
             self.outcome.acked[key] = Place(topic, queue_id, first + i, physical)
+            single = len(keys) == 1
+            self.outcome.unique[key] = answer.ext["transactionId"] if single else unique_key_of(key)
         self._first_ack.set()
 
     def _find(self, opaque: int) -> tuple[int, str, int, list[Key]]:

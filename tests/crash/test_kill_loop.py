@@ -1,8 +1,9 @@
 """Kill -9 in the middle of sending, again and again, on one store.
 
-Environment: PYRMQ_CRASH_ROUNDS (default 5) kills per flush mode; PYRMQ_CRASH_SEED repeats a run
+Environment: PYRMQ_CRASH_ROUNDS (default 4) kills per variant; PYRMQ_CRASH_SEED repeats a run
 (the load is random in kind, size and moment of the kill; what the scheduler does is not repeated).
-Files are small, so that rolling to the next commit-log and ConsumeQueue file is hit all the time.
+Files are small, so that rolling to the next commit-log, ConsumeQueue and index file is hit all the
+time. One variant spreads the log over two folders and keeps extension files beside the queues.
 """
 
 from __future__ import annotations
@@ -27,11 +28,24 @@ WINDOWS = (64, 64, 16, 1)
 CONF = """\
 mappedFileSizeCommitLog=1048576
 mappedFileSizeConsumeQueue=20000
+maxHashSlotNum=500
+maxIndexNum=1500
 """
+WIDE = """\
+storePathCommitLog={store}/commitlog,{store}/second
+enableConsumeQueueExt=true
+mappedFileSizeConsumeQueueExt=20000
+"""
+
+VARIANTS = [
+    pytest.param("ASYNC_FLUSH", "", id="ASYNC_FLUSH"),
+    pytest.param("SYNC_FLUSH", "", id="SYNC_FLUSH"),
+    pytest.param("ASYNC_FLUSH", WIDE, id="folders-and-ext"),
+]
 
 
 def rounds() -> int:
-    return int(os.environ.get("PYRMQ_CRASH_ROUNDS", "5"))
+    return int(os.environ.get("PYRMQ_CRASH_ROUNDS", "4"))
 
 
 def seed() -> int:
@@ -80,32 +94,45 @@ def start_again(server: ServerProcess, chance: random.Random) -> int:
     return kills
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize(("flush", "more"), VARIANTS)
 def test_no_acknowledged_message_is_lost(
-    flush: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flush: str,
+    more: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     number_of_rounds, the_seed = rounds(), seed()
+    variant = request.node.callspec.id
     chance = random.Random(the_seed)
     with capsys.disabled():
-        print(f"\nkill loop {flush}: PYRMQ_CRASH_SEED={the_seed} rounds={number_of_rounds}")
+        print(f"\nkill loop {variant}: PYRMQ_CRASH_SEED={the_seed} rounds={number_of_rounds}")
     ledger = Ledger()
     start_kills = 0
     began = time.monotonic()
-    with ServerProcess(tmp_path / "store", flush=flush, conf=CONF) as server:
+    store = tmp_path / "store"
+    conf = CONF + more.format(store=store)
+    with ServerProcess(store, flush=flush, conf=conf) as server:
         for number in range(number_of_rounds):
             outcomes = load_and_kill(server, chance, number)
             start_kills += start_again(server, chance)
             with Client(server.broker) as client:
                 ledger.verify_round(client, number, outcomes)
+                ledger.verify_index(client, chance)
         server.terminate()
         server.restart()
         with Client(server.broker) as client:
             ledger.verify_all(client)
+            ledger.verify_index(client, chance, count=200)
     took = time.monotonic() - began
     assert "panicked" not in server.stderr_text(), server.stderr_text()[-4000:]
     with capsys.disabled():
         print(
-            f"kill loop {flush}: {ledger.summary()}, {start_kills} kills during start, {took:.1f} s"
+            f"kill loop {variant}: {ledger.summary()}, {start_kills} kills during start, "
+            f"{took:.1f} s"
         )
     assert ledger.counts["acknowledged"] > 0
     assert ledger.counts["batches"] > 0
+    assert len(list((store / "index").iterdir())) > 1
+    for folder in ("second", "consumequeue_ext") if more else ():
+        assert any((store / folder).iterdir()), folder

@@ -424,6 +424,10 @@ unsafe extern "C" fn store_wait(
     queue_id: u32,
 ) -> i32 {
     guarded(|| {
+        if store.is_null() {
+            ERROR.set("no store".into());
+            return FAILED;
+        }
         // SAFETY: as in store_get.
         let (store, topic) = unsafe { (&*store.cast::<store::Store>(), slice(topic, topic_len)) };
         match store.wait_for(topic, queue_id) {

@@ -295,16 +295,24 @@ impl Store {
 
     /// One round of retention at `now` (ms since the epoch; default: now). Returns how many files
     /// were deleted: {"commitLog", "consumeQueue", "index"}.
-    #[pyo3(signature = (now_ms=None, manual=false))]
+    /// `log=False`: only queues and index are brought in line with the log.
+    #[pyo3(signature = (now_ms=None, manual=false, log=true))]
     fn clean<'py>(
         &self,
         py: Python<'py>,
         now_ms: Option<i64>,
         manual: bool,
+        log: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let now = now_ms.unwrap_or_else(store::now_ms);
         let done = py
-            .detach(|| self.inner.clean(now, manual))
+            .detach(|| {
+                if log {
+                    self.inner.clean(now, manual)
+                } else {
+                    self.inner.clean_queues(now)
+                }
+            })
             .map_err(|e| to_py(py, e))?;
         let d = PyDict::new(py);
         d.set_item("commitLog", done.log_files)?;

@@ -126,10 +126,10 @@ impl CommitLog {
         if rest.is_empty() {
             return Ok(());
         }
-        remove(first)?;
+        unlink(first)?;
         self.removed.lock().push(Arc::downgrade(first));
         self.segments.store(Arc::new(rest.to_vec()));
-        Ok(())
+        sync_parent(first)
     }
 
     /// References that Python holds into the log, and how many deleted files they keep mapped.
@@ -195,7 +195,8 @@ impl CommitLog {
     /// A file that starts exactly at `end` stays, empty: its predecessor ended with a blank.
     pub fn truncate(&self, end: u64) -> Result<()> {
         let mut keep = Vec::new();
-        for segment in self.segments().iter() {
+        // The newest first: a crash in between must not leave a gap in the row.
+        for segment in self.segments().iter().rev() {
             if segment.base() > end {
                 remove(segment)?;
             } else {
@@ -207,17 +208,29 @@ impl CommitLog {
                 keep.push(segment.clone());
             }
         }
+        keep.reverse();
         self.segments.store(Arc::new(keep));
         self.set_max_offset(end);
         Ok(())
     }
 }
 
-pub(super) fn remove(segment: &Segment) -> Result<()> {
+fn remove(segment: &Segment) -> Result<()> {
+    unlink(segment)?;
+    sync_parent(segment)
+}
+
+/// Deletes a file; one that is gone already is no error.
+fn unlink(segment: &Segment) -> Result<()> {
     let path = segment.path();
-    std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
-    match path.parent() {
-        Some(dir) => sync_dir(dir),
-        None => Ok(()),
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", path, &e))
+        }
+        _ => Ok(()),
     }
+}
+
+fn sync_parent(segment: &Segment) -> Result<()> {
+    segment.path().parent().map_or(Ok(()), sync_dir)
 }

@@ -36,6 +36,10 @@ pub struct ConsumeQueue {
     dirty: AtomicBool,
     /// In recovery: where the entries ended that the files had; 0 otherwise.
     stale_end: AtomicU64,
+    /// In recovery: entries are written even where the files seem to have them.
+    distrusted: AtomicBool,
+    /// In recovery: something stands behind the valid entries.
+    torn: AtomicBool,
 }
 
 impl ConsumeQueue {
@@ -63,6 +67,8 @@ impl ConsumeQueue {
             waiting: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
             stale_end: AtomicU64::new(0),
+            distrusted: AtomicBool::new(false),
+            torn: AtomicBool::new(false),
         }
     }
 
@@ -176,9 +182,18 @@ impl ConsumeQueue {
     }
 
     /// The file that holds `offset`, the place of its entry in it, and that entry's position.
+    /// Where a batch queue lacks `offset` (its record was damaged), the entry behind it.
     pub fn file_from(&self, offset: i64) -> Result<Option<(Arc<Segment>, usize, u64)>> {
-        let Some(position) = self.position_of(offset)? else {
-            return Ok(None);
+        let position = match self.position_of(offset)? {
+            Some(position) => position,
+            None if self.layout == Layout::Batch => {
+                let position = self.partition(|e| e.base <= offset)?;
+                if position >= self.positions().1 {
+                    return Ok(None);
+                }
+                position
+            }
+            None => return Ok(None),
         };
         let byte = position * self.unit();
         let file = self.files.map(byte)?;
@@ -199,7 +214,7 @@ impl ConsumeQueue {
     pub fn ready(&self, more: usize) -> Result<QueueWriter<'_>> {
         let mut byte = self.files.end();
         let end = byte + more.max(1) as u64 * self.unit();
-        let mut first = None;
+        let (mut first, mut more_files) = (None, Vec::new());
         while byte < end {
             let segment = match self.files.map(byte)? {
                 Some(s) => s,
@@ -210,14 +225,19 @@ impl ConsumeQueue {
             let chunk = to.next_power_of_two().clamp(PAGE, CHUNK);
             segment.ready(to, chunk, PAGE)?;
             byte = segment.end();
-            first.get_or_insert(segment);
+            match first {
+                None => first = Some(segment),
+                Some(_) => more_files.push(segment),
+            }
         }
+        more_files.reverse();
         if let Some(ext) = self.ext().filter(|ext| ext.is_writing()) {
             ext.ready(more.max(1))?;
         }
         Ok(QueueWriter {
             queue: self,
             segment: first.expect("at least one entry was asked for"),
+            more_files,
         })
     }
 
@@ -278,10 +298,12 @@ impl ConsumeQueue {
     }
 }
 
-/// The right to append entries to one queue, with the file at hand.
+/// The right to append entries to one queue, with the files at hand that they go to.
 pub struct QueueWriter<'q> {
     queue: &'q ConsumeQueue,
     segment: Arc<Segment>,
+    /// The files behind it, last first.
+    more_files: Vec<Arc<Segment>>,
 }
 
 impl QueueWriter<'_> {
@@ -298,7 +320,10 @@ impl QueueWriter<'_> {
         let unit = queue.layout.unit();
         let byte = queue.files.end();
         if byte >= self.segment.end() {
-            self.segment = queue.ready(1)?.segment;
+            self.segment = match self.more_files.pop() {
+                Some(next) => next,
+                None => queue.ready(1)?.segment,
+            };
         }
         let at = (byte - self.segment.base()) as usize;
         // SAFETY: `ready` is for the holder of the put lock only (or recovery, which runs alone),
@@ -308,11 +333,16 @@ impl QueueWriter<'_> {
             None => queue.layout.write(entry, slot),
             Some(ext) => {
                 let mut moved = *entry;
-                moved.cq.tags_code = ext.add(&Unit {
+                let unit = Unit {
                     tags_code: entry.cq.tags_code,
                     store_time: entry.store_time,
                     bitmap: &[],
-                })?;
+                };
+                match ext.add(&unit) {
+                    Ok(address) => moved.cq.tags_code = address,
+                    // The record is stored: its entry does without a unit.
+                    Err(e) => log::error!("no extension unit was added: {e}"),
+                }
                 queue.layout.write(&moved, slot);
             }
         }

@@ -102,6 +102,7 @@ fn what_stands_behind_the_end_is_told_and_erased() {
     let q = open(dir.path(), Layout::Simple, &maps());
     assert!(!q.recover(true).unwrap());
     assert_eq!(q.max_offset(), 5);
+    q.finish().unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert!(bytes[5 * SIZE..].iter().all(|&b| b == 0));
 }
@@ -177,4 +178,39 @@ fn batch_entries_are_found_by_any_of_their_offsets() {
     q.correct_min(100).unwrap();
     assert_eq!(q.min_offset(), 1);
     assert_eq!(q.trim(100).unwrap(), 0);
+}
+
+#[test]
+fn entries_in_a_later_file_are_seen_behind_an_empty_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let q = open(dir.path(), Layout::Simple, &maps());
+    for n in 0..15 {
+        q.append(&simple(n)).unwrap();
+    }
+    drop(q);
+    let path = dir.path().join("0/00000000000000000000");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[6 * SIZE..].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    let q = open(dir.path(), Layout::Simple, &maps());
+    assert!(!q.recover(true).unwrap());
+    q.finish().unwrap();
+    assert_eq!((q.max_offset(), q.files().len()), (6, 1));
+}
+
+#[test]
+fn a_batch_queue_with_a_hole_goes_on_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let q = open(dir.path(), Layout::Batch, &maps());
+    for base in [0, 3, 9] {
+        q.append(&Entry {
+            base,
+            count: 3,
+            ..simple(base)
+        })
+        .unwrap();
+    }
+    let (_, at, position) = q.file_from(7).unwrap().unwrap();
+    assert_eq!((at, position), (2 * BATCH_SIZE, 2));
+    assert!(q.file_from(12).unwrap().is_none());
 }

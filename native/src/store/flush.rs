@@ -19,7 +19,7 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Up to this many queues with new entries are flushed each time.
@@ -244,6 +244,8 @@ impl Store {
         for queue in &now {
             queue.clear_dirty();
         }
+        // Pairs with the one in `entered`: who still saw a mark has its entry seen here.
+        fence(Ordering::SeqCst);
         self.flush_all(&now)?;
         if all {
             self.set_queues_flushed(before);

@@ -90,6 +90,22 @@ pub fn note_failed_flush(root: &Path) {
     }
 }
 
+/// Says, on disk, that all queues are to be rebuilt from the log, before the first of them is
+/// changed: a recovery that is killed half-way is begun anew by the next start.
+pub fn note_rebuild(root: &Path) -> Result<()> {
+    let path = abort_path(root);
+    let noted = || {
+        if last_stop(root).is_ok_and(|stop| stop == LastStop::FailedFlush) {
+            return Ok(());
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        file.write_all(FAILED_FLUSH)?;
+        file.sync_all()
+    };
+    noted().map_err(|e| StoreError::io("write", &path, &e))?;
+    sync_dir(root)
+}
+
 /// Marks the store as running. That the file is there is what counts; the process id in it is for
 /// people, so a disk without a free byte does not keep a store from being read.
 pub fn write_abort(root: &Path) -> Result<()> {

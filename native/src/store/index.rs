@@ -89,7 +89,9 @@ impl Index {
         let row = self.files.load();
         let trusted = |file: &&Arc<IndexFile>| {
             let h = file.header();
-            clean || (h.begin_time <= h.end_time && h.end_time <= index_msg_timestamp)
+            // One that was not full was never flushed as a whole, whatever its times say.
+            let was_flushed = file.is_full() && h.end_time <= index_msg_timestamp;
+            clean || (h.begin_time <= h.end_time && was_flushed)
         };
         let keep = row.iter().take(whole).take_while(trusted).count();
         self.finished_time

@@ -226,8 +226,8 @@ impl Store {
     /// The newest records with this key (one of KEYS, or the unique key) that were stored between
     /// `begin` and `end` (ms since the epoch, both included), oldest first, at most `max`.
     ///
-    /// Times count by the second in an index, so a record within a second outside may be among
-    /// them. [DefaultMessageStore.queryMessage]
+    /// Times count by whole seconds in an index, rounded down, so a record within a second of
+    /// `begin` may be missed. [DefaultMessageStore.queryMessage]
     pub fn query_message(
         &self,
         topic: &[u8],

@@ -264,12 +264,12 @@ impl PutGuard<'_> {
     /// A queue has new entries: it is to be flushed, and who waits for it is to be told.
     #[inline]
     fn entered(&self, m: &Message<'_>, queue: &Arc<ConsumeQueue>, end: u64) {
+        // Pairs with the swap in `set_waiting` and the fence behind `clear_dirty`: either we see the
+        // flag as it is now, or the one who changed it sees the entry.
+        fence(Ordering::SeqCst);
         if queue.mark_dirty() {
             self.store.topics.note_dirty(queue.clone());
         }
-        // Pairs with the swap in `set_waiting`: either we see the flag, or the one who set it sees
-        // the entry.
-        fence(Ordering::SeqCst);
         if queue.take_waiting() {
             self.store.topics.note_arrival(Arrival {
                 topic: m.topic.clone(),

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 /// What stands behind the end is read in pieces of this size.
@@ -159,7 +159,9 @@ impl QueueFiles {
                 Some(held) => held,
                 None => {
                     // Read under the lock: whoever wrote more has let go of the old mapping
-                    // after that, and would be found above otherwise.
+                    // after that, and would be found above otherwise. The fence pairs with that
+                    // letting go, as an upgrade that fails orders nothing.
+                    fence(Ordering::Acquire);
                     let written = self.end().saturating_sub(base).min(self.file_size as u64);
                     let path = self.path(base);
                     let segment = Segment::open(path, base, self.file_size, written as usize)?;
@@ -304,11 +306,16 @@ impl QueueFiles {
                 }
                 Some(None) => {
                     let path = self.path(base);
-                    OpenOptions::new()
+                    let done = OpenOptions::new()
                         .write(true)
                         .open(&path)
-                        .and_then(|f| f.sync_data())
-                        .map_err(|e| StoreError::io("flush", &path, &e))?;
+                        .and_then(|f| f.sync_data());
+                    let gone = || self.row.lock().index(base, self.file_size).is_none();
+                    match done {
+                        // Retention took it between the look and the opening.
+                        Err(e) if e.kind() == std::io::ErrorKind::NotFound && gone() => {}
+                        done => done.map_err(|e| StoreError::io("flush", &path, &e))?,
+                    }
                 }
                 None => {} // deleted meanwhile
             }
@@ -317,13 +324,21 @@ impl QueueFiles {
         Ok(())
     }
 
-    /// Whether the file of `byte` has anything but zeros from there on.
+    /// Whether there is anything but zeros from `byte` on, in its file or a later one.
     pub fn has_data_behind(&self, byte: u64) -> Result<bool> {
+        let mut from = byte;
+        while from < self.row_end() {
+            if self.file_has_data(from)? {
+                return Ok(true);
+            }
+            from = self.file_start(from) + self.file_size as u64;
+        }
+        Ok(false)
+    }
+
+    fn file_has_data(&self, byte: u64) -> Result<bool> {
         let size = self.file_size as u64;
         let base = self.file_start(byte);
-        if self.row.lock().index(byte, self.file_size).is_none() {
-            return Ok(false);
-        }
         let path = self.path(base);
         let io = |e: std::io::Error| StoreError::io("read", &path, &e);
         let file = File::open(&path).map_err(io)?;

@@ -14,11 +14,21 @@ impl ConsumeQueue {
         Ok(())
     }
 
+    /// What the files seem to have may not be on disk (a flush failed): recovery writes all of it
+    /// anew, so that the pages count as changed.
+    pub fn distrust(&self) {
+        self.distrusted.store(true, Ordering::Relaxed);
+    }
+
     /// Takes over what the file has at the end if it is this entry. Not with an extension file,
     /// where an entry says nothing of its unit.
     fn confirm(&self, entry: &Entry) -> Result<bool> {
         let (byte, unit) = (self.files.end(), self.layout.unit());
-        if self.ext.is_some() || byte + unit as u64 > self.stale_end.load(Ordering::Relaxed) {
+        let distrusted = self.distrusted.load(Ordering::Relaxed);
+        if distrusted
+            || self.ext.is_some()
+            || byte + unit as u64 > self.stale_end.load(Ordering::Relaxed)
+        {
             return Ok(false);
         }
         let Some(segment) = self.files.map(byte)? else {
@@ -56,6 +66,7 @@ impl ConsumeQueue {
     /// Starts a queue without records at `offset` (a log whose older files are gone).
     pub fn start_at(&self, offset: i64) -> Result<()> {
         self.files.cut(0)?;
+        self.stale_end.store(0, Ordering::Relaxed); // nothing is left to be confirmed
         self.cut_ext()?;
         if self.layout == Layout::Simple {
             self.files.set_end(offset as u64 * self.unit());
@@ -78,18 +89,20 @@ impl ConsumeQueue {
         self.files.set_end(self.files.row_end());
         let end = self.end_of_valid()?;
         let mut sound = !self.files.has_data_behind(end)?;
-        if !sound {
-            self.files.cut(end)?;
-        }
+        // Erased by `finish` only: until then a recovery that is killed can be begun anew.
+        self.torn.store(!sound, Ordering::Relaxed);
         self.files.set_end(end);
         self.settle()?;
         let flushed = if clean { end } else { 0 };
         self.flushed.store(flushed, Ordering::Release);
-        if let Err(e) = self.cut_ext() {
-            log::warn!("{e}");
-            self.files.cut(0)?;
-            self.settle()?;
-            sound = false;
+        match self.cut_ext() {
+            Err(e @ StoreError::Damaged { .. }) => {
+                log::warn!("{e}");
+                self.files.cut(0)?;
+                self.settle()?;
+                sound = false;
+            }
+            done => done?,
         }
         Ok(sound)
     }
@@ -183,7 +196,7 @@ impl ConsumeQueue {
 
     /// First position that is behind all entries that are `below`, which all stand before the
     /// others. Blanks say nothing: those before it belong to the entry behind them. Maps nothing.
-    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
+    pub(super) fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
         let (mut low, mut high) = self.positions();
         while low < high {
             let mid = low + (high - low) / 2;
@@ -254,7 +267,8 @@ impl ConsumeQueue {
 
     /// Ends recovery: what stands behind the last entry is erased.
     pub fn finish(&self) -> Result<()> {
-        if self.stale_end.swap(0, Ordering::Relaxed) > self.files.end() {
+        let torn = self.torn.swap(false, Ordering::Relaxed);
+        if self.stale_end.swap(0, Ordering::Relaxed) > self.files.end() || torn {
             self.files.cut(self.files.end())?;
         }
         Ok(())
@@ -275,11 +289,14 @@ impl ConsumeQueue {
 
     /// Moves `min_offset` to the first entry of a record that the log still has.
     pub fn correct_min(&self, log_min: u64) -> Result<()> {
+        // Read before the positions: the writer moves it last, and what it appends from here on is
+        // not to be skipped.
+        let max = self.max_offset();
         let (first, end) = self.positions();
         let gone = |e: &Entry| e.cq.phys < log_min as i64;
         if first < end && self.max_phys() < 0 {
             // Nothing but blanks.
-            self.min.store(self.max_offset(), Ordering::Release);
+            self.min.store(max, Ordering::Release);
             return Ok(());
         }
         if first == end {
@@ -293,9 +310,8 @@ impl ConsumeQueue {
         };
         let min = match self.next_entry(position, end)? {
             Some((_, entry)) => entry.base,
-            None => self.max_offset(),
+            None => max,
         };
-        // Entries may have been added since; what they start with is no less.
         self.min.fetch_max(min, Ordering::AcqRel);
         Ok(())
     }

@@ -79,7 +79,8 @@ impl Store {
         while low < high {
             let mid = low + (high - low) / 2;
             match queue.entry(mid)? {
-                Some(e) if e.cq.end() <= confirmed => low = e.next(),
+                // A blank has no record that could be waited for.
+                Some(e) if e.cq.is_blank() || e.cq.end() <= confirmed => low = e.next(),
                 Some(e) => high = e.base.clamp(low, mid),
                 None => high = mid,
             }

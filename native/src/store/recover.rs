@@ -3,7 +3,7 @@
 
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
-use super::guard::LastStop;
+use super::guard::{self, LastStop};
 use super::replay::Replay;
 use super::resync;
 use super::store_impl::Store;
@@ -16,10 +16,18 @@ impl Store {
     pub(super) fn recover(&self, last_stop: LastStop) -> Result<()> {
         let clean = last_stop == LastStop::Clean;
         let queues = self.topics.all_queues();
-        let mut sound = last_stop != LastStop::FailedFlush;
+        // Physical offset up to which every queue has all that it had.
+        let mut intact = i64::MAX;
         for queue in &queues {
-            sound &= queue.recover(clean)?;
+            if last_stop == LastStop::FailedFlush {
+                queue.distrust();
+                intact = -1;
+            }
+            if !queue.recover(clean)? {
+                intact = intact.min(queue.max_phys());
+            }
         }
+        let sound = intact == i64::MAX;
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         let point = self.read_checkpoint();
         *self.opened_with.lock() = point;
@@ -27,17 +35,28 @@ impl Store {
             self.check_log_is_whole(&queues)?;
         }
         let mut first = self.first_file_to_scan(clean, queue_end, &point);
-        if !sound && first > 0 {
+        // What a queue lost behind the start of the walk is entered anew by it in any case.
+        let start = self.log.segments().get(first).map_or(0, |s| s.base());
+        if first > 0 && intact < start as i64 {
             log::warn!("the consume queues cannot be relied on: all are rebuilt from the log");
+            guard::note_rebuild(&self.config().root)?;
             first = 0;
+        }
+        if clean && !sound {
+            guard::note_rebuild(&self.config().root)?;
         }
         let known = |time: i64| {
             clean || (point.physic_msg_timestamp > 0 && time <= point.physic_msg_timestamp - 3000)
         };
         let mut scanned = self.enter_from(first, clean && sound, known)?;
-        if scanned.gap && first > 0 {
+        // An entry of a record behind the log is damage; where its own record is nobody knows.
+        let astray = || queues.iter().any(|q| q.max_phys() > scanned.end as i64);
+        if first > 0 && (scanned.gap || clean && astray())
+            || first == 0 && clean && sound && astray()
+        {
             // A queue lacks entries of older files: somebody deleted it. Enter everything anew.
             log::warn!("a consume queue is incomplete: all are rebuilt from the log");
+            guard::note_rebuild(&self.config().root)?;
             first = 0;
             scanned = self.enter_from(first, false, known)?;
         }
@@ -53,17 +72,12 @@ impl Store {
         for queue in &queues {
             queue.correct_min(min)?;
         }
-        // What a kill left in the page cache only is made durable before anyone is shown it.
-        if !clean {
-            for s in self.log.segments().iter().skip(first) {
-                let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
-                if last_stop == LastStop::FailedFlush {
-                    s.touch(end);
-                }
-                s.flush(0, end)?;
+        if let Err(e) = self.flush_recovered(last_stop, first, end, &queues) {
+            if !clean {
+                guard::note_failed_flush(&self.config().root);
             }
+            return Err(e);
         }
-        self.flush_all(&queues)?;
         self.recover_index(clean, point.index_msg_timestamp, end)?;
         let newest = newest.max(point.logics_msg_timestamp);
         self.put_times.store(newest, Ordering::Relaxed);
@@ -78,6 +92,26 @@ impl Store {
         Ok(())
     }
 
+    /// What a kill left in the page cache only is made durable before anyone is shown it.
+    fn flush_recovered(
+        &self,
+        last_stop: LastStop,
+        first: usize,
+        end: u64,
+        queues: &[Arc<ConsumeQueue>],
+    ) -> Result<()> {
+        if last_stop != LastStop::Clean {
+            for s in self.log.segments().iter().skip(first) {
+                let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
+                if last_stop == LastStop::FailedFlush {
+                    s.touch(end)?;
+                }
+                s.flush(0, end)?;
+            }
+        }
+        self.flush_all(queues)
+    }
+
     /// After a clean stop queues know of no record behind the log's last file. Where several
     /// entries of one do, a file is missing (a disk that is not mounted, say), and going on would
     /// forget them.
@@ -89,8 +123,10 @@ impl Store {
                     path: queue.files().dir(),
                     message: format!(
                         "the queue knows of messages up to {}, but the commit log ends at {end}: \
-                         a file or a folder of storePathCommitLog is missing",
-                        queue.max_phys()
+                         a file or a folder of storePathCommitLog is missing; mount or restore \
+                         it, or, to go on without what it had, create the file {}",
+                        queue.max_phys(),
+                        self.config().root.join("abort").display()
                     ),
                 });
             }
@@ -189,6 +225,14 @@ impl Store {
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
                         replay.enter(&bytes[at..at + v.total], &v, end)?;
+                        if replay.gap && first > 0 {
+                            // All is to be entered anew: nothing is to be written on a guess.
+                            return Ok(Scan {
+                                end,
+                                newest,
+                                gap: true,
+                            });
+                        }
                         at += v.total;
                         end += v.total as u64;
                         continue;

@@ -54,6 +54,10 @@ fn search(base: u64, bytes: &[u8], piece: &[u8], from: usize) -> Option<Next> {
         let Some(start) = magic.checked_sub(4).filter(|s| *s > from) else {
             continue;
         };
+        // The place first: it costs less than a CRC, and a body may be full of would-be records.
+        if bytes.get(start + 28..start + 36) != Some(&(base + start as u64).to_be_bytes()[..]) {
+            continue;
+        }
         if let Found::Record(v) = record::read(&bytes[start..], true)
             && v.phys == (base + start as u64) as i64
         {

@@ -119,6 +119,16 @@ pub struct Cleaned {
 impl Store {
     /// One round at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
     pub fn clean(&self, now: i64, manual: bool) -> Result<Cleaned> {
+        self.clean_round(now, manual, true)
+    }
+
+    /// Brings queues and index in line with the log; deletes nothing of the log.
+    pub fn clean_queues(&self, now: i64) -> Result<Cleaned> {
+        self.trimmed_to.store(0, Ordering::Release);
+        self.clean_round(now, false, false)
+    }
+
+    fn clean_round(&self, now: i64, manual: bool, log_too: bool) -> Result<Cleaned> {
         let _one = self.cleaning.lock();
         self.check_readable()?;
         let cfg = &self.config().retention;
@@ -137,8 +147,9 @@ impl Store {
             }
         }
         let mut done = Cleaned::default();
-        if decision.delete_expired || decision.forcibly {
-            done.log_files = self.delete_log_files(now, decision.forcibly)?;
+        let mut deleted = Ok(0);
+        if log_too && (decision.delete_expired || decision.forcibly) {
+            deleted = self.delete_log_files(now, decision.forcibly);
         }
         let min = self.log.min_offset();
         if self.trimmed_to.load(Ordering::Acquire) < min {
@@ -148,6 +159,7 @@ impl Store {
             done.index_files = self.trim_index(min)?;
             self.trimmed_to.store(min, Ordering::Release);
         }
+        done.log_files = deleted?;
         Ok(done)
     }
 
@@ -159,8 +171,10 @@ impl Store {
             let (Some(first), true) = (row.first(), row.len() > 1) else {
                 break;
             };
-            // What is not on disk yet, or what the index has not read yet, is still needed.
-            if first.end() > self.flush.flushed() || first.end() > self.indexed() {
+            // What is not on disk yet is still needed, and so is what the index has not read yet,
+            // unless the disk is nearly full: then an index that cannot be written must not keep it
+            // so, and of messages that are gone it need not know.
+            if first.end() > self.flush.flushed() || (!forcibly && first.end() > self.indexed()) {
                 break;
             }
             let age = std::fs::metadata(first.path())
@@ -168,7 +182,8 @@ impl Store {
                 .ok()
                 .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
                 .map(|t| now.saturating_sub(t.as_millis() as i64));
-            let expired = age.is_some_and(|age| age > cfg.file_reserved_time as i64);
+            let gone = !first.path().exists(); // somebody deleted it by hand
+            let expired = gone || age.is_some_and(|age| age > cfg.file_reserved_time as i64);
             if !expired && !forcibly {
                 break;
             }

@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub const PAGE: usize = 4096;
+/// `touch` faults in so many bytes at a time.
+const TOUCHED_AT_ONCE: usize = 4 << 20;
 
 pub struct Segment {
     base: u64,
@@ -256,8 +258,14 @@ impl Segment {
 
     /// Makes every page up to `end` count as changed, so that `flush` writes it whatever the kernel
     /// believes to be on disk. Only recovery calls this, before the segment is shared.
-    pub fn touch(&self, end: usize) {
-        for at in (0..end.min(self.size())).step_by(PAGE) {
+    /// The pages are faulted in first: on a full disk that is an error, a plain write a SIGBUS.
+    pub fn touch(&self, end: usize) -> Result<()> {
+        let end = end.min(self.size());
+        for at in (0..end).step_by(PAGE) {
+            if at % TOUCHED_AT_ONCE == 0 {
+                populate(&self.map, at, (at + TOUCHED_AT_ONCE).min(end))
+                    .map_err(|e| StoreError::io("touch", &self.path, &e))?;
+            }
             // SAFETY: inside the mapping; recovery runs alone, and the byte keeps its value. The
             // accesses are volatile, so that the compiler does not drop them.
             unsafe {
@@ -265,6 +273,7 @@ impl Segment {
                 std::ptr::write_volatile(place, std::ptr::read_volatile(place));
             }
         }
+        Ok(())
     }
 
     /// Tells the kernel that the file is written from its start to its end: pages come in larger

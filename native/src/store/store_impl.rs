@@ -107,7 +107,12 @@ impl Store {
             indexer: Mutex::default(),
             config,
         };
-        store.recover(last_stop)?;
+        if let Err(e) = store.recover(last_stop) {
+            if last_stop == guard::LastStop::Clean {
+                let _ = guard::remove_abort(&store.config.root); // nothing was decided
+            }
+            return Err(e);
+        }
         store.take_back_index_time()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
@@ -250,6 +255,7 @@ impl Store {
                 log::error!("a thread of the store panicked");
             }
         }
+        drop(self.cleaning.lock()); // a round that was asked for ends before the lock file is let go
         self.flush_log();
         self.index_progress.stop();
         if let Some(thread) = self.indexer.lock().take() {

@@ -1,0 +1,181 @@
+"""mqadmin of Apache RocketMQ 5.3.3 against our server: queries, old files, topic attributes.
+
+Each command is a JVM of its own that takes some 4 s, mostly waiting for its threads at the end, so
+all of them run at once, and the tests look at what each has said and done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.admin import await_hits, no_hits
+from tests.support.client import Client, batch_command
+from tests.support.server import ServerProcess
+
+from . import toolchain
+from .store import peer
+
+MAIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
+TIMEOUT = 90.0
+FILE = 65_536
+OLD_FILES = 3
+TOPIC = "Asked"
+BATCHES = "+queue.type=BatchCQ"
+CONF = f"""\
+mappedFileSizeCommitLog={FILE}
+fileReservedTime=1
+deleteWhen={(time.localtime().tm_hour + 12) % 24:02d}
+diskMaxUsedSpaceRatio=95
+cleanFileForciblyEnable=false
+"""
+
+used = shutil.disk_usage(Path(__file__).parent)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the JVMs' logs; builds the peer, or skips where it cannot be built."""
+    try:
+        peer.classpath()
+    except toolchain.Missing as missing:
+        if toolchain.required():
+            pytest.fail(str(missing), pytrace=False)
+        pytest.skip(f"{missing} (PYRMQ_REQUIRE_INTEROP=1 makes this a failure)")
+    except toolchain.BuildFailed as problem:
+        pytest.fail(str(problem), pytrace=False)
+    return tmp_path_factory.mktemp("mqadmin")
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(home / "store", flush="SYNC_FLUSH", conf=CONF) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sent(server: ServerProcess) -> list[dict[str, str]]:
+    """The answers to 60 sends of 8 KB in one queue, indexed; the first files are old already."""
+    with Client(server.broker) as client:
+        answers = []
+        for n in range(60):
+            keys = {"KEYS": f"k{n} {'asked' if n > 56 else 'other'}", "TAGS": "TagA"}
+            answer = client.send(TOPIC, b"%04d" % n * 2000, properties=keys)
+            assert answer.code == 0, answer.remark
+            answers.append(answer.ext)
+        client.send("Plain")
+        await_hits(client, TOPIC, "k59", 1)
+    then = time.time() - 2 * 3600
+    for path in sorted((server.store / "commitlog").iterdir())[:OLD_FILES]:
+        os.utime(path, (then, then))
+    return answers
+
+
+Said = tuple[str, str]
+"""stdout and stderr of a command; its exit code is 0 also when it failed."""
+
+
+@pytest.fixture(scope="module")
+def said(home: Path, server: ServerProcess, sent: list[dict[str, str]]) -> dict[str, Said]:
+    """What each command printed, without the noise of logging."""
+    broker = ["-b", "{}:{}".format(*server.broker)]
+    cluster = ["-c", "DefaultCluster"]
+    commands = {
+        "by key": ["queryMsgByKey", "-t", TOPIC, "-k", "asked"],
+        "by unique key": ["queryMsgByUniqueKey", "-t", TOPIC, "-i", sent[57]["transactionId"]],
+        "by id": ["queryMsgById", "-t", TOPIC, "-i", sent[58]["msgId"]],
+        "delete": ["deleteExpiredCommitLog", *cluster],
+        "clean": ["cleanExpiredCQ", *broker],
+        "make": ["updateTopic", *cluster, "-t", "Made", "-a", BATCHES, "-w", "2", "-r", "2"],
+        "change": ["updateTopic", *broker, "-t", "Plain", "-a", BATCHES],
+    }
+    (home / "home").mkdir()
+    names = ["-n", "{}:{}".format(*server.namesrv)]
+    started = {key: _start(home / "home", [*words, *names]) for key, words in commands.items()}
+    try:
+        texts = {key: process.communicate(timeout=TIMEOUT) for key, process in started.items()}
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+    return {key: (_without_log(out), _without_log(err)) for key, (out, err) in texts.items()}
+
+
+def _start(home: Path, words: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        peer.java_command(home, MAIN, *words, heap="64m"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": ""},
+    )
+
+
+def _without_log(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if " |-" not in line).strip()
+
+
+def described(text: str) -> dict[str, str]:
+    """The lines "Name:   value" of a message that mqadmin shows."""
+    return dict(re.findall(r"^([A-Z][\w ]+):\s+(.*)$", text, re.MULTILINE))
+
+
+def check_message(
+    text: str, number: int, answer: dict[str, str], properties: dict[str, str]
+) -> None:
+    shown = described(text)
+    assert (shown["Topic"], shown["Tags"]) == (TOPIC, "[TagA]")
+    assert (shown["Queue ID"], shown["Queue Offset"]) == ("0", str(number))
+    assert shown["CommitLog Offset"] == str(int(answer["msgId"][16:], 16))
+    for name, value in properties.items():
+        assert f"{name}={value}" in shown["Properties"]
+    body = Path(shown["Message Body Path"])  # below /tmp: the tool's own choice
+    assert body.read_bytes() == b"%04d" % number * 2000
+    body.unlink()
+
+
+def test_queries(said: dict[str, Said], sent: list[dict[str, str]]) -> None:
+    rows = [line.split() for line in said["by key"][0].splitlines() if not line.startswith("#")]
+    assert sorted(rows) == sorted([sent[n]["transactionId"], "0", str(n)] for n in (57, 58, 59))
+    unique = {"UNIQ_KEY": sent[57]["transactionId"], "KEYS": "k57 asked"}
+    check_message(said["by unique key"][0], 57, sent[57], unique)
+    assert described(said["by id"][0])["OffsetID"] == sent[58]["msgId"]
+    check_message(said["by id"][0], 58, sent[58], {"KEYS": "k58 asked"})
+
+
+def test_topic_attributes(server: ServerProcess, said: dict[str, Said]) -> None:
+    assert "success" in said["make"][0], said["make"]
+    assert "queue.type of a topic that exists cannot be changed" in said["change"][1]
+    table = json.loads((server.store / "config" / "topics.json").read_text())["topicConfigTable"]
+    assert table["Made"]["attributes"] == {"queue.type": "BatchCQ"}
+    assert table["Made"]["writeQueueNums"] == 2
+    batch = [(b"a", {}), (b"b", {})]
+    with Client(server.broker) as client:
+        for topic, one_record in (("Made", True), ("Plain", False)):
+            command = batch_command(topic, batch, properties={"UNIQ_KEY": "u"})
+            assert ("batchUniqId" in client.request(command).ext) == one_record
+
+
+@pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+def test_old_files(
+    server: ServerProcess, said: dict[str, Said], sent: list[dict[str, str]]
+) -> None:
+    assert said["delete"][0] == said["clean"][0] == "success"
+    names = [path.name for path in (server.store / "commitlog").iterdir()]
+    assert min(names) == f"{OLD_FILES * FILE:020d}"
+    places = [int(answer["msgId"][16:], 16) for answer in sent]
+    first = next(n for n, place in enumerate(places) if place >= OLD_FILES * FILE)
+    assert first > 15
+    with Client(server.broker) as client:
+        assert (client.min_offset(TOPIC, 0), client.max_offset(TOPIC, 0)) == (first, len(sent))
+        assert no_hits(client, TOPIC, f"k{first - 1}")
+        await_hits(client, TOPIC, f"k{first}", 1)
