@@ -1,0 +1,1 @@
+"""System calls that fail on purpose, under a store and under the broker's configuration files."""

@@ -1,0 +1,58 @@
+"""The broker's JSON files beside a store: made, and read as a starting broker reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyrmq.broker import config_file
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Store
+from pyrmq.model.topic import TopicConfig
+from tests.faults.bases import LONG_TOPIC
+from tests.faults.images import Image, take
+
+CONFIG = BrokerConfig(broker_name="broker-a", broker_ip1="127.0.0.1")
+
+
+def load(folder: Path, store: Store) -> list[PersistentTable]:
+    """All tables. ConfigError if a file and its `.bak` cannot be read."""
+    return [
+        TopicTable(folder / "topics.json", CONFIG, store, lambda: None),
+        GroupTable(folder / "subscriptionGroup.json", CONFIG),
+        OffsetTable(folder / "consumerOffset.json", 1),
+    ]
+
+
+def save(tables: list[PersistentTable]) -> None:
+    for table in tables:
+        config_file.save(table.path, table.to_json())
+
+
+def make(root: Path) -> Image:
+    """The files of a broker with some topics, groups and offsets, each with its `.bak`."""
+    folder = root / "config"
+    with_store = Store(root / "store", commit_log_file_size=4096)
+    try:
+        topics, groups, offsets = tables = load(folder, with_store)
+        assert isinstance(topics, TopicTable)
+        assert isinstance(groups, GroupTable)
+        assert isinstance(offsets, OffsetTable)
+        topics.topics = {}
+        for topic, queues in (("T", 4), ("Orders", 4), ("Batch", 2), ("Wide", 16)):
+            topics.update(TopicConfig(topic, queues, queues))
+        topics.create_send_back(LONG_TOPIC, 2)
+        for group in ("G", "other"):
+            groups.find(group)
+            for queue_id in range(4):
+                offsets.commit("T", group, queue_id, 5 + queue_id)
+        for table in tables:
+            table.version.timestamp = 1_700_000_000_000  # type: ignore[attr-defined]
+        for _ in range(2):
+            save(tables)
+    finally:
+        with_store.close()
+    return {f"config/{name}": content for name, content in take(folder).items()}
