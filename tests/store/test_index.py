@@ -380,3 +380,13 @@ def test_other_files_in_the_folder_stay(tmp_path: Path):
 def test_impossible_sizes(tmp_path: Path, slots: int, places: int):
     with pytest.raises(MessageIllegalError, match=r"maxHashSlotNum|slots"):
         Store(tmp_path, index_slots=slots, index_entries=places)
+
+
+def test_an_answer_fits_into_a_frame(tmp_path: Path):
+    """Of large messages only as many come as a client takes in one frame, the newest of them."""
+    with opened(tmp_path, commit_log_file_size=64 << 20) as store:
+        for n in range(6):
+            store.put("T", 0, bytes([n]) * (4 << 20), "KEYS\x01big\x02")
+        indexed(store)
+        found, *_ = store.query_message("T", "big")
+        assert [decode_record(bytes(piece)).body[0] for piece in found] == [3, 4, 5]

@@ -326,7 +326,7 @@ impl Store {
     /// (counts), heldSlices (buffers of the log that are held) and heldDeletedFiles (deleted files
     /// they keep), damagedEntries (queue entries that readers left out), diskFull.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let s = self.inner.stats();
+        let s = py.detach(|| self.inner.stats());
         let d = PyDict::new(py);
         d.set_item("minPhyOffset", s.min_phys)?;
         d.set_item("maxPhyOffset", s.max_phys)?;

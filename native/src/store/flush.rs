@@ -257,7 +257,7 @@ impl Store {
     /// one sync of everything takes less than thousands of small ones.
     pub(super) fn flush_all(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
         let ends: Vec<_> = queues.iter().filter(|q| q.unflushed() > 0).collect();
-        if ends.len() <= FEW_QUEUES {
+        if ends.len() <= FEW_QUEUES || !self.topics.on_one_disk() {
             return ends.into_iter().try_for_each(|queue| queue.flush());
         }
         let ends: Vec<_> = ends.into_iter().map(|q| (q, q.files().end())).collect();

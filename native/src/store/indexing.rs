@@ -22,6 +22,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 /// Bytes of log that are read before others get their turn with the position.
 const STEP: u64 = 4 << 20;
+/// Bytes of records that one query gives at most, or one record: clients take frames of 16 MiB.
+const MAX_ANSWER: usize = 15 << 20;
 /// Most entries with the same hash that one query looks at.
 const MAX_CANDIDATES: usize = 4096;
 
@@ -249,6 +251,7 @@ impl Store {
         result.last_update = index.last_update();
         let max = max.clamp(1, MAX_HITS);
         let hash = key_hash(topic_seed(topic), key);
+        let mut bytes_found = 0;
         // Equal hashes of other keys do not count, so more are looked at than asked for.
         for phys in index.query(hash, MAX_CANDIDATES, begin, end) {
             let Some(chunk) = self.record_at(phys) else {
@@ -265,6 +268,10 @@ impl Store {
                 && !known
                 && message_keys(&bytes[v.props.clone()]).any(|k| k == key)
             {
+                bytes_found += chunk.len;
+                if bytes_found > MAX_ANSWER && !result.chunks.is_empty() {
+                    break;
+                }
                 result.chunks.push(chunk);
                 if result.chunks.len() == max {
                     break;

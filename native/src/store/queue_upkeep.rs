@@ -140,15 +140,8 @@ impl ConsumeQueue {
         let ext = self.ext();
         let lost = ext.is_none_or(|ext| ext.is_empty());
         // Without units one look is enough: no entry may refer to any.
-        let looked_at = if lost { end.max(first + 1) - 1 } else { first }..end;
-        let mut last = None;
-        for position in looked_at.rev() {
-            let code = self.read_entry(position)?.cq.tags_code;
-            if queue_ext::is_address(code) {
-                last = Some(code);
-                break;
-            }
-        }
+        let from = if lost { end.max(first + 1) - 1 } else { first };
+        let last = self.last_address(from, end)?;
         match ext {
             Some(ext) if !lost || last.is_none() => ext.recover(last),
             _ if last.is_none() => Ok(()),
@@ -157,6 +150,31 @@ impl ConsumeQueue {
                 message: "its entries refer to an extension file that is gone".into(),
             }),
         }
+    }
+
+    /// The address in the last entry from `from` to before `to` that has one.
+    fn last_address(&self, from: u64, to: u64) -> Result<Option<i64>> {
+        let unit = self.layout.unit();
+        let per_file = (self.files.file_size() / unit) as u64;
+        let mut reader = self.files.reader();
+        let mut buffer = vec![0; FIRST_SCAN / unit * unit];
+        let mut end = to;
+        while end > from {
+            let file_start = (end - 1) - (end - 1) % per_file;
+            let most = (buffer.len() / unit) as u64;
+            let start = end.saturating_sub(most).max(file_start).max(from);
+            let piece = &mut buffer[..(end - start) as usize * unit];
+            reader.read(start * self.unit(), piece)?;
+            for slot in piece.chunks_exact(unit).rev() {
+                let code = CqEntry::read(slot).tags_code;
+                if queue_ext::is_address(code) {
+                    return Ok(Some(code));
+                }
+            }
+            end = start;
+            buffer.resize(SCAN / unit * unit, 0);
+        }
+        Ok(None)
     }
 
     /// Reads the bounds from the last entry before the end.

@@ -8,7 +8,7 @@
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
 use super::store_impl::Store;
-use crate::format::cq_entry::{CqEntry, Entry};
+use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::delay;
 use crate::format::record::{View, sys_flag};
 use crate::format::{java, properties};
@@ -61,7 +61,7 @@ impl<'s> Replay<'s> {
         if (phys + v.total as u64) as i64 <= queue.max_phys() {
             return Ok(());
         }
-        let batch = queue.layout() == crate::format::cq_entry::Layout::Batch;
+        let batch = queue.layout() == Layout::Batch;
         if inner && !batch {
             log::warn!("record at {phys} is in no queue: an inner batch in a SimpleCQ topic");
             return Ok(());
@@ -118,8 +118,7 @@ impl<'s> Replay<'s> {
             self.settle(&queue, &held, Some(entry.base))?;
         }
         let expected = queue.max_offset();
-        let is_new = queue.max_phys() < 0 && queue.files().first().is_none();
-        let free_start = is_new && !self.whole_log;
+        let free_start = self.may_start_anywhere(&queue);
         if entry.base == expected && !free_start {
             return queue.append(&entry);
         }
@@ -128,11 +127,17 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
+    /// Whether nothing tells where a queue goes on: it has no entry, and older files of the log are
+    /// gone. A simple queue that has files goes on where they begin.
+    fn may_start_anywhere(&self, queue: &ConsumeQueue) -> bool {
+        let numbered = queue.layout() == Layout::Simple && queue.files().first().is_some();
+        queue.max_phys() < 0 && !numbered && !self.whole_log
+    }
+
     /// Decides about an entry that was held back, once the number of the next one is known.
     fn settle(&self, queue: &ConsumeQueue, held: &Entry, next: Option<i64>) -> Result<()> {
         let expected = queue.max_offset();
-        let is_new = queue.max_phys() < 0 && queue.files().first().is_none();
-        let free_start = is_new && !self.whole_log;
+        let free_start = self.may_start_anywhere(queue);
         let possible = (0..MAX_QUEUE_OFFSET).contains(&held.base);
         let confirmed = next == Some(held.next());
         if free_start {

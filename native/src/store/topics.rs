@@ -145,6 +145,7 @@ pub struct Topics {
     table: RwLock<FxHashMap<Box<[u8]>, Arc<Topic>>>,
     arrivals: Mutex<VecDeque<Arrival>>,
     any_arrival: AtomicBool,
+    on_one_disk: AtomicBool,
     /// Queues with entries that are not flushed.
     dirty: Mutex<Vec<Arc<ConsumeQueue>>>,
 }
@@ -169,6 +170,7 @@ impl Topics {
             table: RwLock::default(),
             arrivals: Mutex::default(),
             any_arrival: AtomicBool::new(false),
+            on_one_disk: AtomicBool::new(true),
             dirty: Mutex::default(),
         };
         for name in &cfg.batch_topics {
@@ -177,6 +179,11 @@ impl Topics {
         super::guard::create_dirs(&topics.shared.simple_root)?;
         for layout in [Layout::Batch, Layout::Simple] {
             topics.open_folder(layout)?;
+        }
+        let shared = &topics.shared;
+        for other in [&shared.batch_root, &shared.ext_root] {
+            let apart = exists(other)? && device(other)? != device(&shared.simple_root)?;
+            topics.on_one_disk.fetch_and(!apart, Ordering::Relaxed);
         }
         Ok(topics)
     }
@@ -204,6 +211,9 @@ impl Topics {
                 );
                 continue;
             }
+            if is_link(&topic_dir)? {
+                self.on_one_disk.store(false, Ordering::Relaxed);
+            }
             for queue_dir in folders(&topic_dir)? {
                 let id = queue_dir
                     .file_name()
@@ -225,6 +235,11 @@ impl Topics {
 
     pub fn maps(&self) -> &Maps {
         &self.shared.maps
+    }
+
+    /// Whether all queues lie on the disk of `consumequeue/`, so that one sync reaches them.
+    pub fn on_one_disk(&self) -> bool {
+        self.on_one_disk.load(Ordering::Relaxed)
     }
 
     /// Puts a queue on the list of those to flush.
@@ -309,6 +324,16 @@ impl Topics {
 fn parse_queue_id(name: &str) -> Option<u32> {
     let id: u32 = name.parse().ok()?;
     (id < MAX_QUEUES && id.to_string() == name).then_some(id)
+}
+
+fn device(path: &Path) -> Result<u64> {
+    let found = std::fs::metadata(path).map_err(|e| StoreError::io("stat", path, &e))?;
+    Ok(std::os::unix::fs::MetadataExt::dev(&found))
+}
+
+fn is_link(path: &Path) -> Result<bool> {
+    let found = std::fs::symlink_metadata(path).map_err(|e| StoreError::io("stat", path, &e))?;
+    Ok(found.file_type().is_symlink())
 }
 
 fn exists(path: &Path) -> Result<bool> {
