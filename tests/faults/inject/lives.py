@@ -240,7 +240,8 @@ def synchronous(world: World) -> None:
 def first_left(world: World) -> int:
     """Where the first file of the log that is still there starts."""
     with world.calls.spared(world.root):
-        return min(int(path.name) for path in (world.root / "commitlog").iterdir())
+        files = (world.root / "commitlog").iterdir()
+        return min((int(path.name) for path in files), default=0)
 
 
 def killed(world: World) -> None:
