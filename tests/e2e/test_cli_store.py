@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pyrmq.cli import main
 from pyrmq.engine import Store
 from tests.e2e.command import PYRMQ, assert_refused, environment, run
 from tests.store.tools import (
+    GOLDEN,
     QUEUE_FILE,
     contents,
     image,
@@ -25,10 +25,10 @@ from tests.store.tools import (
     overwrite,
     queue_files,
     read_all,
+    unpack,
 )
 from tests.support.records import encode_properties
 
-ARCHIVE = Path(__file__).parent.parent / "store" / "data" / "store-5.3.3.tar.gz"
 QUEUE = "consumequeue/Golden/0/00000000000000000000"
 FILE = 4096
 
@@ -36,9 +36,7 @@ FILE = 4096
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
     """A store that RocketMQ wrote and stopped cleanly."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "store"
+    return unpack(GOLDEN, tmp_path) / "store"
 
 
 @pytest.fixture

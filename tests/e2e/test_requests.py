@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from tests.e2e.admin import create_topic
 from tests.e2e.waiting import soon
 from tests.support.client import (
     HEART_BEAT,
@@ -17,7 +18,6 @@ from tests.support.client import (
     SEND_MESSAGE,
     UNLOCK_BATCH_MQ,
     UNREGISTER_CLIENT,
-    UPDATE_AND_CREATE_TOPIC,
     UPDATE_CONSUMER_OFFSET,
     VIEW_MESSAGE_BY_ID,
     Client,
@@ -40,15 +40,6 @@ def topic(client: Client) -> str:
     name = f"Topic{next(_numbers)}"
     create_topic(client, name, 4)
     return name
-
-
-def create_topic(client: Client, name: str, queues: int, **change: object) -> Command:
-    ext: dict[str, object] = {
-        "topic": name, "defaultTopic": "TBW102", "readQueueNums": queues,
-        "writeQueueNums": queues, "perm": 6, "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0, "order": "false",
-    }  # fmt: skip
-    return client.call(UPDATE_AND_CREATE_TOPIC, **{**ext, **change})
 
 
 # Topics.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from . import toolchain
 from .drivers import Driver
 from .server import Server, start
+from .store import peer
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +62,13 @@ def _command(name: str, build: Callable[[], Command]) -> Command:
     if isinstance(result, Exception):
         pytest.fail(str(result), pytrace=False)
     return result
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the logs of Apache RocketMQ's processes; builds what runs them."""
+    _command("peer", lambda: [peer.classpath()])
+    return tmp_path_factory.mktemp("peer")
 
 
 def _driver(name: str, command: Command, server: Server) -> Driver:

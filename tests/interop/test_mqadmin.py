@@ -21,7 +21,6 @@ from tests.e2e.admin import await_hits, no_hits
 from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
 
-from . import toolchain
 from .store import peer
 
 MAIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
@@ -39,20 +38,6 @@ cleanFileForciblyEnable=false
 """
 
 used = shutil.disk_usage(Path(__file__).parent)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the JVMs' logs; builds the peer, or skips where it cannot be built."""
-    try:
-        peer.classpath()
-    except toolchain.Missing as missing:
-        if toolchain.required():
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(f"{missing} (PYRMQ_REQUIRE_INTEROP=1 makes this a failure)")
-    except toolchain.BuildFailed as problem:
-        pytest.fail(str(problem), pytrace=False)
-    return tmp_path_factory.mktemp("mqadmin")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ import pytest
 from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
 from tests.support.records import MAGIC_V2
 
-from . import toolchain
 from .store import cargo, peer
 from .store.ledger import Ledger
 from .store.special import (
@@ -40,20 +39,6 @@ from .store.turns import (
     rolled_over,
     stop,
 )
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the JVMs' logs; builds the peer, or skips where it cannot be built."""
-    try:
-        peer.classpath()
-    except toolchain.Missing as missing:
-        if toolchain.required():
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(f"{missing} (PYRMQ_REQUIRE_INTEROP=1 makes this a failure)")
-    except toolchain.BuildFailed as problem:
-        pytest.fail(str(problem), pytrace=False)
-    return tmp_path_factory.mktemp("peer")
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import struct
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.store import tools
 from tests.support.records import Record, decode_properties, decode_record, java_hash
 
 ARCHIVE = Path(__file__).parent / "data" / "formats-5.3.3.tar.gz"
@@ -30,8 +30,7 @@ LONG_RETRY = "%RETRY%long-" + "g" * 150
 
 def unpack(folder: Path) -> dict[str, Any]:
     """The golden stores below a folder; what is known of them."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    tools.unpack(ARCHIVE, folder)
     expected: dict[str, Any] = json.loads((folder / "expected.json").read_text())
     return expected
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import tarfile
 from array import array
 from collections import defaultdict
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 
 from pyrmq.engine import Store
-from tests.store.tools import FOUND, bodies, contents, data, opened, queue_entries
+from tests.store.tools import FOUND, GOLDEN, bodies, contents, data, opened, queue_entries, unpack
 from tests.support.records import decode_record, java_hash
 
-ARCHIVE = Path(__file__).parent / "data" / "store-5.3.3.tar.gz"
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 DELAYS_MS = {"1": 1_000, "2": 5_000}
 """The delay levels used in the golden store: RocketMQ's messageDelayLevel starts 1s 5s."""
@@ -26,9 +24,7 @@ DELAYS_MS = {"1": 1_000, "2": 5_000}
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
     """The unpacked archive: `store/` and `expected.json`."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path
+    return unpack(GOLDEN, tmp_path)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import struct
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import pytest
 
 from pyrmq.engine import Records, Verifier, inspect_store, store_is_held
-from tests.store.tools import image, log_file, opened, overwrite, queue_files
+from tests.store.tools import GOLDEN, image, log_file, opened, overwrite, queue_files, unpack
 from tests.support.records import decode_record, encode_properties
 
-ARCHIVE = Path(__file__).parent / "data" / "store-5.3.3.tar.gz"
 INDEX_SLOTS = 500
 """Slots of an index file in that archive."""
 FILE, SIZE = 4096, 303
@@ -29,9 +27,7 @@ Finding = tuple[str, str, str, int | None, str]
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
     """A store that RocketMQ wrote and stopped cleanly."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "store"
+    return unpack(GOLDEN, tmp_path) / "store"
 
 
 @pytest.fixture

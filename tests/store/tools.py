@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,19 @@ FOUND, NO_MATCH, REMOVING, FOUND_NULL, OVERFLOW_BADLY, OVERFLOW_ONE, TOO_SMALL =
 NO_MESSAGE = 8
 """GetMessageStatus, in RocketMQ's order."""
 
+GOLDEN = Path(__file__).parent / "data" / "store-5.3.3.tar.gz"
+"""A store that RocketMQ wrote and stopped cleanly, with `expected.json` beside it."""
+
 Queue = tuple[str, int]
 Entry = tuple[int, int, int]
 """A consume-queue entry: physical offset, record size, tag code."""
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    """Unpacks an archive of test data; returns the folder."""
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder
 
 
 def open_store(root: Path, **options: Any) -> Store:

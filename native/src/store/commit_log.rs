@@ -1,8 +1,8 @@
 //! The record log: a row of equally sized files, readable up to `max_offset`.
 
 use super::config::StoreConfig;
-use super::error::{Result, StoreError};
-use super::guard::sync_dir;
+use super::error::Result;
+use super::guard::{remove_if_there, sync_dir};
 use super::log_dirs::LogDirs;
 use super::queue_files::check_row;
 use super::segment::{PAGE, Segment};
@@ -126,7 +126,7 @@ impl CommitLog {
         if rest.is_empty() {
             return Ok(());
         }
-        unlink(first)?;
+        remove_if_there(first.path())?;
         self.removed.lock().push(Arc::downgrade(first));
         self.segments.store(Arc::new(rest.to_vec()));
         sync_parent(first)
@@ -216,19 +216,8 @@ impl CommitLog {
 }
 
 fn remove(segment: &Segment) -> Result<()> {
-    unlink(segment)?;
+    remove_if_there(segment.path())?;
     sync_parent(segment)
-}
-
-/// Deletes a file; one that is gone already is no error.
-fn unlink(segment: &Segment) -> Result<()> {
-    let path = segment.path();
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", path, &e))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn sync_parent(segment: &Segment) -> Result<()> {

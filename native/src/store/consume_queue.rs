@@ -290,8 +290,7 @@ impl ConsumeQueue {
             if let Some(ext) = self.ext() {
                 ext.flush()?; // first: an entry on disk refers to a unit that is there
             }
-            self.files
-                .sync(from.max(self.files.first().unwrap_or(0)), to)?;
+            self.files.sync(from, to)?;
             self.flushed.store(to, Ordering::Release);
         }
         Ok(())

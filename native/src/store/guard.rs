@@ -78,16 +78,15 @@ pub fn last_stop(root: &Path) -> Result<LastStop> {
 
 /// Leaves word for the next start, as far as the disk still takes it.
 pub fn note_failed_flush(root: &Path) {
-    let noted = OpenOptions::new()
-        .append(true)
-        .open(abort_path(root))
-        .and_then(|mut file| {
-            file.write_all(FAILED_FLUSH)?;
-            file.sync_all()
-        });
-    if let Err(e) = noted {
+    if let Err(e) = append_note(&abort_path(root), false) {
         log::error!("the failed flush is not noted in the abort file: {e}");
     }
+}
+
+fn append_note(path: &Path, create: bool) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().append(true).create(create).open(path)?;
+    file.write_all(FAILED_FLUSH)?;
+    file.sync_all()
 }
 
 /// Says, on disk, that all queues are to be rebuilt from the log, before the first of them is
@@ -98,9 +97,7 @@ pub fn note_rebuild(root: &Path) -> Result<()> {
         if last_stop(root).is_ok_and(|stop| stop == LastStop::FailedFlush) {
             return Ok(());
         }
-        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
-        file.write_all(FAILED_FLUSH)?;
-        file.sync_all()
+        append_note(&path, true)
     };
     noted().map_err(|e| StoreError::io("write", &path, &e))?;
     sync_dir(root)
@@ -124,10 +121,14 @@ pub fn write_abort(root: &Path) -> Result<()> {
 }
 
 pub fn remove_abort(root: &Path) -> Result<()> {
-    let path = abort_path(root);
-    match std::fs::remove_file(&path) {
+    remove_if_there(&abort_path(root))
+}
+
+/// Deletes a file; one that is gone already is no error.
+pub fn remove_if_there(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", &path, &e))
+            Err(StoreError::io("remove", path, &e))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! The row of index files: finds physical offsets by message key. [IndexService]
 
 use super::error::{Result, StoreError};
-use super::guard::{create_dirs, sync_dir};
+use super::guard::{create_dirs, remove_if_there, sync_dir};
 use super::index_file::IndexFile;
 use crate::format::index::{Shape, is_file_name, name_after};
 use arc_swap::ArcSwap;
@@ -201,7 +201,7 @@ impl Index {
             .take_while(|f| (f.end_phys() as u64) < min_phys)
             .count();
         for (i, file) in row[..gone].iter().enumerate() {
-            if let Err(e) = remove(file.path()) {
+            if let Err(e) = remove_if_there(file.path()) {
                 self.files.store(Arc::new(row[i..].to_vec()));
                 return Err(e);
             }
@@ -270,18 +270,9 @@ fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(names)
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", path, &e))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Removes a file that is useless but does no harm either.
 fn delete(path: &Path) {
-    if let Err(e) = remove(path) {
+    if let Err(e) = remove_if_there(path) {
         log::warn!("{e}");
     }
 }

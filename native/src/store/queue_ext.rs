@@ -142,8 +142,7 @@ impl QueueExt {
         let to = self.files.end();
         let from = self.flushed.load(Ordering::Acquire);
         if from < to {
-            self.files
-                .sync(from.max(self.files.first().unwrap_or(0)), to)?;
+            self.files.sync(from, to)?;
             self.flushed.store(to, Ordering::Release);
         }
         Ok(())

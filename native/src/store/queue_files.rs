@@ -5,7 +5,7 @@
 //! mapping that was let go of is found again as long as somebody holds it.
 
 use super::error::{Result, StoreError};
-use super::guard::{create_dirs, sync_dir};
+use super::guard::{create_dirs, remove_if_there, sync_dir};
 use super::maps::Maps;
 use super::segment::{self, Segment};
 use crate::format::names::{file_name, parse_file_name};
@@ -134,10 +134,16 @@ impl QueueFiles {
 
     /// The file of `byte`, mapped; None if there is no such file.
     pub fn map(self: &Arc<Self>, byte: u64) -> Result<Option<Arc<Segment>>> {
-        match self.try_map(byte) {
+        self.with_mappings(|| self.try_map(byte))
+    }
+
+    /// Does what maps a file, again after others were let go of if the kernel has no more mappings.
+    #[inline]
+    fn with_mappings<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        match work() {
             Err(StoreError::Io { errno, .. }) if errno == libc::ENOMEM => {
                 self.maps.relieve();
-                self.try_map(byte)
+                work()
             }
             done => done,
         }
@@ -206,13 +212,7 @@ impl QueueFiles {
     ) -> Result<Arc<Segment>> {
         create_dirs(&self.dir())?;
         let create = || Segment::create(self.path(base), base, self.file_size);
-        let segment = match create() {
-            Err(StoreError::Io { errno, .. }) if errno == libc::ENOMEM => {
-                self.maps.relieve();
-                create()?
-            }
-            done => done?,
-        };
+        let segment = self.with_mappings(create)?;
         segment.expect_random();
         if let Err(e) = prepare(&segment) {
             let _ = std::fs::remove_file(segment.path());
@@ -273,13 +273,7 @@ impl QueueFiles {
             if row.files.len() < 2 || row.base + self.file_size as u64 > byte {
                 break;
             }
-            let path = self.path(row.base);
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::io("remove", &path, &e));
-                }
-                _ => {}
-            }
+            remove_if_there(&self.path(row.base))?;
             row.files.pop_front();
             row.base += self.file_size as u64;
             removed += 1;
@@ -290,8 +284,9 @@ impl QueueFiles {
         Ok(removed)
     }
 
-    /// Writes `[from, to)` to the disk and waits for it.
+    /// Writes `[from, to)` to the disk, as far as it was not deleted, and waits for it.
     pub fn sync(&self, from: u64, to: u64) -> Result<()> {
+        let from = from.max(self.first().unwrap_or(0));
         let mut base = self.file_start(from);
         while base < to {
             let mapped = {

@@ -130,8 +130,8 @@ impl<'s> Replay<'s> {
     /// Whether nothing tells where a queue goes on: it has no entry, and older files of the log are
     /// gone. A simple queue that has files goes on where they begin.
     fn may_start_anywhere(&self, queue: &ConsumeQueue) -> bool {
-        let numbered = queue.layout() == Layout::Simple && queue.files().first().is_some();
-        queue.max_phys() < 0 && !numbered && !self.whole_log
+        let numbered = || queue.layout() == Layout::Simple && queue.files().first().is_some();
+        !self.whole_log && queue.max_phys() < 0 && !numbered()
     }
 
     /// Decides about an entry that was held back, once the number of the next one is known.

@@ -58,9 +58,7 @@ fn search(base: u64, bytes: &[u8], piece: &[u8], from: usize) -> Option<Next> {
         if bytes.get(start + 28..start + 36) != Some(&(base + start as u64).to_be_bytes()[..]) {
             continue;
         }
-        if let Found::Record(v) = record::read(&bytes[start..], true)
-            && v.phys == (base + start as u64) as i64
-        {
+        if let Found::Record(v) = record::read(&bytes[start..], true) {
             return Some(Next {
                 at: start,
                 store_timestamp: v.store_timestamp,

@@ -45,6 +45,16 @@ struct Shared {
     maps: Arc<Maps>,
 }
 
+impl Shared {
+    /// Folder and file size of one kind of queues.
+    fn of(&self, layout: Layout) -> (&Path, usize) {
+        match layout {
+            Layout::Simple => (&self.simple_root, self.simple_file),
+            Layout::Batch => (&self.batch_root, self.batch_file),
+        }
+    }
+}
+
 pub struct Topic {
     name: Box<[u8]>,
     dir: Arc<Path>,
@@ -89,10 +99,7 @@ impl Topic {
         if let Some(q) = &queues[index] {
             return Ok(q.clone());
         }
-        let size = match self.layout {
-            Layout::Simple => self.shared.simple_file,
-            Layout::Batch => self.shared.batch_file,
-        };
+        let (_, size) = self.shared.of(self.layout);
         let files = QueueFiles::open(self.dir.clone(), id, size, self.shared.maps.clone())?;
         let ext = self.ext(id)?;
         let q = Arc::new(ConsumeQueue::new(id, self.layout, files, ext));
@@ -189,10 +196,7 @@ impl Topics {
     }
 
     fn open_folder(&self, layout: Layout) -> Result<()> {
-        let root = match layout {
-            Layout::Simple => &self.shared.simple_root,
-            Layout::Batch => &self.shared.batch_root,
-        };
+        let (root, _) = self.shared.of(layout);
         for topic_dir in folders(root)? {
             let Some(name) = topic_dir.file_name().and_then(|n| n.to_str()) else {
                 continue;
@@ -273,10 +277,7 @@ impl Topics {
         } else {
             Layout::Simple
         };
-        let root = match layout {
-            Layout::Simple => &self.shared.simple_root,
-            Layout::Batch => &self.shared.batch_root,
-        };
+        let (root, _) = self.shared.of(layout);
         let mut table = self.table.write();
         let topic = table.entry(name.into()).or_insert_with(|| {
             let folder = std::str::from_utf8(name).expect("checked: ASCII");
