@@ -15,7 +15,9 @@ from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, NoPermissionError
 from pyrmq.model.names import (
     AUTO_CREATE_TOPIC,
+    HALF_TOPIC,
     NO_SEND_TOPICS,
+    OP_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     check_topic,
@@ -53,8 +55,8 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (f"{cluster}_REPLY_TOPIC", 1, _RW),
         (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
         (f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT),
-        ("RMQ_SYS_TRANS_HALF_TOPIC", 1, _RW),
-        ("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, _RW),
+        (HALF_TOPIC, 1, _RW),
+        (OP_TOPIC, 1, _RW),
         ("rmq_sys_wheel_timer", 1, _RW),
     ]
     if config.auto_create_topic_enable:
