@@ -28,6 +28,7 @@ cdef extern from "Python.h":
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 Listener = _native.Listener
+Transactions = _native.Transactions
 Verifier = _native.Verifier
 Records = _native.Records
 inspect_store = _native.inspect_store

@@ -103,6 +103,10 @@ class InvalidParameterError(ResponseError):
     code = 29
 
 
+class IllegalOperationError(ResponseError):
+    code = 604
+
+
 _BY_CODE: dict[int, type[ResponseError]] = {
     2: SystemBusyError,
     3: RequestCodeNotSupportedError,
@@ -116,6 +120,7 @@ _BY_CODE: dict[int, type[ResponseError]] = {
     25: SubscriptionError,
     26: SubscriptionError,
     29: InvalidParameterError,
+    604: IllegalOperationError,
 }
 
 

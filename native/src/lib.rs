@@ -1,13 +1,15 @@
 //! The native engine of pyrmq.
 //!
 //! Layers, each may use only those before it: `format` (what bytes mean), `store` (files and
-//! order), `filter` and `wire` (tag scan; remoting frames and the send path), `offline` (looking
-//! into a store that nothing has open), `python` (the only module that knows Python).
+//! order), `txn` (halves that wait and how they are settled), `filter` and `wire` (tag scan; remoting
+//! frames and the send path), `offline` (looking into a store that nothing has open), `python` (the
+//! only module that knows Python).
 
 pub mod filter;
 pub mod format;
 pub mod offline;
 pub mod store;
+pub mod txn;
 pub mod wire;
 
 #[cfg(feature = "python")]

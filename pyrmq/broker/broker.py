@@ -24,14 +24,24 @@ from pyrmq.broker.registration import Registration
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.transactions import (
+    ProducerChoice,
+    TransactionMetrics,
+    TransactionProcessor,
+    make_overflow_topic,
+    open_transactions,
+    rules,
+)
 from pyrmq.engine import Listener
 from pyrmq.model.codes import RequestCode
-from pyrmq.net.address import Address, own_ip
+from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from pyrmq.net.address import Address, message_id, own_ip
 from pyrmq.net.command import Response
 from pyrmq.net.dispatch import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.tasks import Tasks
+from pyrmq.txn import TransactionService
 
 log = logging.getLogger(__name__)
 
@@ -68,12 +78,25 @@ class Broker:
         )
         self.clients = ClientTable(notify_ids_changed)
         self.held = HeldPulls(self.store, self._answer_held)
+        engine = open_transactions(config, self.store, self.offsets)
+        self.transactions = TransactionService(
+            self.store,
+            engine,
+            rules(config),
+            producer=ProducerChoice(self.clients),
+            broker_name=config.broker_name,
+            message_id=lambda phys: message_id(self.address, phys),
+            keep_progress=self._keep_progress,
+            overflow=lambda: make_overflow_topic(self.topics),
+        )
+        self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
             self._processors(),
             Listener(
                 self.store.native,
+                transactions=None if config.reject_transaction_message else engine,
                 region=config.region_id,
                 cluster=config.broker_cluster_name,
                 trace_on=config.trace_on,
@@ -103,6 +126,9 @@ class Broker:
         )
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
         query = QueryProcessor(self.config, self.store)
+        transaction = TransactionProcessor(
+            self.transactions, lambda *args: self.server.answer_durable(*args)
+        )
         queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
         return {
             RequestCode.SEND_MESSAGE: send,
@@ -128,6 +154,8 @@ class Broker:
             RequestCode.LOCK_BATCH_MQ: queues.lock,
             RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
             RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
+            RequestCode.END_TRANSACTION: transaction.end,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
         }
 
     def _answer_held(self, pull: HeldPull, response: Response) -> None:
@@ -151,6 +179,8 @@ class Broker:
                 tasks.start_soon(broker.held.run)
                 tasks.start_soon(broker._persist)
                 tasks.start_soon(broker._scan_clients)
+                tasks.start_soon(broker.transactions.run)
+                tasks.start_soon(broker._count_transactions)
                 await tasks.start(broker.registration.run)
                 try:
                     yield broker
@@ -172,10 +202,24 @@ class Broker:
             self.held.flush()
 
     def _tables(self) -> list[PersistentTable]:
-        return [self.topics, self.groups, self.offsets]
+        return [self.topics, self.groups, self.offsets, self.transaction_metrics]
+
+    def _keep_progress(self, half: int, op: int) -> None:
+        self.offsets.commit(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
+        self.offsets.commit(OP_TOPIC, TRANSACTION_GROUP, 0, op)
+
+    async def _count_transactions(self) -> None:
+        while True:
+            await trio.sleep(self.config.transaction_metric_flush_interval / 1000)
+            self.transaction_metrics.look()
+            try:
+                await self.transaction_metrics.save_if_changed()
+            except OSError as e:
+                log.error("transactionMetrics not written, next try follows: %s", e)
 
     async def save(self) -> None:
         """Writes every table that changed, also when one of them cannot be written."""
+        self.transaction_metrics.look()
         await self._save(self._tables())
 
     async def _save(self, tables: list[PersistentTable]) -> None:

@@ -57,6 +57,12 @@ class BrokerConfig:
     register_broker_timeout_mills: int = 24_000
     channel_expired_timeout: int = 120_000
     server_channel_max_idle_time_seconds: int = 120
+    transaction_time_out: int = 6000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 30_000
+    transaction_op_msg_max_size: int = 4096
+    transaction_metric_flush_interval: int = 10_000
+    reject_transaction_message: bool = False
 
     store_path_root_dir: Path = field(default_factory=lambda: Path.home() / "store")
     store_path_commit_log: str = ""

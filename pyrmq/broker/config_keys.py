@@ -9,7 +9,7 @@ _THREADS = "there are no thread pools here: trio and one native writer do the wo
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 _REPLICATION = "this version does not replicate"
 _TIMER = "this version refuses delayed messages"
-_TRANSACTION = "this version refuses transactional messages"
+_OP_BATCH = "op records are written along with what they settle"
 _DELETING = "held files stay valid, and a failed deletion is tried again in the next round"
 
 BOUNDS: dict[str, tuple[int, int]] = {
@@ -48,6 +48,11 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "cleanResourceInterval": (1, 86_400_000),
     "deleteCommitLogFilesInterval": (0, 60_000),
     "deleteFileBatchMax": (1, 10_000),
+    "transactionTimeOut": (0, 86_400_000),
+    "transactionCheckMax": (1, 10_000),
+    "transactionCheckInterval": (10, 86_400_000),
+    "transactionOpMsgMaxSize": (32, 1 << 20),
+    "transactionMetricFlushInterval": (100, 86_400_000),
 }
 
 FIXED: dict[str, tuple[str, ...]] = {
@@ -117,8 +122,8 @@ WITHOUT_EFFECT: dict[str, str] = {
     "transferMsgByHeap": "bodies always go from the mapped log to the socket",
     "timerWheelEnable": _TIMER,
     "messageDelayLevel": _TIMER,
-    "transactionTimeOut": _TRANSACTION,
-    "transactionCheckMax": _TRANSACTION,
-    "transactionCheckInterval": _TRANSACTION,
+    "transactionOpBatchInterval": _OP_BATCH,
+    "endTransactionPoolQueueCapacity": _QUEUES,
+    "waitTimeMillsInTransactionQueue": _QUEUES,
     "rocketmqHome": "nothing is read from there",
 }

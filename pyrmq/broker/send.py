@@ -25,7 +25,8 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import decode_properties, encode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
-from pyrmq.net.address import Address, ip_bytes
+from pyrmq.model.transaction import TRAN_MSG
+from pyrmq.net.address import Address, message_id
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
@@ -152,18 +153,23 @@ class SendProcessor:
             connection.end_awaited(MAX_AWAITED)
 
     def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:
-        if properties.get("TRAN_MSG", "").lower() == "true":
+        half = properties.get(TRAN_MSG, "").lower() == "true"
+        if half and self._config.reject_transaction_message:
             raise NoPermissionError(
-                f"the broker[{self._config.broker_name}] sending transaction message is forbidden: "
-                "this version has no transactions"
+                f"the broker[{self._config.broker_name}] sending transaction message is forbidden"
             )
-        if self._int(command, "sysFlag") & _TRANSACTION_BITS:
+        if half and self._field(command, "topic").startswith(RETRY_PREFIX):
+            raise MessageIllegalError("a retry topic takes no half messages")
+        if not half and self._int(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
         for name in _DELAYS:
             if name in properties and not (name == "DELAY" and properties[name] == "0"):
-                raise MessageIllegalError(
-                    f"property {name}: delayed messages are not supported by this version"
+                why = (
+                    "a half message cannot be delayed"
+                    if half
+                    else "delayed messages are not supported by this version"
                 )
+                raise MessageIllegalError(f"property {name}: {why}")
 
     def _send_retry(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
@@ -208,7 +214,7 @@ class SendProcessor:
         )
         ext: dict[str, str | int | bool] = {
             **self._region(),
-            "msgId": self._message_id(phys),
+            "msgId": message_id(self._store_host(), phys),
             "queueId": queue_id,
             "queueOffset": offset,
             "transactionId": properties.get("UNIQ_KEY", ""),
@@ -227,7 +233,3 @@ class SendProcessor:
     ) -> None:
         await self._topics.saved(topic)
         self._answer(connection, command, answer, end)
-
-    def _message_id(self, phys: int) -> str:
-        host, port = self._store_host()
-        return (ip_bytes(host) + port.to_bytes(4, "big") + phys.to_bytes(8, "big")).hex().upper()

@@ -170,15 +170,16 @@ def _body(raw: bytes, sys_flag: int) -> bytes:
     return inflate(raw, MAX_BODY, "compressed body")
 
 
-def decode_record(data: memoryview) -> ReceivedMessage:
-    """Reads the record that `data` starts with. ProtocolError if it is none."""
+def decode_record(data: memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
+    """Reads the record that `data` starts with; the body may be left as it is stored. ProtocolError
+    if it is none."""
     try:
-        return _decode(data)
+        return _decode(data, inflate_body)
     except (struct.error, ValueError, IndexError) as e:
         raise ProtocolError(f"not a message record: {e}") from e
 
 
-def _decode(data: memoryview) -> ReceivedMessage:
+def _decode(data: memoryview, inflate_body: bool) -> ReceivedMessage:
     (size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born) = struct.unpack_from(
         ">iIiiiqqiq", data
     )
@@ -210,12 +211,12 @@ def _decode(data: memoryview) -> ReceivedMessage:
         raise ProtocolError("not a message record: lengths do not add up")
     return ReceivedMessage(
         topic=topic,
-        body=_body(body, sys_flag),
+        body=_body(body, sys_flag) if inflate_body else body,
         queue_id=queue_id,
         queue_offset=queue_offset,
         commit_log_offset=phys,
         flag=flag,
-        sys_flag=sys_flag & ~COMPRESSED,
+        sys_flag=sys_flag & ~COMPRESSED if inflate_body else sys_flag,
         born_timestamp=born,
         born_host=born_host,
         store_timestamp=stored,

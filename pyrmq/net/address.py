@@ -33,6 +33,23 @@ def ip_bytes(host: str) -> bytes:
     return ip_address(host.partition("%")[0]).packed
 
 
+def message_id(address: Address, phys: int) -> str:
+    """offsetMsgId: hex digits of a broker's address and a physical offset there."""
+    host, port = address
+    return (ip_bytes(host) + port.to_bytes(4, "big") + phys.to_bytes(8, "big")).hex().upper()
+
+
+def offset_of_message_id(text: str) -> int | None:
+    """The physical offset in an offsetMsgId, None if the text is none."""
+    if len(text) not in (32, 56):
+        return None
+    try:
+        offset = int.from_bytes(bytes.fromhex(text)[-8:], "big", signed=True)
+    except ValueError:
+        return None
+    return offset if offset >= 0 else None
+
+
 def resolve(host: str) -> str:
     """The first numeric address of a host. ConfigError if it has none."""
     try:

@@ -197,16 +197,27 @@ class Client:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"no answer within {timeout or self.timeout} s")
-            self._socket.settimeout(left)
-            try:
-                data = self._socket.recv(1 << 18)
-            except ConnectionError as error:
-                raise Closed(str(error)) from None
-            if not data:
-                raise Closed(f"end of stream, {self._reader.pending} bytes of a frame left")
-            for command in self._reader.feed(data):
-                (self._answers if command.is_response else self.pushed).append(command)
+            self._take(left)
         return self._answers.popleft()
+
+    def _take(self, timeout: float) -> None:
+        """Receive once; TimeoutError when nothing comes."""
+        self._socket.settimeout(timeout)
+        try:
+            data = self._socket.recv(1 << 18)
+        except ConnectionError as error:
+            raise Closed(str(error)) from None
+        if not data:
+            raise Closed(f"end of stream, {self._reader.pending} bytes of a frame left")
+        for command in self._reader.feed(data):
+            (self._answers if command.is_response else self.pushed).append(command)
+
+    def wait_pushed(self, timeout: float) -> None:
+        """Wait until the peer has sent something by itself."""
+        deadline = time.monotonic() + timeout
+        known = len(self.pushed)
+        while len(self.pushed) == known:
+            self._take(max(deadline - time.monotonic(), 0.001))
 
     def request(self, command: Command, timeout: float | None = None) -> Command:
         """Send one command and return its answer, which must be the next one to arrive."""

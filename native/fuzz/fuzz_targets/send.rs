@@ -13,6 +13,7 @@ use engine::format::host::Host;
 use engine::format::record::{self, Found};
 use engine::format::{java, properties};
 use engine::store::{FlushMode, Store, StoreConfig, TopicSettings};
+use engine::txn::{Start, Transactions};
 use engine::wire::frame::split;
 use engine::wire::header::Header;
 use engine::wire::{Budget, SendContext, Session};
@@ -79,8 +80,17 @@ impl Rig {
                     sendable,
                 }));
         }
+        let start = Start { half: -1, op: -1 };
+        let (transactions, _) = Transactions::open(store.clone(), start, 4096).unwrap();
+        let transactions = Arc::new(transactions);
         Rig {
-            context: Arc::new(SendContext::new(store, "DefaultRegion", "C", true)),
+            context: Arc::new(SendContext::new(
+                store,
+                Some(transactions),
+                "DefaultRegion",
+                "C",
+                true,
+            )),
             config,
             _dir: dir,
         }

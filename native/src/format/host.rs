@@ -31,6 +31,14 @@ impl Host {
         }
     }
 
+    /// The host field that `bytes` begin with.
+    pub fn read(bytes: &[u8], v6: bool) -> Self {
+        let mut raw = [0u8; 20];
+        let len = if v6 { 20 } else { 8 };
+        raw[..len].copy_from_slice(&bytes[..len]);
+        Host { raw, v6 }
+    }
+
     #[inline]
     pub fn is_v6(&self) -> bool {
         self.v6

@@ -34,3 +34,36 @@ pub(crate) fn get_i32(b: &[u8], at: usize) -> i32 {
 pub(crate) fn get_i64(b: &[u8], at: usize) -> i64 {
     i64::from_be_bytes(b[at..at + 8].try_into().unwrap())
 }
+
+/// Appends a decimal integer.
+pub fn push_int(out: &mut Vec<u8>, n: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push_int;
+
+    #[test]
+    fn integers() {
+        for n in [0, 7, -1, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            push_int(&mut out, n);
+            assert_eq!(out, n.to_string().as_bytes());
+        }
+    }
+}

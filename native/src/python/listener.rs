@@ -1,6 +1,7 @@
 //! What all sessions of one listener share.
 
 use super::store::Store;
+use super::transactions::Transactions;
 use crate::wire::{Budget, SendContext};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ pub struct Shared {
 }
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
-/// command (name server, client).
+/// command (name server, client); without transactions every half message and END_TRANSACTION.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<Shared>,
@@ -20,10 +21,11 @@ pub struct Listener {
 #[pymethods]
 impl Listener {
     #[new]
-    #[pyo3(signature = (store=None, *, region="DefaultRegion", cluster="DefaultCluster",
+    #[pyo3(signature = (store=None, *, transactions=None, region="DefaultRegion", cluster="DefaultCluster",
                         trace_on=true, partial_limit=512 << 20))]
     fn new(
         store: Option<PyRef<'_, Store>>,
+        transactions: Option<PyRef<'_, Transactions>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -32,6 +34,7 @@ impl Listener {
         let context = store.map(|s| {
             Arc::new(SendContext::new(
                 s.inner().clone(),
+                transactions.map(|t| t.inner().clone()),
                 region,
                 cluster,
                 trace_on,

@@ -8,6 +8,7 @@ mod listener;
 mod offline;
 mod options;
 mod store;
+mod transactions;
 
 use pyo3::prelude::*;
 
@@ -33,6 +34,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         log::set_max_level(log::LevelFilter::Warn);
     }
     m.add_class::<store::Store>()?;
+    m.add_class::<transactions::Transactions>()?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<offline::Verifier>()?;
     m.add_class::<offline::Records>()?;

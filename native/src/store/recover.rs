@@ -269,6 +269,7 @@ impl Store {
             }
             end = segment.end();
         }
+        *self.recovered_commits.lock() = std::mem::take(&mut replay.commits);
         let gap = replay.finish()?;
         Ok(Scan { end, newest, gap })
     }

@@ -30,6 +30,8 @@ pub(super) struct Replay<'s> {
     held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
+    /// preparedTransactionOffset of the commit messages that were met.
+    pub commits: Vec<i64>,
     /// The queue of the record before: neighbours mostly share it.
     last: Option<(Vec<u8>, i32, Arc<ConsumeQueue>)>,
 }
@@ -41,12 +43,16 @@ impl<'s> Replay<'s> {
             whole_log: store.log.min_offset() == 0,
             held: FxHashMap::default(),
             gap: false,
+            commits: Vec::new(),
             last: None,
         }
     }
 
     /// Enters one record into its queue unless it is there.
     pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
+        if v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT {
+            self.commits.push(v.prepared_transaction_offset);
+        }
         if !is_queued(v.sys_flag) {
             return Ok(());
         }

@@ -1,10 +1,12 @@
 //! Remoting frames: splitting, header codecs, and the send path that never leaves native code.
 //!
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
-//! read, `reply` writes, `send` turns a send request into log records, `json` is the tolerant
-//! reader that headers and bodies share.
+//! read, `reply` writes, `send` turns a send request into log records, `half` one into a half message,
+//! `end_transaction` settles it, `json` is the tolerant reader that headers and bodies share.
 
+mod end_transaction;
 pub mod frame;
+mod half;
 pub mod header;
 pub mod json;
 pub mod reply;

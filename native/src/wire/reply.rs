@@ -2,6 +2,7 @@
 
 use super::frame::Codec;
 use super::header::{FLAG_RESPONSE, LANGUAGE_PYTHON};
+use crate::format::push_int;
 
 /// The version we state: V5_3_3 in RocketMQ's enumeration.
 pub const VERSION: i32 = 479;
@@ -189,25 +190,6 @@ impl SendAnswer {
     }
 }
 
-/// Appends a decimal integer.
-pub fn push_int(out: &mut Vec<u8>, n: i64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut rest = n.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if n < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
 /// Appends a JSON string; what is not UTF-8 becomes replacement characters.
 fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
@@ -266,15 +248,6 @@ mod tests {
             };
             assert_eq!(text(h.remark.unwrap()), b"no \"way\"");
             assert_eq!(text(h.ext[1].1), ext[1].1);
-        }
-    }
-
-    #[test]
-    fn integers() {
-        for n in [0, 7, -1, i64::MAX, i64::MIN] {
-            let mut out = Vec::new();
-            push_int(&mut out, n);
-            assert_eq!(out, n.to_string().as_bytes());
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::format::host::Host;
 use crate::format::record::sys_flag;
 use crate::format::{get_i16, get_i32, java, names, properties};
 use crate::store::{Content, Message, PutGuard, Store, StoreError, Topic};
+use crate::txn::{Transactions, is_half_only};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,12 +22,20 @@ pub struct SendContext {
     pub store: Arc<Store>,
     answer: SendAnswer,
     /// Properties that the broker adds to every single message.
-    suffix: Vec<u8>,
+    pub(super) suffix: Vec<u8>,
+    /// None: half messages are the broker's to refuse.
+    pub transactions: Option<Arc<Transactions>>,
     spread: AtomicU32,
 }
 
 impl SendContext {
-    pub fn new(store: Arc<Store>, region: &str, cluster: &str, trace_on: bool) -> Self {
+    pub fn new(
+        store: Arc<Store>,
+        transactions: Option<Arc<Transactions>>,
+        region: &str,
+        cluster: &str,
+        trace_on: bool,
+    ) -> Self {
         let mut suffix = Vec::new();
         properties::push(&mut suffix, b"MSG_REGION", region.as_bytes());
         properties::push(
@@ -39,6 +48,7 @@ impl SendContext {
             store,
             answer: SendAnswer::new(region, trace_on),
             suffix,
+            transactions,
             spread: AtomicU32::new(0),
         }
     }
@@ -73,7 +83,7 @@ pub struct Request<'a> {
     pub asked: bool,
 }
 
-struct Refusal(i32, Cow<'static, str>);
+pub(super) struct Refusal(pub i32, pub Cow<'static, str>);
 
 impl From<StoreError> for Refusal {
     fn from(e: StoreError) -> Self {
@@ -143,8 +153,12 @@ impl SendContext {
                 .map_err(|e| Refusal(code::SYSTEM_ERROR, format!("properties: {e}").into()))?;
         }
         let known = Known::read(&scratch.props);
-        let transaction = f.sys_flag & sys_flag::TRANSACTION_MASK != 0;
-        if known.special || transaction {
+        let bits = f.sys_flag & sys_flag::TRANSACTION_MASK != 0;
+        let transactions = self
+            .transactions
+            .as_deref()
+            .filter(|_| known.half && !is_batch);
+        if known.delayed || (bits || known.half) && transactions.is_none() {
             return self.ask(rq, &name);
         }
         if known.inner_batch || f.sys_flag & sys_flag::INNER_BATCH != 0 {
@@ -177,7 +191,18 @@ impl SendContext {
         };
         scratch.ids.clear();
         let inner = is_batch && topic.is_batch() && known.unique_key.is_some();
-        let done = if inner {
+        let done = if let Some(transactions) = transactions {
+            self.put_half(
+                transactions,
+                guard,
+                message,
+                f.flag,
+                rq.body,
+                &scratch.props,
+                &known,
+                &mut scratch.ids,
+            )?
+        } else if inner {
             self.put_inner_batch(
                 guard,
                 message,
@@ -328,7 +353,7 @@ impl SendContext {
         while !rest.is_empty() {
             let (entry, behind) = BatchEntry::read(rest).ok_or(illegal("batch body is broken"))?;
             let known = Known::read(entry.props);
-            if known.special || known.inner_batch {
+            if known.delayed || known.half || known.inner_batch {
                 return Err(illegal(NOT_IN_A_BATCH));
             }
             codes.push(known.tags.map_or(0, |t| java::hash(t) as i64));
@@ -370,9 +395,12 @@ impl SendContext {
 }
 
 /// The client's properties as they are stored, and what ends them where they lack an end.
-fn own_properties<'p>(props: &'p [u8], known: &Known<'_>) -> (Cow<'p, [u8]>, &'static [u8]) {
-    let own = if known.rewrite {
-        Cow::Owned(without_broker_props(props))
+pub(super) fn own_properties<'p>(
+    props: &'p [u8],
+    known: &Known<'_>,
+) -> (Cow<'p, [u8]>, &'static [u8]) {
+    let own = if known.rewrite || known.half && known.half_only {
+        Cow::Owned(without_broker_props(props, known.half))
     } else {
         Cow::Borrowed(props)
     };
@@ -389,7 +417,8 @@ fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
     let (mut rest, mut count) = (body, 0i16);
     while !rest.is_empty() {
         let (entry, behind) = BatchEntry::read(rest).ok_or(illegal("batch body is broken"))?;
-        if Known::read(entry.props).special {
+        let known = Known::read(entry.props);
+        if known.delayed || known.half {
             return Err(illegal(NOT_IN_A_BATCH));
         }
         count = count
@@ -402,10 +431,10 @@ fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
 
 const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional messages";
 
-struct Done {
-    end: u64,
-    queue_offset: i64,
-    unique_key: Option<Vec<u8>>,
+pub(super) struct Done {
+    pub end: u64,
+    pub queue_offset: i64,
+    pub unique_key: Option<Vec<u8>>,
 }
 
 fn topic_name<'a>(rq: &Request<'a>, raw: &Raw, is_batch: bool) -> Result<Cow<'a, [u8]>, Refusal> {
@@ -432,10 +461,11 @@ fn topic_name<'a>(rq: &Request<'a>, raw: &Raw, is_batch: bool) -> Result<Cow<'a,
 }
 
 /// The client's properties without those that the broker sets itself or drops.
-fn without_broker_props(props: &[u8]) -> Vec<u8> {
+fn without_broker_props(props: &[u8], half: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(props.len());
     for (name, value) in properties::pairs(props) {
-        if !matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK") {
+        let ours = matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK");
+        if !(ours || half && is_half_only(name)) {
             properties::push(&mut out, name, value);
         }
     }

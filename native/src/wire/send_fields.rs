@@ -95,8 +95,12 @@ pub struct Known<'a> {
     pub tags: Option<&'a [u8]>,
     pub unique_key: Option<&'a [u8]>,
     pub no_wait: bool,
-    /// A half message, or one with a delay: not for the plain path.
-    pub special: bool,
+    /// A message with a delay: not for the plain path.
+    pub delayed: bool,
+    /// TRAN_MSG: a half message.
+    pub half: bool,
+    /// Holds properties that only the broker gives a half message.
+    pub half_only: bool,
     pub inner_batch: bool,
     /// Holds properties that the broker sets itself or drops.
     pub rewrite: bool,
@@ -110,11 +114,12 @@ impl<'a> Known<'a> {
                 b"TAGS" => known.tags = Some(value),
                 b"UNIQ_KEY" => known.unique_key = Some(value),
                 b"WAIT" => known.no_wait = value.eq_ignore_ascii_case(b"false"),
-                b"TRAN_MSG" => known.special |= value.eq_ignore_ascii_case(b"true"),
-                b"DELAY" => known.special |= parse_i64(value) != Some(0),
+                b"TRAN_MSG" => known.half |= value.eq_ignore_ascii_case(b"true"),
+                b"DELAY" => known.delayed |= parse_i64(value) != Some(0),
                 b"TIMER_DELAY_SEC" | b"TIMER_DELAY_MS" | b"TIMER_DELIVER_MS"
-                | b"TIMER_DEL_UNIQKEY" => known.special = true,
+                | b"TIMER_DEL_UNIQKEY" => known.delayed = true,
                 b"INNER_NUM" => known.inner_batch = true,
+                name if crate::txn::is_half_only(name) => known.half_only = true,
                 b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK" => known.rewrite = true,
                 _ => {}
             }

@@ -4,13 +4,15 @@
 //! broker. Answers to sends that must be durable first are held back until `release`.
 
 use super::WireError;
+use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Codec, Parts};
 use super::header::{FLAG_RESPONSE, Header};
 use super::reply::{self, To, code};
 use super::send::{Request, Scratch, SendContext, Sent};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2};
 use crate::format::host::Host;
-use crate::store::{PutGuard, Topic};
+use crate::format::push_int;
+use crate::store::{PutGuard, StoreError, Topic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -106,8 +108,11 @@ impl Session {
                 scratch,
                 now_ms,
                 out,
+                owes_ops: false,
             };
-            self.feed_with(&mut feed, data)
+            let fed = self.feed_with(&mut feed, data);
+            let _ = feed.write_ops(); // told; nobody waits for it
+            fed
         });
         drop(guard);
         self.count_partial()?;
@@ -178,12 +183,15 @@ impl Session {
         parts: Parts,
     ) -> Result<(), WireError> {
         feed.header.read(parts.codec, frame, parts.header_end)?;
-        let is_send = matches!(
-            feed.header.code,
-            SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE
-        );
-        let ours = is_send && feed.header.flag & FLAG_RESPONSE == 0 && feed.context.is_some();
-        if ours && self.send(feed, frame, parts, false) {
+        let settled = match feed.header.code {
+            _ if feed.header.flag & FLAG_RESPONSE != 0 => false,
+            SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
+                self.send(feed, frame, parts, false)
+            }
+            END_TRANSACTION => self.end_transaction(feed, frame, parts),
+            _ => false,
+        };
+        if settled {
             return Ok(());
         }
         self.commands.push_back(Command {
@@ -223,17 +231,53 @@ impl Session {
             Sent::Ask => return false,
             Sent::Refused if rq.header.is_oneway() => feed.out.truncate(start),
             Sent::Refused => {}
-            Sent::Stored { end } => {
-                if context.store.is_sync() && end > 0 && feed.out.len() > start {
-                    let len = feed.out.len() - start;
-                    self.held_bytes.extend(feed.out.drain(start..));
-                    self.held.push_back(Held {
-                        end,
-                        since_ms: feed.now_ms,
-                        to,
-                        len,
-                    });
-                }
+            Sent::Stored { end } => self.hold(feed, to, start, end),
+        }
+        true
+    }
+
+    /// Holds the answer that begins at `start` of the output until `end` is durable.
+    fn hold(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
+        let sync = feed.context.is_some_and(|c| c.store.is_sync());
+        if sync && end > 0 && feed.out.len() > start {
+            let len = feed.out.len() - start;
+            self.held_bytes.extend(feed.out.drain(start..));
+            self.held.push_back(Held {
+                end,
+                since_ms: feed.now_ms,
+                to,
+                len,
+            });
+        }
+    }
+
+    /// Whether the transaction was settled; otherwise the broker has to look at it. The op record of
+    /// one-way requests, which is what clients send, is written once for all of a feed.
+    fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
+        let Some(transactions) = feed.context.and_then(|c| c.transactions.as_deref()) else {
+            return false;
+        };
+        let settled = end_transaction::settle(transactions, feed.header, frame, feed.guard);
+        let Some(end) = settled else {
+            return false;
+        };
+        feed.owes_ops = true;
+        if feed.header.is_oneway() {
+            return true;
+        }
+        let to = To {
+            codec: parts.codec,
+            opaque: feed.header.opaque,
+        };
+        let start = feed.out.len();
+        match feed.write_ops() {
+            Ok(ops) => {
+                reply::push(feed.out, to, code::SUCCESS, None, &[]);
+                self.hold(feed, to, start, end.max(ops));
+            }
+            Err(e) => {
+                let why = Some(&*e.to_string());
+                reply::push(feed.out, to, code::SERVICE_NOT_AVAILABLE, why, &[]);
             }
         }
         true
@@ -260,6 +304,7 @@ impl Session {
                 scratch,
                 now_ms,
                 out,
+                owes_ops: false,
             };
             self.send(&mut feed, frame, parts, true);
             Ok(())
@@ -390,6 +435,24 @@ struct Feed<'f, 's> {
     scratch: &'f mut Scratch,
     now_ms: i64,
     out: &'f mut Vec<u8>,
+    /// Transactions were settled whose op record is still to be written.
+    owes_ops: bool,
+}
+
+impl Feed<'_, '_> {
+    /// Writes the op records that are owed; what cannot be written now is tried again by the broker.
+    fn write_ops(&mut self) -> Result<u64, StoreError> {
+        let transactions = self.context.and_then(|c| c.transactions.as_deref());
+        let (Some(transactions), Some(guard)) = (transactions, self.guard.as_mut()) else {
+            return Ok(0);
+        };
+        if !std::mem::take(&mut self.owes_ops) {
+            return Ok(0);
+        }
+        transactions
+            .write_ops(guard)
+            .inspect_err(|e| log::error!("op record not written, it follows: {e}"))
+    }
 }
 
 /// Appends an answer that was encoded with code 0 under another code.
@@ -403,7 +466,7 @@ fn push_with_code(out: &mut Vec<u8>, to: To, answer: &[u8], code: i32) {
         Codec::Json => {
             const ZERO: &[u8] = b"{\"code\":0";
             out.extend_from_slice(&answer[..8 + ZERO.len() - 1]);
-            reply::push_int(out, code as i64);
+            push_int(out, code as i64);
             out.extend_from_slice(&answer[8 + ZERO.len()..]);
             let len = (out.len() - start) as u32;
             out[start..start + 4].copy_from_slice(&(len - 4).to_be_bytes());

@@ -1,0 +1,242 @@
+//! Transactions: half messages, how they are settled, and which of them still wait.
+//!
+//! The log is the truth: a half stands in RMQ_SYS_TRANS_HALF_TOPIC, and an op record in
+//! RMQ_SYS_TRANS_OP_HALF_TOPIC names the queue offset of every half that is dealt with. What waits is
+//! kept in memory besides (`pending`), made again from the two topics at start (`rebuild`), so that
+//! nothing here costs in proportion to history.
+//!
+//! The plain cases of END_TRANSACTION are decided here (`settle`); everything else is decided by the
+//! table in pyrmq/txn/machine.py and only carried out here. The op record of a settled half is
+//! written before the put lock is given back: between the two nothing else enters the log, and a
+//! kill in between is found by recovery, which knows the committed records of the log's last part.
+//! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]
+
+mod half;
+mod ops;
+mod pending;
+mod rebuild;
+mod renew;
+mod settle;
+
+use crate::store::{Appended, PutGuard, Result, Store, StoreError, Topic};
+use ops::Ops;
+use parking_lot::Mutex;
+use pending::Table;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use half::{Fields, Half, MAX_GROUP, is_half_only};
+pub use pending::{Due, Origin, Pending};
+pub use rebuild::{Rebuilt, Start};
+pub use renew::Copied;
+pub use settle::End;
+
+pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
+pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
+pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
+
+/// The transactions of one store.
+pub struct Transactions {
+    store: Arc<Store>,
+    half_topic: Arc<Topic>,
+    op_topic: Arc<Topic>,
+    /// Taken inside the put lock, never around it.
+    state: Mutex<State>,
+    /// transactionOpMsgMaxSize: bytes of one op record's body.
+    max_op_body: usize,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct State {
+    table: Table,
+    ops: Ops,
+    /// Halves that are dealt with and named by no op record yet.
+    owed: Vec<i64>,
+}
+
+/// How many, since the start.
+#[derive(Default)]
+struct Counters {
+    halves: AtomicU64,
+    commits: AtomicU64,
+    rollbacks: AtomicU64,
+    checks: AtomicU64,
+    set_aside: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// Figures for operators and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub halves: u64,
+    pub commits: u64,
+    pub rollbacks: u64,
+    pub checks: u64,
+    pub set_aside: u64,
+    /// Halves whose record was gone when it was needed.
+    pub lost: u64,
+    pub pending: usize,
+    /// Settled halves whose op record is still to be written.
+    pub owed: usize,
+    /// bornTimestamp of the oldest pending half, 0 if there is none.
+    pub oldest_born: i64,
+}
+
+/// How far all is settled, for the offsets of CID_RMQ_SYS_TRANS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// No half below this queue offset waits.
+    pub half: i64,
+    /// No op record below this queue offset names a half at or above `half`.
+    pub op: i64,
+    /// It holds once the log is on disk up to here.
+    pub log_end: u64,
+}
+
+impl Transactions {
+    /// Finds what waits in the two topics; see `Start` for where to look.
+    pub fn open(store: Arc<Store>, start: Start, max_op_body: usize) -> Result<(Self, Rebuilt)> {
+        let half_topic = store.topics().topic(HALF_TOPIC)?;
+        let op_topic = store.topics().topic(OP_TOPIC)?;
+        let (state, rebuilt) = rebuild::rebuild(&store, &half_topic, &op_topic, start)?;
+        let transactions = Transactions {
+            store,
+            half_topic,
+            op_topic,
+            state: Mutex::new(state),
+            max_op_body,
+            counters: Counters::default(),
+        };
+        Ok((transactions, rebuilt))
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub fn progress(&self) -> Result<Progress> {
+        let half_queue = self.half_topic.queue(0)?;
+        let op_queue = self.op_topic.queue(0)?;
+        let mut state = self.state.lock();
+        let log_end = self.store.log().max_offset();
+        let least = state.table.least().unwrap_or(half_queue.max_offset());
+        let half = state.owed.iter().copied().fold(least, i64::min);
+        let op = state.ops.needed_from(half).unwrap_or(op_queue.max_offset());
+        Ok(Progress { half, op, log_end })
+    }
+
+    pub fn figures(&self) -> Figures {
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let c = &self.counters;
+        let state = self.state.lock();
+        Figures {
+            halves: read(&c.halves),
+            commits: read(&c.commits),
+            rollbacks: read(&c.rollbacks),
+            checks: read(&c.checks),
+            set_aside: read(&c.set_aside),
+            lost: read(&c.lost),
+            pending: state.table.len(),
+            owed: state.owed.len(),
+            oldest_born: state.table.oldest_born(),
+        }
+    }
+
+    /// What is known of a waiting half.
+    pub fn find(&self, offset: i64) -> Option<Pending> {
+        self.state.lock().table.get(offset).cloned()
+    }
+
+    /// The waiting copy of the transaction that a half belongs to: the half itself, or what
+    /// it was appended again as.
+    pub fn live(&self, half: &Half, offset: i64) -> Option<i64> {
+        let state = self.state.lock();
+        if state
+            .table
+            .get(offset)
+            .is_some_and(|p| p.phys == half.phys())
+        {
+            return Some(offset);
+        }
+        state
+            .table
+            .copies(half.key())
+            .iter()
+            .copied()
+            .find(|&copy| {
+                let pending = state.table.get(copy);
+                pending
+                    .and_then(|p| Half::read(&self.store, p.phys))
+                    .is_some_and(|other| half.is_same_transaction(&other))
+            })
+    }
+
+    /// Waiting halves that are due, in order of their offset from `after` on.
+    pub fn due(&self, when: &Due, after: i64, limit: usize) -> Vec<(i64, Pending)> {
+        self.state.lock().table.due(when, after, limit)
+    }
+
+    /// How many halves of each topic wait.
+    pub fn pending_by_topic(&self) -> Vec<(Box<[u8]>, u64)> {
+        self.state.lock().table.by_topic()
+    }
+
+    /// A half was appended for a client.
+    pub fn written(&self, done: &Appended, born: i64, fields: &Fields<'_>) {
+        let mut state = self.state.lock();
+        let pending = Pending {
+            phys: done.phys,
+            born,
+            immunity: fields.immunity_seconds(),
+            checks: 0,
+            is_copy: false,
+            origin: state.table.origin(fields.group, fields.topic),
+        };
+        state.table.insert(done.queue_offset, pending);
+        self.count(|c| &c.halves);
+    }
+
+    pub fn half_topic(&self) -> &Arc<Topic> {
+        &self.half_topic
+    }
+
+    /// Writes the op records that are owed.
+    pub fn write_owed(&self) -> Result<()> {
+        if self.state.lock().owed.is_empty() {
+            return Ok(());
+        }
+        let mut guard = self.store.put()?;
+        self.write_ops(&mut guard).map(|_| ())
+    }
+
+    /// A half is no longer there to be settled: its file was deleted, or damaged.
+    fn lose(&self, state: &mut State, offset: i64) -> StoreError {
+        state.table.remove(offset);
+        state.owed.push(offset);
+        self.counters.lost.fetch_add(1, Ordering::Relaxed);
+        let text = format!("the half message at queue offset {offset} is gone from the log");
+        log::error!("{text}");
+        StoreError::Illegal(text)
+    }
+
+    fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
+        counter(&self.counters).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Appends the op records that are owed, all or as many as there is room for; returns what is
+    /// to be durable for them to count.
+    pub fn write_ops(&self, guard: &mut PutGuard<'_>) -> Result<u64> {
+        let mut state = self.state.lock();
+        let mut end = 0;
+        while !state.owed.is_empty() {
+            let (body, taken) = ops::body(&state.owed, self.max_op_body);
+            let done = ops::append(guard, &self.op_topic, self.store.store_host(), &body)?;
+            end = done.end();
+            let most = state.owed[..taken].iter().copied().max().unwrap_or(-1);
+            state.ops.note(done.queue_offset, most);
+            state.owed.drain(..taken);
+        }
+        Ok(end)
+    }
+}

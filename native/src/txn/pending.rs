@@ -1,0 +1,154 @@
+//! The halves that wait, by their queue offset.
+
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who made halves, and for which topic: shared by all that agree in both.
+#[derive(Debug)]
+pub struct Origin {
+    pub group: Box<[u8]>,
+    pub topic: Box<[u8]>,
+    waiting: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Pending {
+    pub phys: u64,
+    pub born: i64,
+    /// Seconds in which its producer is not asked; negative: not said.
+    pub immunity: i32,
+    /// How often its producer was asked.
+    pub checks: u16,
+    /// It is not the record that the client's answer named.
+    pub is_copy: bool,
+    pub origin: Arc<Origin>,
+}
+
+/// When a half is due to be asked about. All times in ms.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub now: i64,
+    /// transactionTimeOut: age that a half has at least.
+    pub timeout: i64,
+    /// Halves from this queue offset on have their turn in a later pass.
+    pub until: i64,
+}
+
+impl Due {
+    fn includes(&self, p: &Pending) -> bool {
+        let age = self.now - p.born;
+        let limit = match p.immunity {
+            seconds @ 0.. => seconds as i64 * 1000,
+            _ => self.timeout,
+        };
+        age > limit || age < 0 // born in the future: the clocks differ, nobody knows its age
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    waiting: BTreeMap<i64, Pending>,
+    /// Copies among them, by the key that all copies of a transaction share.
+    copies: FxHashMap<u64, Vec<i64>>,
+    /// By group and topic.
+    origins: FxHashMap<[Box<[u8]>; 2], Arc<Origin>>,
+    /// The origin asked for last: neighbours mostly share it.
+    last: Option<Arc<Origin>>,
+}
+
+/// Origins that nothing uses are thrown out when there are more than this, and twice those in use.
+const MIN_ORIGINS: usize = 1024;
+
+impl Table {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn get(&self, offset: i64) -> Option<&Pending> {
+        self.waiting.get(&offset)
+    }
+
+    pub fn origin(&mut self, group: &[u8], topic: &[u8]) -> Arc<Origin> {
+        if let Some(last) = &self.last
+            && *last.group == *group
+            && *last.topic == *topic
+        {
+            return last.clone();
+        }
+        let key = [Box::from(group), Box::from(topic)];
+        if !self.origins.contains_key(&key) && self.origins.len() >= MIN_ORIGINS {
+            let used = |o: &Arc<Origin>| Arc::strong_count(o) > 1;
+            if self.origins.values().filter(|o| used(o)).count() * 2 <= self.origins.len() {
+                self.origins.retain(|_, o| used(o));
+            }
+        }
+        let origin = self.origins.entry(key).or_insert_with(|| {
+            Arc::new(Origin {
+                group: group.into(),
+                topic: topic.into(),
+                waiting: AtomicU64::new(0),
+            })
+        });
+        self.last = Some(origin.clone());
+        origin.clone()
+    }
+
+    pub fn insert(&mut self, offset: i64, pending: Pending) {
+        pending.origin.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.insert(offset, pending);
+    }
+
+    pub fn insert_copy(&mut self, offset: i64, pending: Pending, key: u64) {
+        self.copies.entry(key).or_default().push(offset);
+        self.insert(offset, pending);
+    }
+
+    pub fn remove(&mut self, offset: i64) -> Option<Pending> {
+        let pending = self.waiting.remove(&offset)?;
+        pending.origin.waiting.fetch_sub(1, Ordering::Relaxed);
+        Some(pending)
+    }
+
+    /// Forgets that `offset` is a copy of the transaction with this key.
+    pub fn remove_copy(&mut self, offset: i64, key: u64) {
+        if let Some(all) = self.copies.get_mut(&key) {
+            all.retain(|&o| o != offset);
+            if all.is_empty() {
+                self.copies.remove(&key);
+            }
+        }
+    }
+
+    pub fn copies(&self, key: u64) -> &[i64] {
+        self.copies.get(&key).map_or(&[], |all| all)
+    }
+
+    pub fn least(&self) -> Option<i64> {
+        self.waiting.first_key_value().map(|(&offset, _)| offset)
+    }
+
+    pub fn oldest_born(&self) -> i64 {
+        self.waiting.values().map(|p| p.born).min().unwrap_or(0)
+    }
+
+    pub fn due(&self, when: &Due, after: i64, limit: usize) -> Vec<(i64, Pending)> {
+        self.waiting
+            .range(after..when.until.max(after))
+            .filter(|(_, p)| when.includes(p))
+            .take(limit)
+            .map(|(&offset, p)| (offset, p.clone()))
+            .collect()
+    }
+
+    pub fn by_topic(&self) -> Vec<(Box<[u8]>, u64)> {
+        let mut sums: FxHashMap<&[u8], u64> = FxHashMap::default();
+        for origin in self.origins.values() {
+            *sums.entry(&origin.topic).or_default() += origin.waiting.load(Ordering::Relaxed);
+        }
+        sums.into_iter()
+            .map(|(topic, n)| (topic.into(), n))
+            .collect()
+    }
+}

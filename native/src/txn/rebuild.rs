@@ -1,0 +1,196 @@
+//! Finding at start what waits: halves that no op record names.
+
+use super::half::{Fields, Half};
+use super::ops;
+use super::pending::{Pending, Table};
+use super::{HALF_TOPIC, State};
+use crate::store::{ConsumeQueue, Result, Store, Topic};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Where the search starts: the offsets of CID_RMQ_SYS_TRANS. Negative ones mean the queue's start.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    pub half: i64,
+    pub op: i64,
+}
+
+/// What the search found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    pub pending: usize,
+    /// Places of the two queues that were looked at.
+    pub halves: i64,
+    pub ops: i64,
+    /// Halves whose commit stands in the log's last part without an op record.
+    pub committed: usize,
+    /// Halves that a later copy of the same transaction replaces.
+    pub replaced: usize,
+    /// Records of the half topic that can never be settled.
+    pub broken: usize,
+}
+
+/// The start of a scan: an offset that the queue does not have makes nothing of it believed.
+fn first(queue: &ConsumeQueue, wanted: i64) -> i64 {
+    let (min, max) = (
+        queue.min_offset().min(queue.max_offset()),
+        queue.max_offset(),
+    );
+    if (min..=max).contains(&wanted) {
+        wanted
+    } else {
+        min
+    }
+}
+
+pub(super) fn rebuild(
+    store: &Store,
+    half_topic: &Arc<Topic>,
+    op_topic: &Arc<Topic>,
+    start: Start,
+) -> Result<(State, Rebuilt)> {
+    let half_queue = half_topic.queue(0)?;
+    let op_queue = op_topic.queue(0)?;
+    let mut state = State::default();
+    let mut found = Rebuilt::default();
+    let from = first(&half_queue, start.half);
+    let mut named = Named::new(from, half_queue.max_offset());
+    for offset in first(&op_queue, start.op)..op_queue.max_offset() {
+        found.ops += 1;
+        let most = read_op(store, &op_queue, offset, &mut named)?;
+        state.ops.note(offset, most);
+    }
+    let commits: FxHashSet<i64> = store.take_recovered_commits().into_iter().collect();
+    let mut newest: FxHashMap<u64, i64> = FxHashMap::default();
+    for offset in from..half_queue.max_offset() {
+        found.halves += 1;
+        if named.has(offset) {
+            continue;
+        }
+        let Some(entry) = half_queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
+            continue;
+        };
+        let Some(half) = Half::read(store, entry.cq.phys as u64) else {
+            found.broken += 1;
+            continue;
+        };
+        let fields = half.fields();
+        if half.topic() != HALF_TOPIC || !fields.is_complete() {
+            log::warn!(
+                "the half message at queue offset {offset} lacks PGROUP, REAL_TOPIC or REAL_QID"
+            );
+            found.broken += 1;
+            continue;
+        }
+        if commits.contains(&half.view().phys) {
+            found.committed += 1;
+            state.owed.push(offset);
+            continue;
+        }
+        if fields.stands_for.is_some_and(|old| named.has(old)) {
+            state.owed.push(offset);
+            continue;
+        }
+        let earlier = newest.insert(half.key(), offset);
+        if let Some(earlier) = earlier
+            && replaces(store, &mut state.table, earlier, &half)
+        {
+            found.replaced += 1;
+            state.owed.push(earlier);
+        }
+        enter(&mut state.table, offset, &half, &fields);
+    }
+    found.pending = state.table.len();
+    Ok((state, found))
+}
+
+/// Takes `earlier` out if `half` is a copy of it that was made later.
+fn replaces(store: &Store, table: &mut Table, earlier: i64, half: &Half) -> bool {
+    let Some(old) = table.get(earlier).and_then(|p| Half::read(store, p.phys)) else {
+        return false;
+    };
+    let later = half.fields().checks > old.fields().checks;
+    if !later || !half.is_same_transaction(&old) {
+        return false;
+    }
+    table.remove(earlier);
+    table.remove_copy(earlier, old.key());
+    true
+}
+
+fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
+    let view = half.view();
+    let pending = Pending {
+        phys: half.phys(),
+        born: view.born_timestamp,
+        immunity: fields.immunity_seconds(),
+        checks: fields.checks,
+        // Whether it was moved without being asked about cannot be told: every one may have been.
+        is_copy: true,
+        origin: table.origin(fields.group, fields.topic),
+    };
+    table.insert_copy(offset, pending, half.key());
+}
+
+/// Reads one op record into `named`; returns the highest half that it names, -1 if none.
+fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) -> Result<i64> {
+    let Some(entry) = queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
+        return Ok(-1);
+    };
+    let Some(op) = Half::read(store, entry.cq.phys as u64) else {
+        return Ok(-1);
+    };
+    if op.fields().tags != Some(ops::TAG) {
+        return Ok(-1);
+    }
+    let mut most = -1;
+    let end = named.to;
+    for half in ops::named(op.body()).filter(|&half| half < end) {
+        named.add(half);
+        most = most.max(half);
+    }
+    Ok(most)
+}
+
+/// Which halves op records name: a bit for each place that is looked at, a set for older ones.
+struct Named {
+    from: i64,
+    to: i64,
+    bits: Vec<u64>,
+    older: FxHashSet<i64>,
+}
+
+/// Older halves that are kept; RocketMQ's immunity copies refer to them.
+const MAX_OLDER: usize = 1 << 20;
+
+impl Named {
+    fn new(from: i64, to: i64) -> Self {
+        Named {
+            from,
+            to,
+            bits: vec![0; ((to - from) as usize).div_ceil(64)],
+            older: FxHashSet::default(),
+        }
+    }
+
+    fn add(&mut self, offset: i64) {
+        if offset < self.from {
+            if self.older.len() < MAX_OLDER {
+                self.older.insert(offset);
+            }
+        } else if offset < self.to {
+            let at = (offset - self.from) as usize;
+            self.bits[at / 64] |= 1 << (at % 64);
+        }
+    }
+
+    fn has(&self, offset: i64) -> bool {
+        if offset < self.from {
+            return self.older.contains(&offset);
+        }
+        let at = (offset - self.from) as usize;
+        self.bits
+            .get(at / 64)
+            .is_some_and(|w| w >> (at % 64) & 1 == 1)
+    }
+}

@@ -1,0 +1,190 @@
+//! Halves that are appended again: to be asked about, to stay near the queue's end, or to be set
+//! aside or taken up again. [TransactionalMessageBridge.renewHalfMessageInner]
+
+use super::half::Half;
+use super::pending::Pending;
+use super::{CHECK_MAX_TOPIC, State, Transactions};
+use crate::format::host::Host;
+use crate::format::properties;
+use crate::format::record::{self, Head};
+use crate::store::{Appended, PutGuard, Result, StoreError};
+use parking_lot::MutexGuard;
+
+const CHECK_TIMES: &[u8] = b"TRANSACTION_CHECK_TIMES";
+
+/// A half that was appended again.
+pub struct Copied {
+    pub old: i64,
+    pub offset: i64,
+    pub phys: u64,
+    pub unique_key: Vec<u8>,
+    /// The copy as its producer is shown it: in its real topic and queue.
+    pub record: Vec<u8>,
+}
+
+impl Transactions {
+    /// Appends these halves again, one op record for those that they replace. With `asked` their
+    /// check count grows by one. Those that wait no longer are left out.
+    pub fn renew(&self, offsets: &[i64], asked: bool) -> Result<Vec<Copied>> {
+        let mut guard = self.store.put()?;
+        let mut copies = Vec::with_capacity(offsets.len());
+        let result = offsets
+            .iter()
+            .try_for_each(|&offset| self.renew_one(&mut guard, offset, asked, &mut copies));
+        // What was done before an error has its op record all the same.
+        self.write_ops(&mut guard).and(result).map(|()| copies)
+    }
+
+    fn renew_one(
+        &self,
+        guard: &mut PutGuard<'_>,
+        offset: i64,
+        asked: bool,
+        copies: &mut Vec<Copied>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(pending) = state.table.get(offset).cloned() else {
+            return Ok(());
+        };
+        let Some(half) = Half::read(&self.store, pending.phys) else {
+            self.lose(&mut state, offset);
+            return Ok(());
+        };
+        let checks = pending.checks.saturating_add(asked as u16);
+        let (props, count) = with_checks(&half, checks);
+        let done = self.append_half(guard, &half, &props, &count)?;
+        self.settled(&mut state, offset, &pending, &half);
+        self.insert_copy(&mut state, &half, &done, checks, pending);
+        if asked {
+            self.count(|c| &c.checks);
+        }
+        copies.push(Copied {
+            old: offset,
+            offset: done.queue_offset,
+            phys: done.phys,
+            unique_key: half.fields().unique_key.to_vec(),
+            record: self.shown(&half, &done, &[&props, &count]),
+        });
+        Ok(())
+    }
+
+    fn append_half(
+        &self,
+        guard: &mut PutGuard<'_>,
+        half: &Half,
+        props: &[u8],
+        more: &[u8],
+    ) -> Result<Appended> {
+        let flags = half.view().sys_flag & !record::sys_flag::TRANSACTION_MASK;
+        let message = half.again(&self.half_topic, 0, flags, 0);
+        guard.append(&message, &half.content(props, more))
+    }
+
+    fn insert_copy(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        half: &Half,
+        done: &Appended,
+        checks: u16,
+        old: Pending,
+    ) {
+        let copy = Pending {
+            phys: done.phys,
+            checks,
+            is_copy: true,
+            ..old
+        };
+        state.table.insert_copy(done.queue_offset, copy, half.key());
+    }
+
+    /// The record of a copy as it would stand in the real topic.
+    fn shown(&self, half: &Half, done: &Appended, props: &[&[u8]]) -> Vec<u8> {
+        let (view, fields) = (half.view(), half.fields());
+        let head = Head {
+            queue_id: fields.queue_id.unwrap_or(0) as i32,
+            flag: view.flag,
+            queue_offset: done.queue_offset,
+            phys: done.phys,
+            sys_flag: view.sys_flag,
+            born_timestamp: view.born_timestamp,
+            born_host: half.born_host(),
+            store_timestamp: done.store_timestamp,
+            store_host: *self.store.store_host(),
+            reconsume_times: view.reconsume_times,
+            prepared_transaction_offset: 0,
+        };
+        encoded(&head, fields.topic, half.body(), props)
+    }
+
+    /// Moves a waiting half to the overflow topic, whoever asked for it; its op record is written.
+    /// Returns what is to be durable.
+    pub fn set_aside(&self, offset: i64) -> Result<u64> {
+        let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
+        let mut guard = self.store.put()?;
+        let mut state = self.state.lock();
+        let Some(pending) = state.table.get(offset).cloned() else {
+            let text = format!("no half message at queue offset {offset} waits");
+            return Err(StoreError::Illegal(text));
+        };
+        let Some(half) = Half::read(&self.store, pending.phys) else {
+            return Err(self.lose(&mut state, offset));
+        };
+        let message = half.again(&topic, 0, half.view().sys_flag, 0);
+        guard.append(&message, &half.content(half.props(), b""))?;
+        self.settled(&mut state, offset, &pending, &half);
+        self.count(|c| &c.set_aside);
+        drop(state);
+        self.write_ops(&mut guard)
+    }
+
+    /// Takes up again a message that was set aside, as if nobody had been asked about it. Returns
+    /// the queue offset of the half, and what is to be durable. [resumeCheckHalfMessage]
+    pub fn resume(&self, phys: u64) -> Result<(i64, u64)> {
+        let half = Half::read(&self.store, phys)
+            .filter(|half| half.topic() == CHECK_MAX_TOPIC && half.fields().is_complete())
+            .ok_or_else(|| {
+                let text = format!("no message that was set aside at physical offset {phys}");
+                StoreError::Illegal(text)
+            })?;
+        let mut guard = self.store.put()?;
+        let mut state = self.state.lock();
+        if !state.table.copies(half.key()).is_empty() {
+            return Err(StoreError::Illegal("its half message waits already".into()));
+        }
+        let (props, count) = with_checks(&half, 0);
+        let done = self.append_half(&mut guard, &half, &props, &count)?;
+        let fields = half.fields();
+        let fresh = Pending {
+            phys: done.phys,
+            born: half.view().born_timestamp,
+            immunity: -1, // it is to be asked about now
+            checks: 0,
+            is_copy: true,
+            origin: state.table.origin(fields.group, fields.topic),
+        };
+        state
+            .table
+            .insert_copy(done.queue_offset, fresh, half.key());
+        Ok((done.queue_offset, done.end()))
+    }
+}
+
+/// The properties of a half with this check count, in two pieces; a half that nobody was asked
+/// about and that never had a count gets none.
+fn with_checks(half: &Half, checks: u16) -> (Vec<u8>, Vec<u8>) {
+    let had = properties::find(half.props(), CHECK_TIMES).is_some();
+    let mut count = Vec::new();
+    if checks > 0 || had {
+        properties::push(&mut count, CHECK_TIMES, checks.to_string().as_bytes());
+    }
+    (half.props_without(&[CHECK_TIMES]), count)
+}
+
+fn encoded(head: &Head, topic: &[u8], body: &[u8], props: &[&[u8]]) -> Vec<u8> {
+    let born: &Host = &head.born_host;
+    let props_len = props.iter().map(|p| p.len()).sum();
+    let len = record::encoded_len(born, &head.store_host, body.len(), topic.len(), props_len);
+    let mut out = vec![0; len];
+    record::encode(&mut out, head, topic, body, props);
+    out
+}

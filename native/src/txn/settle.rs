@@ -1,0 +1,136 @@
+//! Committing and rolling back.
+
+use super::half::Half;
+use super::pending::Pending;
+use super::{State, Transactions};
+use crate::format::record::sys_flag;
+use crate::store::{PutGuard, Result, StoreError};
+use parking_lot::MutexGuard;
+
+/// What an END_TRANSACTION says, as far as its plain cases need it.
+pub struct End<'a> {
+    /// tranStateTableOffset and commitLogOffset.
+    pub offset: i64,
+    pub phys: u64,
+    pub commit: bool,
+    pub group: &'a [u8],
+    /// msgId and transactionId; empty if not given.
+    pub ids: [&'a [u8]; 2],
+    pub from_check: bool,
+}
+
+impl End<'_> {
+    /// Whether it speaks of this half. An answer that was under way when the log lost its last part
+    /// may name a place where another half stands now: the unique key tells.
+    fn is_about(&self, half: &Half) -> bool {
+        let fields = half.fields();
+        let key = fields.unique_key;
+        let named = self.ids.iter().any(|id| !id.is_empty());
+        fields.group == self.group && (key.is_empty() || !named || self.ids.contains(&key))
+    }
+}
+
+impl Transactions {
+    /// Settles a half if the case is plain: it waits, everything that the request says of it is
+    /// right, and no immunity has to be looked at. None: somebody has to decide. Otherwise what is
+    /// to be durable before it counts, without the op record: `write_ops` is the caller's.
+    pub fn settle_plain(&self, guard: &mut PutGuard<'_>, end: &End<'_>) -> Result<Option<u64>> {
+        let mut state = self.state.lock();
+        let Some(pending) = state.table.get(end.offset).cloned() else {
+            return Ok(None);
+        };
+        if pending.phys != end.phys || pending.immunity >= 0 && !end.from_check {
+            return Ok(None);
+        }
+        let Some(half) = Half::read(&self.store, end.phys) else {
+            return Ok(None);
+        };
+        if !end.is_about(&half) {
+            return Ok(None);
+        }
+        self.settle_half(guard, &mut state, end.offset, &pending, &half, end.commit)
+            .map(Some)
+    }
+
+    /// Settles the waiting half at `offset` and writes its op record. Returns what is to be durable
+    /// before it counts.
+    pub fn settle(&self, offset: i64, commit: bool) -> Result<u64> {
+        let mut guard = self.store.put()?;
+        let mut state = self.state.lock();
+        let Some(pending) = state.table.get(offset).cloned() else {
+            let text = format!("no half message at queue offset {offset} waits");
+            return Err(StoreError::Illegal(text));
+        };
+        let Some(half) = Half::read(&self.store, pending.phys) else {
+            return Err(self.lose(&mut state, offset));
+        };
+        let end = self.settle_half(&mut guard, &mut state, offset, &pending, &half, commit)?;
+        drop(state);
+        Ok(end.max(self.write_ops(&mut guard)?))
+    }
+
+    fn settle_half(
+        &self,
+        guard: &mut PutGuard<'_>,
+        state: &mut MutexGuard<'_, State>,
+        offset: i64,
+        pending: &Pending,
+        half: &Half,
+        commit: bool,
+    ) -> Result<u64> {
+        let mut end = 0;
+        if commit {
+            end = self.deliver(guard, half, half.phys())?;
+            self.count(|c| &c.commits);
+        } else {
+            self.count(|c| &c.rollbacks);
+        }
+        self.settled(state, offset, pending, half);
+        Ok(end)
+    }
+
+    /// The half at `offset` waits no longer; an op record is owed for it.
+    pub(super) fn settled(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        offset: i64,
+        pending: &Pending,
+        half: &Half,
+    ) {
+        state.table.remove(offset);
+        if pending.is_copy {
+            state.table.remove_copy(offset, half.key());
+        }
+        state.owed.push(offset);
+    }
+
+    /// Appends the message of a half to its real topic. The property string stays as it is: so does
+    /// RocketMQ's. [EndTransactionProcessor.endMessageTransaction]
+    fn deliver(&self, guard: &mut PutGuard<'_>, half: &Half, prepared: u64) -> Result<u64> {
+        let fields = half.fields();
+        let unknown = || {
+            let name = String::from_utf8_lossy(fields.topic).into_owned();
+            StoreError::Illegal(format!("topic[{name}] of the half message does not exist"))
+        };
+        let topic = self.store.topics().get(fields.topic).ok_or_else(unknown)?;
+        let (Some(_), Some(queue_id)) = (topic.settings(), fields.queue_id) else {
+            return Err(unknown());
+        };
+        let flags = half.view().sys_flag & !sys_flag::TRANSACTION_MASK | sys_flag::COMMIT;
+        let message = half.again(&topic, queue_id, flags, prepared as i64);
+        let done = guard.append(&message, &half.content(half.props(), b""))?;
+        Ok(done.end())
+    }
+
+    /// Delivers a message that was set aside, from its place in the overflow topic.
+    pub fn deliver_late(&self, phys: u64, prepared: u64) -> Result<u64> {
+        let Some(half) = Half::read(&self.store, phys) else {
+            let text = format!("no message at physical offset {phys}");
+            return Err(StoreError::Illegal(text));
+        };
+        let mut guard = self.store.put()?;
+        let end = self.deliver(&mut guard, &half, prepared)?;
+        self.count(|c| &c.commits);
+        Ok(end)
+    }
+}

@@ -1,0 +1,58 @@
+//! END_TRANSACTION: the plain cases. What is not plain is left to the broker.
+//! [EndTransactionProcessor]
+
+use super::header::{Header, parse_i64};
+use super::json::Raw;
+use crate::format::record::sys_flag;
+use crate::store::PutGuard;
+use crate::txn::{End, Transactions};
+
+pub const END_TRANSACTION: i32 = 37;
+
+/// Settles what a request names; None: the broker has to look at it. Otherwise what is to be durable
+/// before it counts, without the op record.
+pub fn settle<'s>(
+    transactions: &'s Transactions,
+    header: &Header,
+    frame: &[u8],
+    guard: &mut Option<PutGuard<'s>>,
+) -> Option<u64> {
+    let end = read(header, frame)?;
+    let guard = match guard {
+        Some(guard) => guard,
+        None => guard.insert(transactions.store().put().ok()?),
+    };
+    transactions.settle_plain(guard, &end).ok()?
+}
+
+fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
+    let mut end = End {
+        offset: -1,
+        phys: u64::MAX,
+        commit: false,
+        group: b"",
+        ids: [b"", b""],
+        from_check: false,
+    };
+    let mut how = 0;
+    for (name, value) in &header.ext {
+        let text = plain(value, frame);
+        match name.bytes(frame) {
+            b"producerGroup" => end.group = text?,
+            b"tranStateTableOffset" => end.offset = parse_i64(text?)?,
+            b"commitLogOffset" => end.phys = u64::try_from(parse_i64(text?)?).ok()?,
+            b"commitOrRollback" => how = parse_i64(text?)?,
+            b"fromTransactionCheck" => end.from_check = text?.eq_ignore_ascii_case(b"true"),
+            b"msgId" => end.ids[0] = text?,
+            b"transactionId" => end.ids[1] = text?,
+            _ => {}
+        }
+    }
+    end.commit = how == sys_flag::COMMIT as i64;
+    (end.commit || how == sys_flag::ROLLBACK as i64).then_some(end)
+}
+
+/// The bytes of a value, None if they would have to be unescaped first.
+fn plain<'a>(value: &Raw, frame: &'a [u8]) -> Option<&'a [u8]> {
+    (!value.escaped).then(|| value.bytes(frame))
+}

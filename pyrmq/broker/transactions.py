@@ -1,0 +1,149 @@
+"""Transactions in the broker: requests, whom to ask, and what is kept in files.
+
+What is decided, and when, is pyrmq/txn's; here it meets connections and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyrmq.broker import config_file, fields
+from pyrmq.broker.clients import ClientTable
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command, Store, Transactions
+from pyrmq.errors import InvalidParameterError, ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from pyrmq.model.topic import DataVersion
+from pyrmq.model.transaction import TransactionState
+from pyrmq.net.address import offset_of_message_id
+from pyrmq.net.clock import now_ms
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+from pyrmq.txn import Rules, TransactionService
+from pyrmq.txn.asking import BUSY, Ask
+from pyrmq.txn.ending import EndTransaction
+
+HOUR = 3_600_000
+MAX_KEPT = 1024
+"""Pieces that wait for a producer's socket after which it counts as busy."""
+
+
+def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) -> Transactions:
+    """Finds what waits; blocking while it looks through the half and the op topic."""
+
+    def kept(topic: str) -> int:
+        offset = offsets.query(topic, TRANSACTION_GROUP, 0)
+        return -1 if offset is None else offset
+
+    return Transactions(
+        store.native,
+        half_offset=kept(HALF_TOPIC),
+        op_offset=kept(OP_TOPIC),
+        max_op_body=config.transaction_op_msg_max_size,
+    )
+
+
+def rules(config: BrokerConfig) -> Rules:
+    return Rules(
+        transaction_time_out=config.transaction_time_out,
+        transaction_check_interval=config.transaction_check_interval,
+        transaction_check_max=config.transaction_check_max,
+        file_reserved_time=config.file_reserved_time * HOUR,
+    )
+
+
+class ProducerChoice:
+    """Whom to ask in a group: its producers take turns. [ProducerManager.getAvailableChannel]"""
+
+    def __init__(self, clients: ClientTable) -> None:
+        self._clients = clients
+        self._turn = 0
+
+    def __call__(self, group: str) -> Ask:
+        producers = [c for c in self._clients.producers.get(group, ()) if not c.closed]
+        self._turn += 1
+        for i in range(len(producers)):
+            connection = producers[(self._turn + i) % len(producers)]
+            if len(connection.out) < MAX_KEPT and not connection.mute:
+                return connection.send
+        return BUSY if producers else None
+
+
+class TransactionProcessor:
+    def __init__(
+        self,
+        service: TransactionService,
+        answer_durable: Callable[[Connection, Command, Response, int], None],
+    ) -> None:
+        self._service = service
+        self._answer_durable = answer_durable
+
+    def end(self, connection: Connection, command: Command) -> None:
+        """END_TRANSACTION that the engine did not settle by itself."""
+        try:
+            word = TransactionState(fields.int32(command, "commitOrRollback"))
+        except ValueError as e:
+            raise ResponseError(
+                f"commitOrRollback: {e}; 0, 8 or 12 expected", ResponseCode.SYSTEM_ERROR
+            ) from None
+        end = self._service.ender.end(
+            EndTransaction(
+                producer_group=fields.text(command, "producerGroup"),
+                tran_state_table_offset=fields.int64(command, "tranStateTableOffset"),
+                commit_log_offset=fields.int64(command, "commitLogOffset"),
+                commit_or_rollback=word,
+                from_transaction_check=fields.flag(command, "fromTransactionCheck"),
+                msg_id=command.ext.get("msgId", ""),
+                transaction_id=command.ext.get("transactionId", ""),
+            )
+        )
+        if end is not None:
+            self._answer_durable(connection, command, Response(), end)
+
+    def resume(self, connection: Connection, command: Command) -> None:
+        """RESUME_CHECK_HALF_MESSAGE: a message that was set aside is asked about again."""
+        text = fields.text(command, "msgId")
+        phys = offset_of_message_id(text)
+        if phys is None:
+            raise InvalidParameterError(f"msgId {text[:64]!r} is no offset id of 32 or 56 digits")
+        _, end = self._service.engine.resume(phys)
+        self._answer_durable(connection, command, Response(), end)
+
+
+async def make_overflow_topic(topics: TopicTable) -> None:
+    """TRANS_CHECK_MAX_TIME_TOPIC exists before something is set aside."""
+    topics.create_send_back(CHECK_MAX_TOPIC, 1)
+    if not topics.is_saved(CHECK_MAX_TOPIC):
+        await topics.saved(CHECK_MAX_TOPIC)
+
+
+class TransactionMetrics(PersistentTable):
+    """How many halves wait, by real topic: config/transactionMetrics. [TransactionMetrics]"""
+
+    def __init__(self, path: Path, engine: Transactions) -> None:
+        super().__init__(path)
+        self._engine = engine
+        self._written: list[tuple[str, int]] | None = None
+        self.version = DataVersion.from_json(config_file.load(path).get("dataVersion"))
+
+    def look(self) -> None:
+        """Notes whether the figures differ from those in the file."""
+        figures = sorted(self._engine.pending_by_topic())
+        if figures != self._written:
+            self._written = figures
+            self.version.next(now_ms())
+            self.changed()
+
+    def to_json(self) -> dict[str, Any]:
+        now = now_ms()
+        counts = self._written or []
+        return {
+            "dataVersion": self.version.to_json(),
+            "transactionCount": {t: {"count": n, "timeStamp": now} for t, n in counts},
+        }

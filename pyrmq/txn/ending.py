@@ -1,0 +1,141 @@
+"""END_TRANSACTION where something has to be looked at: repeated, late, or of an older copy.
+
+The plain cases never come here, the engine settles them. [EndTransactionProcessor]
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyrmq.engine import Slice, Store, Transactions
+from pyrmq.errors import IllegalOperationError, ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from pyrmq.model.transaction import CHECK_IMMUNITY, PRODUCER_GROUP, REAL_TOPIC, TransactionState
+from pyrmq.txn.machine import TABLE, Action, Rules, State, ended
+
+COMMIT_FLAG = 0x8
+TYPE_MASK = 0xC
+REMEMBERED = 10_000
+"""Late deliveries that are remembered, as the index is a few milliseconds behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """The request's fields under RocketMQ's names."""
+
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    commit_or_rollback: TransactionState
+    from_transaction_check: bool = False
+    msg_id: str = ""
+    transaction_id: str = ""
+
+
+class Ender:
+    def __init__(
+        self, store: Store, engine: Transactions, rules: Rules, now: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._rules = rules
+        self._now = now
+        self._late: OrderedDict[int, None] = OrderedDict()
+        self.repeated = 0
+        """Requests for what was settled already."""
+
+    def end(self, request: EndTransaction) -> int | None:
+        """Does what a request asks for. Returns the physical offset up to which the log must be
+        durable before SUCCESS is answered (0: at once), None if nothing is to be answered."""
+        if request.commit_or_rollback is TransactionState.UNKNOWN:
+            return None
+        half = self._half(request)
+        live = self._engine.live(half.commit_log_offset)
+        aside = self._set_aside_at(half) if live is None else None
+        if live is not None:
+            state = State.PENDING
+        else:
+            state = State.SETTLED if aside is None else State.SET_ASIDE
+        event = ended(
+            request.commit_or_rollback,
+            self._now() - half.born_timestamp,
+            _seconds(half.properties.get(CHECK_IMMUNITY)),
+            request.from_transaction_check,
+            self._rules,
+        )
+        action, _ = TABLE[state, event]
+        if action is Action.SAY_TOO_LATE:
+            raise IllegalOperationError(
+                "the half message's immunity is over: its producer will be asked"
+            )
+        if action in (Action.DELIVER, Action.DROP):
+            assert live is not None
+            return self._engine.settle(live, action is Action.DELIVER)
+        if action is Action.DELIVER_LATE:
+            assert aside is not None
+            return self._deliver_late(aside, half.commit_log_offset)
+        self.repeated += 1
+        self._engine.write_owed()  # settled counts once its op record is written
+        return self._engine.progress()[2]
+
+    def _half(self, request: EndTransaction) -> ReceivedMessage:
+        """The half that a request names, if all that it says of it is right."""
+        phys = request.commit_log_offset
+        record = self._engine.record(phys) if phys >= 0 else None
+        if record is None:
+            raise _refused("Find prepared transaction message failed")
+        half = decode_record(memoryview(record), inflate_body=False)
+        key = half.properties.get(UNIQ_KEY, "")
+        ids = {request.msg_id, request.transaction_id} - {""}
+        if half.topic != HALF_TOPIC or REAL_TOPIC not in half.properties:
+            raise _refused("the message at that offset is no half message")
+        if half.properties.get(PRODUCER_GROUP) != request.producer_group:
+            raise _refused("The producer group wrong")
+        if half.queue_offset != request.tran_state_table_offset:
+            raise _refused("The transaction state table offset wrong")
+        if key and ids and key not in ids:
+            raise _refused("msgId and transactionId are of another message")
+        return half
+
+    def _set_aside_at(self, half: ReceivedMessage) -> int | None:
+        """Where in the overflow topic the message of a half stands, unless it was delivered after
+        all. Without an index, or for messages without a unique key, nobody can tell."""
+        key = half.properties.get(UNIQ_KEY)
+        _, end = self._store.queue_range(CHECK_MAX_TOPIC, 0)
+        if not key or not end:
+            return None
+        aside = self._copies(CHECK_MAX_TOPIC, key, half)
+        if not aside:
+            return None
+        delivered = self._copies(half.properties[REAL_TOPIC], key, half)
+        if any(m.sys_flag & TYPE_MASK == COMMIT_FLAG for m in delivered):
+            return None
+        phys = aside[-1].commit_log_offset
+        return None if phys in self._late else phys
+
+    def _copies(self, topic: str, key: str, half: ReceivedMessage) -> list[ReceivedMessage]:
+        found: list[Slice] = self._store.query_message(topic, key)[0]
+        messages = [decode_record(memoryview(one), inflate_body=False) for one in found]
+        return [m for m in messages if m.born_timestamp == half.born_timestamp]
+
+    def _deliver_late(self, aside: int, prepared: int) -> int:
+        end = self._engine.deliver_late(aside, prepared)
+        self._late[aside] = None
+        while len(self._late) > REMEMBERED:
+            self._late.popitem(last=False)
+        return end
+
+
+def _seconds(text: str | None) -> int | None:
+    """An immunity as it is stored; what is no number of seconds is none."""
+    if text is None or not text.isdecimal() or len(text) > 18:
+        return None
+    return int(text)
+
+
+def _refused(text: str) -> ResponseError:
+    return ResponseError(text, ResponseCode.SYSTEM_ERROR)

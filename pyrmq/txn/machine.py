@@ -1,0 +1,142 @@
+"""What becomes of a half message: states, events, and a table of what is done. No I/O, no clock.
+
+A half is PENDING from its append on. What ends that is a word of its producer (COMMIT, ROLLBACK),
+or that nobody can be got to say one (EXHAUSTED, EXPIRED): then it is set aside, out of the way but
+not lost. Time makes the events of a check pass: `tick` says which. What a producer says makes those
+of END_TRANSACTION: `ended` says which.
+
+The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself where nothing else has to be
+looked at; what it does then is what stands here. [TransactionalMessageServiceImpl.check,
+EndTransactionProcessor]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from pyrmq.model.transaction import TransactionState
+
+
+class State(Enum):
+    PENDING = "pending"
+    SETTLED = "settled"
+    """Committed or rolled back, and an op record says so."""
+    SET_ASIDE = "set aside"
+    """Stands in TRANS_CHECK_MAX_TIME_TOPIC; nobody is asked any more."""
+
+
+class Event(Enum):
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    UNKNOWN = "unknown"
+    TOO_LATE = "too late"
+    """An answer that is no answer to a check came after the half's immunity was over."""
+    YOUNG = "young"
+    DUE = "due"
+    UNREACHABLE = "unreachable"
+    """Due, but no producer of its group can be asked."""
+    EXHAUSTED = "exhausted"
+    """Asked about transactionCheckMax times."""
+    EXPIRED = "expired"
+    """Older than messages are kept."""
+    RESUME = "resume"
+    """An operator wants it asked about again."""
+
+
+class Action(Enum):
+    DELIVER = "append to the real topic, op record"
+    DROP = "op record"
+    NOTHING = "nothing"
+    SAY_TOO_LATE = "answer ILLEGAL_OPERATION"
+    ASK = "append again with one check more, op record, ask a producer"
+    SET_ASIDE = "append to the overflow topic, op record, tell"
+    SAY_SETTLED = "answer SUCCESS: it is settled already"
+    DELIVER_LATE = "append to the real topic"
+    REOPEN = "append to the half topic without checks"
+    REFUSE = "answer an error"
+
+
+TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
+    (State.PENDING, Event.COMMIT): (Action.DELIVER, State.SETTLED),
+    (State.PENDING, Event.ROLLBACK): (Action.DROP, State.SETTLED),
+    (State.PENDING, Event.UNKNOWN): (Action.NOTHING, State.PENDING),
+    (State.PENDING, Event.TOO_LATE): (Action.SAY_TOO_LATE, State.PENDING),
+    (State.PENDING, Event.YOUNG): (Action.NOTHING, State.PENDING),
+    (State.PENDING, Event.DUE): (Action.ASK, State.PENDING),
+    (State.PENDING, Event.UNREACHABLE): (Action.NOTHING, State.PENDING),
+    (State.PENDING, Event.EXHAUSTED): (Action.SET_ASIDE, State.SET_ASIDE),
+    (State.PENDING, Event.EXPIRED): (Action.SET_ASIDE, State.SET_ASIDE),
+    (State.PENDING, Event.RESUME): (Action.REFUSE, State.PENDING),
+    (State.SETTLED, Event.COMMIT): (Action.SAY_SETTLED, State.SETTLED),
+    (State.SETTLED, Event.ROLLBACK): (Action.SAY_SETTLED, State.SETTLED),
+    (State.SETTLED, Event.UNKNOWN): (Action.NOTHING, State.SETTLED),
+    (State.SETTLED, Event.TOO_LATE): (Action.SAY_SETTLED, State.SETTLED),
+    (State.SETTLED, Event.RESUME): (Action.REFUSE, State.SETTLED),
+    (State.SET_ASIDE, Event.COMMIT): (Action.DELIVER_LATE, State.SETTLED),
+    (State.SET_ASIDE, Event.ROLLBACK): (Action.NOTHING, State.SET_ASIDE),
+    (State.SET_ASIDE, Event.UNKNOWN): (Action.NOTHING, State.SET_ASIDE),
+    (State.SET_ASIDE, Event.TOO_LATE): (Action.SAY_TOO_LATE, State.SET_ASIDE),
+    (State.SET_ASIDE, Event.RESUME): (Action.REOPEN, State.PENDING),
+}
+"""Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Times in ms, under RocketMQ's names in snake_case."""
+
+    transaction_time_out: int = 6000
+    """Age from which a half is asked about."""
+    transaction_check_interval: int = 30_000
+    transaction_check_max: int = 15
+    file_reserved_time: int = 72 * 3_600_000
+    """Age at which a half is set aside whether or not anyone was asked."""
+
+
+class PendingHalf(NamedTuple):
+    """A half that waits, as the engine tells of it."""
+
+    offset: int
+    """Of this copy, in the half topic's queue."""
+    phys: int
+    born_timestamp: int
+    immunity: int
+    """CHECK_IMMUNITY_TIME_IN_SECONDS, -1 if there is none."""
+    checks: int
+    group: str
+    topic: str
+
+
+def tick(half: PendingHalf, now: int, rules: Rules, reachable: bool) -> Event:
+    """What time has done to a half at `now` (ms since 1970). A half from the future is due: the
+    clocks differ, and nobody knows its age."""
+    age = now - half.born_timestamp
+    limit = half.immunity * 1000 if half.immunity >= 0 else rules.transaction_time_out
+    if half.checks >= rules.transaction_check_max:
+        return Event.EXHAUSTED
+    if age > rules.file_reserved_time:
+        return Event.EXPIRED
+    if 0 <= age <= limit:
+        return Event.YOUNG
+    return Event.DUE if reachable else Event.UNREACHABLE
+
+
+_WORDS = {
+    TransactionState.COMMIT: Event.COMMIT,
+    TransactionState.ROLLBACK: Event.ROLLBACK,
+    TransactionState.UNKNOWN: Event.UNKNOWN,
+}
+
+
+def ended(
+    word: TransactionState, age: int, immunity: int | None, from_check: bool, rules: Rules
+) -> Event:
+    """What an END_TRANSACTION says of a half. `age` in ms; `immunity` in seconds, None if the half
+    has none. With an immunity an answer of its own accord counts only within that time."""
+    own_accord = word is not TransactionState.UNKNOWN and not from_check
+    limit = max((immunity or 0) * 1000, rules.transaction_time_out)
+    if own_accord and immunity is not None and age > limit:
+        return Event.TOO_LATE
+    return _WORDS[word]

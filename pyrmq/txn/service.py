@@ -1,0 +1,203 @@
+"""Drives the state machine over the engine: check passes, END_TRANSACTION, progress, figures.
+
+What waits is the engine's to know (`engine.Transactions`); what is to happen is the machine's to
+say (`machine.TABLE`); here the one is carried to the other. Time comes from trio and from `now`, so
+that fifteen checks a minute apart take no time under a MockClock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from pyrmq.engine import Store, Transactions
+from pyrmq.errors import PyrmqError, leaves
+from pyrmq.model.names import HALF_TOPIC
+from pyrmq.model.transaction import TransactionState
+from pyrmq.net.clock import now_ms
+from pyrmq.txn.asking import BUSY, Ask, check_frame
+from pyrmq.txn.ending import Ender
+from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
+
+log = logging.getLogger(__name__)
+
+CHUNK = 64
+"""Halves that a pass decides about before other tasks run."""
+PASS_BUDGET = 60.0
+"""Seconds after which a pass ends; the next one begins with those that have waited longest."""
+BUSY_PATIENCE = 1.0
+"""Seconds that a pass waits for a producer that does not read its checks."""
+BUSY_PAUSE = 0.02
+PROGRESS_INTERVAL = 1.0
+MAX_BEHIND = 100_000
+"""A half that cannot be asked about is appended again when so many others came after it, so that a
+restart need not look through all of those."""
+
+Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
+"""A user's say about a half that nobody answered for: COMMIT or ROLLBACK settles it, UNKNOWN keeps
+it waiting, None sets it aside."""
+
+
+class TransactionService:
+    """`producer` finds whom to ask in a group: a function that sends a frame, BUSY, or None if
+    nobody is there. `keep_progress` stores how far all is settled (half offset, op offset).
+    `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists. `broker_name` and `message_id`
+    (physical offset to offsetMsgId) are what producers are told."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Transactions,
+        rules: Rules,
+        *,
+        producer: Callable[[str], Ask],
+        broker_name: str,
+        message_id: Callable[[int], str],
+        keep_progress: Callable[[int, int], None] = lambda half, op: None,
+        overflow: Callable[[], Awaitable[None]] | None = None,
+        now: Callable[[], int] = now_ms,
+        on_exhausted: Decide | None = None,
+    ) -> None:
+        self.engine = engine
+        self.rules = rules
+        self.ender = Ender(store, engine, rules, now)
+        self.on_exhausted = on_exhausted
+        self._store = store
+        self._producer = producer
+        self._broker_name = broker_name
+        self._message_id = message_id
+        self._keep_progress = keep_progress
+        self._overflow = overflow
+        self._now = now
+        self._durable: tuple[int, int, int] | None = None
+        self.passes = 0
+        self.unreachable = 0
+        """Halves that the last pass could ask nobody about."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._run_checks)
+            nursery.start_soon(self._run_progress)
+
+    async def _run_checks(self) -> None:
+        while True:
+            await trio.sleep(self.rules.transaction_check_interval / 1000)
+            try:
+                await self.check_pass()
+            except (PyrmqError, OSError) as e:
+                log.error("transactions are not checked, the next pass follows: %s", e)
+
+    async def _run_progress(self) -> None:
+        while True:
+            await trio.sleep(PROGRESS_INTERVAL)
+            try:
+                self.engine.write_owed()
+                self.note_progress()
+            except (PyrmqError, OSError) as e:
+                log.error("progress of transactions not kept: %s", e)
+
+    def note_progress(self) -> None:
+        """Keeps how far all is settled, as far as that is on disk: what a machine that loses its
+        power may take back is not given up."""
+        if self._durable is not None and self._store.flushed() >= self._durable[2]:
+            self._keep_progress(*self._durable[:2])
+            self._durable = None
+        if self._durable is None:
+            self._durable = self.engine.progress()
+
+    async def check_pass(self) -> None:
+        """Looks at every half that waited when the pass began, once."""
+        self.passes += 1
+        self.unreachable = 0
+        _, until = self._store.queue_range(HALF_TOPIC, 0)
+        deafened: set[str] = set()
+        next_offset = 0
+        with trio.move_on_after(PASS_BUDGET):
+            while True:
+                found = self.engine.due(
+                    self._now(), self.rules.transaction_time_out, next_offset, until, CHUNK
+                )
+                if not found:
+                    return
+                halves = [PendingHalf(*facts) for facts in found]
+                await self._decide(halves, deafened, until)
+                next_offset = halves[-1].offset + 1
+                await trio.lowlevel.checkpoint()
+
+    async def _decide(self, halves: list[PendingHalf], deafened: set[str], until: int) -> None:
+        now = self._now()
+        behind = []
+        for half in halves:
+            reachable = half.group not in deafened and self._producer(half.group) is not None
+            event = tick(half, now, self.rules, reachable)
+            action, _ = TABLE[State.PENDING, event]
+            if action is Action.ASK:
+                await self._ask(half, deafened)
+            elif action is Action.SET_ASIDE:
+                await self._set_aside(half, event)
+            elif event is Event.UNREACHABLE:
+                self.unreachable += 1
+                if until - half.offset > MAX_BEHIND:
+                    behind.append(half.offset)
+        if behind:
+            self.engine.renew(behind, False)
+
+    async def _ask(self, half: PendingHalf, deafened: set[str]) -> None:
+        send = self._producer(half.group)
+        with trio.move_on_after(BUSY_PATIENCE):
+            while send is BUSY:
+                await trio.sleep(BUSY_PAUSE)
+                send = self._producer(half.group)
+        if send is None or send is BUSY:
+            deafened.add(half.group)
+            self.unreachable += 1
+            return
+        for _, offset, phys, key, record in self.engine.renew([half.offset], True):
+            send(check_frame(offset, phys, key, record, self._broker_name, self._message_id(phys)))
+
+    async def _set_aside(self, half: PendingHalf, event: Event) -> None:
+        """Out of the way, unless the user knows better."""
+        word = await self._asked_user(half)
+        if word is TransactionState.UNKNOWN or self.engine.find(half.offset) is None:
+            return
+        if word is not None:
+            self.engine.settle(half.offset, word is TransactionState.COMMIT)
+            return
+        if self._overflow is not None:
+            await self._overflow()
+        if self.engine.find(half.offset) is None:
+            return  # settled meanwhile
+        end = self.engine.set_aside(half.offset)
+        log.error(
+            "transaction of group %s for topic %s is set aside (%s after %d checks): half message "
+            "at queue offset %d, moved to TRANS_CHECK_MAX_TIME_TOPIC, log end %d",
+            half.group,
+            half.topic,
+            event.value,
+            half.checks,
+            half.offset,
+            end,
+        )
+
+    async def _asked_user(self, half: PendingHalf) -> TransactionState | None:
+        if self.on_exhausted is None:
+            return None
+        try:
+            word = self.on_exhausted(half)
+            return await word if isinstance(word, Awaitable) else word
+        except Exception as e:
+            log.exception("on_exhausted failed, the half is set aside: %s", leaves(e))
+            return None
+
+    def stats(self) -> dict[str, int]:
+        """Figures since the start: halves, commits, rollbacks, checks, setAside, lost, repeated; as
+        of now: pending, owed, unreachable, oldestPendingAgeMs."""
+        figures = dict(self.engine.stats())
+        born = figures.pop("oldestBorn")
+        figures["oldestPendingAgeMs"] = max(self._now() - born, 0) if figures["pending"] else 0
+        figures["repeated"] = self.ender.repeated
+        figures["unreachable"] = self.unreachable
+        return figures

@@ -1,0 +1,398 @@
+"""Transactions on the wire: halves, END_TRANSACTION, check-backs, what stands in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.e2e.admin import create_topic
+from tests.e2e.waiting import soon
+from tests.support.client import QUERY_CONSUMER_OFFSET, Client, batch_command, send_command
+from tests.support.records import Record, java_hash
+from tests.support.server import ServerProcess
+from tests.support.transactions import (
+    COMMIT,
+    GROUP,
+    HALF_TOPIC,
+    OP_TOPIC,
+    OVERFLOW_TOPIC,
+    RESUME_CHECK_HALF_MESSAGE,
+    ROLLBACK,
+    UNKNOWN,
+    Half,
+    delivered,
+    end,
+    end_command,
+    half_command,
+    join_group,
+    new_key,
+    next_check,
+    op_offsets,
+    send_half,
+    stored_half,
+)
+from tests.support.wire import BINARY, JSON
+
+CONF = """transactionTimeOut=300
+transactionCheckInterval=200
+transactionCheckMax=3
+flushConsumerOffsetInterval=100
+"""
+_numbers = count()
+
+
+@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH"])
+def process(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    store = tmp_path_factory.mktemp("tx") / "store"
+    with ServerProcess(store, conf=CONF, flush=request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    name = f"Tx{next(_numbers)}"
+    assert create_topic(client, name, 4).code == 0
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    """A producer group of the test's own: nobody is in it unless it joins."""
+    return f"PG_{next(_numbers)}"
+
+
+def half_record(client: Client, half: Half) -> Record:
+    (record,) = client.pull_all(HALF_TOPIC, 0, half.queue_offset, half.queue_offset + 1)
+    return record
+
+
+@pytest.mark.parametrize("serialize", [JSON, BINARY])
+def test_a_committed_half_is_delivered_as_it_was_sent(
+    client: Client, topic: str, group: str, serialize: int
+) -> None:
+    half = send_half(
+        client,
+        topic,
+        b"body",
+        group=group,
+        queue_id=2,
+        properties={"TAGS": "a", "KEYS": "k1", "mine": "ä"},
+        change={"h": "77"},
+        serialize=serialize,
+    )
+    assert half.queue_id == 2, "the answer names the real queue"
+    assert half.transaction_id == half.unique_key
+    stored = half_record(client, half)
+    assert (stored.physical_offset, stored.queue_id) == (half.phys, 0)
+    assert stored.sys_flag & 0xC == 0, "a half is queued like any message"
+    assert delivered(client, topic) == []
+    assert end(client, half, COMMIT, serialize=serialize).code == 0
+    (message,) = delivered(client, topic)
+    assert (message.topic, message.queue_id, message.queue_offset) == (topic, 2, 0)
+    assert (message.body, message.flag) == (b"body", 77)
+    assert message.sys_flag & 0xC == COMMIT
+    assert message.prepared_offset == half.phys
+    assert message.born_timestamp == stored.born_timestamp
+    assert message.born_host == stored.born_host
+    assert message.properties_raw == stored.properties_raw
+    assert message.properties == {
+        "TAGS": "a", "KEYS": "k1", "mine": "ä", "WAIT": "true", "TRAN_MSG": "true",
+        "PGROUP": group, "UNIQ_KEY": half.unique_key, "__transactionId__": half.unique_key,
+        "REAL_TOPIC": topic, "REAL_QID": "2", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }  # fmt: skip
+    assert op_offsets(client).count(half.queue_offset) == 1
+    assert client.pull(topic, 2, 0, subscription="a").records, "its tag is in the queue"
+    assert java_hash("a") != 0
+
+
+def test_a_rolled_back_half_is_never_delivered(client: Client, topic: str, group: str) -> None:
+    half = send_half(client, topic, group=group)
+    assert end(client, half, ROLLBACK).code == 0
+    assert delivered(client, topic) == []
+    assert half.queue_offset in op_offsets(client)
+    assert end(client, half, COMMIT).code == 0, "settled: what comes later changes nothing"
+    assert delivered(client, topic) == []
+
+
+def test_what_is_settled_is_not_delivered_again(client: Client, topic: str, group: str) -> None:
+    half = send_half(client, topic, group=group)
+    for state in (COMMIT, COMMIT, ROLLBACK, COMMIT):
+        assert end(client, half, state).code == 0
+        assert end(client, half, state, from_check=True).code == 0
+    assert len(delivered(client, topic)) == 1
+    assert op_offsets(client).count(half.queue_offset) == 1
+
+
+def test_one_way_ends_of_one_read_share_an_op_record(
+    client: Client, topic: str, group: str
+) -> None:
+    halves = [send_half(client, topic, group=group) for _ in range(40)]
+    before = client.max_offset(OP_TOPIC, 0)
+    for half in halves:
+        client.oneway(end_command(half, COMMIT))
+    soon(lambda: len(delivered(client, topic)) == 40, "all are delivered")
+    assert op_offsets(client)[-40:] == [h.queue_offset for h in halves]
+    assert client.max_offset(OP_TOPIC, 0) - before < 40
+
+
+def test_unknown_gets_no_answer_and_changes_nothing(client: Client, topic: str, group: str) -> None:
+    half = send_half(client, topic, group=group)
+    client.post(end_command(half, UNKNOWN))
+    assert delivered(client, topic) == []
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"producerGroup": "PG_other"},
+        {"tranStateTableOffset": "999999"},
+        {"commitLogOffset": "5"},
+        {"commitLogOffset": "-1"},
+        {"commitLogOffset": str(1 << 62)},
+        {"commitOrRollback": "7"},
+        {"commitOrRollback": None},
+        {"producerGroup": None},
+        {"tranStateTableOffset": "x"},
+        {"msgId": "OTHER", "transactionId": "OTHER"},
+    ],
+)
+def test_an_end_that_is_about_something_else_is_refused(
+    client: Client, topic: str, group: str, change: dict[str, str | None]
+) -> None:
+    half = send_half(client, topic, group=group)
+    answer = end(client, half, COMMIT, change=change)
+    assert answer.code == 1
+    assert answer.remark
+    assert delivered(client, topic) == []
+    assert end(client, half, COMMIT, change={"msgId": "", "transactionId": None}).code == 0
+    assert len(delivered(client, topic)) == 1
+
+
+def test_an_end_about_a_plain_message_is_refused(client: Client, topic: str) -> None:
+    answer = client.send(topic, properties={"UNIQ_KEY": "U", "PGROUP": "PG_test"})
+    plain = Half("PG_test", "U", 0, 0, int(answer.ext["msgId"][-16:], 16), "", "U")
+    assert end(client, plain, COMMIT).code == 1
+    assert len(delivered(client, topic)) == 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "code"),
+    [
+        ({"DELAY": "3"}, 13),
+        ({"TIMER_DELAY_SEC": "3"}, 13),
+        ({"PGROUP": ""}, 13),
+        ({"PGROUP": "a/b"}, 13),
+        ({"INNER_NUM": "2"}, 13),
+    ],
+)
+def test_halves_that_are_refused(
+    client: Client, topic: str, group: str, properties: dict[str, str], code: int
+) -> None:
+    before = client.max_offset(HALF_TOPIC, 0)
+    answer = client.request(half_command(topic, group=group, properties=properties))
+    assert (answer.code, bool(answer.remark)) == (code, True)
+    assert client.max_offset(HALF_TOPIC, 0) == before
+
+
+def test_a_batch_holds_no_halves(client: Client, topic: str) -> None:
+    entries = [(b"x", {"TRAN_MSG": "true", "PGROUP": "g"})]
+    assert client.request(batch_command(topic, entries)).code == 13
+
+
+def test_transaction_bits_without_the_property_are_refused(client: Client, topic: str) -> None:
+    assert client.request(send_command(topic, change={"f": "4"})).code == 13
+
+
+def test_the_broker_keeps_its_own_books(client: Client, topic: str, group: str) -> None:
+    """What a client says in the broker's properties is not believed."""
+    half = send_half(
+        client, topic, group=group, queue_id=1,
+        properties={"REAL_TOPIC": "Elsewhere", "REAL_QID": "9", "__transactionId__": "x",
+                    "TRANSACTION_CHECK_TIMES": "15", "TRAN_PREPARED_QUEUE_OFFSET": "3"},
+    )  # fmt: skip
+    properties = half_record(client, half).properties
+    assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == (topic, "1")
+    assert properties["__transactionId__"] == half.unique_key
+    assert "TRANSACTION_CHECK_TIMES" not in properties
+    assert "TRAN_PREPARED_QUEUE_OFFSET" not in properties
+    assert end(client, half, ROLLBACK).code == 0
+
+
+def test_a_half_makes_its_topic(client: Client, group: str) -> None:
+    half = send_half(client, "TxNew", group=group)
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, "TxNew")) == 1
+
+
+def test_a_half_without_a_unique_key_gets_one(client: Client, topic: str, group: str) -> None:
+    command = half_command(topic, group=group, properties={"UNIQ_KEY": ""})
+    half = stored_half(command, client.request(command))
+    assert len(half.transaction_id) == 32
+    assert end(client, half, COMMIT).code == 0
+
+
+# Check-backs.
+
+
+def test_a_producer_is_asked_and_its_answer_counts(client: Client, topic: str, group: str) -> None:
+    join_group(client, group)
+    half = send_half(client, topic, b"asked", group=group, queue_id=3, change={"h": "5"})
+    checked, message = next_check(client)
+    assert checked.unique_key == checked.transaction_id == half.unique_key
+    assert checked.queue_offset > half.queue_offset, "it was appended again"
+    assert (message.topic, message.queue_id) == (topic, 3), "it is shown in its real place"
+    assert (message.body, message.flag) == (b"asked", 5)
+    assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    soon(lambda: half.queue_offset in op_offsets(client), "the older copy is dealt with")
+    assert end(client, checked, COMMIT, from_check=True).code == 0
+    (found,) = delivered(client, topic)
+    assert found.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    assert (found.flag, found.prepared_offset) == (5, checked.phys)
+    assert end(client, half, COMMIT).code == 0, "the older copy's answer comes late"
+    assert len(delivered(client, topic)) == 1
+
+
+def test_an_answer_about_an_older_copy_counts(client: Client, topic: str, group: str) -> None:
+    join_group(client, group)
+    half = send_half(client, topic, group=group)
+    next_check(client)
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1
+
+
+def test_another_producer_of_the_group_is_asked(
+    process: ServerProcess, client: Client, topic: str, group: str
+) -> None:
+    with Client(process.broker) as first:
+        join_group(first, group, client_id="first")
+        half = send_half(first, topic, group=group)
+    join_group(client, group, client_id="second")
+    checked, _ = next_check(client)
+    assert checked.unique_key == half.unique_key
+    assert end(client, checked, ROLLBACK, from_check=True).code == 0
+    assert delivered(client, topic) == []
+
+
+def test_nobody_answers_it_is_set_aside_and_a_late_word_still_counts(
+    client: Client, topic: str, group: str
+) -> None:
+    join_group(client, group)
+    half = send_half(client, topic, group=group)
+    counts = [next_check(client)[1].properties["TRANSACTION_CHECK_TIMES"] for _ in range(3)]
+    assert counts == ["1", "2", "3"]
+
+    def set_aside() -> list[Record]:
+        records = delivered(client, OVERFLOW_TOPIC, 1)
+        return [r for r in records if r.properties["UNIQ_KEY"] == half.unique_key]
+
+    soon(lambda: bool(set_aside()), "it is set aside")
+    (aside,) = set_aside()
+    assert aside.properties["TRANSACTION_CHECK_TIMES"] == "3"
+    assert delivered(client, topic) == []
+    assert end(client, half, ROLLBACK).code == 0
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1, "late, but once"
+    assert not [c for c in client.pushed if c.ext.get("msgId") == half.unique_key]
+
+
+def test_what_was_set_aside_is_taken_up_again(client: Client, topic: str, group: str) -> None:
+    join_group(client, group)
+    key = new_key()
+    send_half(client, topic, group=group, key=key)
+    for _ in range(3):
+        next_check(client)
+    found: list[Record] = []
+
+    def set_aside() -> bool:
+        records = delivered(client, OVERFLOW_TOPIC, 1)
+        found[:] = [r for r in records if r.properties["UNIQ_KEY"] == key]
+        return bool(found)
+
+    soon(set_aside, "it is set aside")
+    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=found[0].offset_msg_id)
+    assert answer.code == 0, answer.remark
+    checked, message = next_check(client)
+    assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
+    assert end(client, checked, COMMIT, from_check=True).code == 0
+    assert len(delivered(client, topic)) == 1
+    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId="nonsense").code == 29
+    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId="0" * 32).code != 0
+
+
+def test_immunity_holds_checks_back_and_then_only_they_count(
+    client: Client, topic: str, group: str
+) -> None:
+    join_group(client, group)
+    immune = send_half(
+        client, topic, group=group, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}
+    )
+    send_half(client, topic, group=group, key="B" + immune.unique_key)
+    checked, _ = next_check(client)
+    assert checked.unique_key == "B" + immune.unique_key, "the one without immunity comes first"
+    assert end(client, checked, ROLLBACK, from_check=True).code == 0
+    checked, _ = next_check(client)
+    assert checked.unique_key == immune.unique_key
+    late = end(client, immune, COMMIT)
+    assert (late.code, bool(late.remark)) == (604, True)
+    assert end(client, checked, COMMIT, from_check=True).code == 0
+    assert len(delivered(client, topic)) == 1
+
+
+def test_immunity_lets_a_quick_answer_through(client: Client, topic: str, group: str) -> None:
+    half = send_half(
+        client, topic, group=group, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
+    )
+    assert end(client, half, COMMIT).code == 0
+    assert len(delivered(client, topic)) == 1
+
+
+def test_progress_stands_in_the_offsets_of_the_system_group(
+    client: Client, topic: str, group: str
+) -> None:
+    half = send_half(client, topic, group=group)
+
+    def kept() -> int:
+        answer = client.call(
+            QUERY_CONSUMER_OFFSET, consumerGroup=GROUP, topic=HALF_TOPIC, queueId=0
+        )
+        return int(answer.ext.get("offset", -1))
+
+    assert end(client, half, COMMIT).code == 0
+    soon(lambda: kept() >= half.queue_offset, "progress is kept")
+
+
+def test_a_restart_keeps_what_waits_and_what_is_settled(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    store = tmp_path_factory.mktemp("txr") / "store"
+    with ServerProcess(store, conf=CONF) as server:
+        for kill in (False, True):
+            with Client(server.broker) as client:
+                waits = send_half(client, "R", group="PG_r", queues=4)
+                done = send_half(client, "R", group="PG_r")
+                assert end(client, done, COMMIT).code == 0
+                before = len(delivered(client, "R"))
+            if kill:
+                server.kill()
+                server.start()
+            else:
+                server.restart()
+            with Client(server.broker) as client:
+                assert end(client, done, COMMIT).code == 0
+                assert len(delivered(client, "R")) == before, "settled before: not again"
+                join_group(client, "PG_r")
+                checked, _ = next_check(client)
+                assert checked.unique_key == waits.unique_key
+                assert end(client, checked, COMMIT, from_check=True).code == 0
+                assert len(delivered(client, "R")) == before + 1
