@@ -21,6 +21,7 @@ from pyrmq.broker.pull import PullProcessor
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
+from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
@@ -156,6 +157,7 @@ class Broker:
             RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
+            RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(self.store, self.transactions),
         }
 
     def _answer_held(self, pull: HeldPull, response: Response) -> None:

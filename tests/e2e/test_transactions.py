@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,7 @@ from tests.support.transactions import (
 )
 from tests.support.wire import BINARY, JSON
 
+GET_BROKER_RUNTIME_INFO = 28
 CONF = """transactionTimeOut=300
 transactionCheckInterval=200
 transactionCheckMax=3
@@ -370,6 +373,44 @@ def test_progress_stands_in_the_offsets_of_the_system_group(
 
     assert end(client, half, COMMIT).code == 0
     soon(lambda: kept() >= half.queue_offset, "progress is kept")
+
+
+def test_figures(client: Client, topic: str, group: str) -> None:
+    def figure(name: str) -> int:
+        table = json.loads(client.call(GET_BROKER_RUNTIME_INFO).body)["table"]
+        return int(table[f"transaction{name}"])
+
+    before = {n: figure(n) for n in ("HalfCount", "CommitCount", "RollbackCount", "PendingCount")}
+    halves = [send_half(client, topic, group=group) for _ in range(3)]
+    assert figure("HalfCount") == before["HalfCount"] + 3
+    assert figure("PendingCount") == before["PendingCount"] + 3
+    for half, state in zip(halves, (COMMIT, COMMIT, ROLLBACK), strict=True):
+        assert end(client, half, state).code == 0
+    assert figure("CommitCount") == before["CommitCount"] + 2
+    assert figure("RollbackCount") == before["RollbackCount"] + 1
+    assert figure("PendingCount") == before["PendingCount"]
+
+
+def test_waiting_halves_are_counted_in_a_file(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "store", conf=CONF) as server:
+        with Client(server.broker) as client:
+            send_half(client, "Counted")
+            end(client, send_half(client, "Other"), COMMIT)
+        server.terminate()
+    file = json.loads((tmp_path / "store/config/transactionMetrics").read_bytes())
+    assert file["transactionCount"]["Counted"]["count"] == 1
+    assert file["transactionCount"].get("Other", {"count": 0})["count"] == 0
+    assert file["dataVersion"]["counter"] >= 1
+
+
+def test_a_broker_may_refuse_transactions(tmp_path: Path) -> None:
+    conf = "rejectTransactionMessage=true\n"
+    with (
+        ServerProcess(tmp_path / "store", conf=conf) as server,
+        Client(server.broker) as client,
+    ):
+        answer = client.request(half_command("T"))
+        assert (answer.code, bool(answer.remark)) == (16, True)
 
 
 def test_a_restart_keeps_what_waits_and_what_is_settled(

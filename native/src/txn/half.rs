@@ -144,8 +144,12 @@ impl Half {
 
     /// The same for all copies of one transaction.
     pub fn key(&self) -> u64 {
+        self.key_of(&self.fields())
+    }
+
+    pub fn key_of(&self, fields: &Fields<'_>) -> u64 {
         let mut hasher = FxHasher::default();
-        hasher.write(self.fields().unique_key);
+        hasher.write(fields.unique_key);
         hasher.write_i64(self.view.born_timestamp);
         hasher.finish()
     }
@@ -180,12 +184,12 @@ impl Half {
     }
 
     /// Body and flag again; `props` in two pieces.
-    pub fn content<'a>(&'a self, props: &'a [u8], more: &'a [u8]) -> Content<'a> {
+    pub fn content<'a>(&'a self, props: &'a [u8], more: &'a [u8], tags_code: i64) -> Content<'a> {
         Content {
             flag: self.view.flag,
             body: self.body(),
             props: [props, close(props), more, b""],
-            tags_code: self.fields().tags_code(),
+            tags_code,
             count: 1,
         }
     }

@@ -53,7 +53,7 @@ impl Transactions {
         let checks = pending.checks.saturating_add(asked as u16);
         let (props, count) = with_checks(&half, checks);
         let done = self.append_half(guard, &half, &props, &count)?;
-        self.settled(&mut state, offset, &pending, &half);
+        self.settled(&mut state, offset, &pending, half.key());
         self.insert_copy(&mut state, &half, &done, checks, pending);
         if asked {
             self.count(|c| &c.checks);
@@ -77,7 +77,8 @@ impl Transactions {
     ) -> Result<Appended> {
         let flags = half.view().sys_flag & !record::sys_flag::TRANSACTION_MASK;
         let message = half.again(&self.half_topic, 0, flags, 0);
-        guard.append(&message, &half.content(props, more))
+        let content = half.content(props, more, half.fields().tags_code());
+        guard.append(&message, &content)
     }
 
     fn insert_copy(
@@ -130,8 +131,9 @@ impl Transactions {
             return Err(self.lose(&mut state, offset));
         };
         let message = half.again(&topic, 0, half.view().sys_flag, 0);
-        guard.append(&message, &half.content(half.props(), b""))?;
-        self.settled(&mut state, offset, &pending, &half);
+        let content = half.content(half.props(), b"", half.fields().tags_code());
+        guard.append(&message, &content)?;
+        self.settled(&mut state, offset, &pending, half.key());
         self.count(|c| &c.set_aside);
         drop(state);
         self.write_ops(&mut guard)

@@ -1,6 +1,6 @@
 //! Committing and rolling back.
 
-use super::half::Half;
+use super::half::{Fields, Half};
 use super::pending::Pending;
 use super::{State, Transactions};
 use crate::format::record::sys_flag;
@@ -22,8 +22,7 @@ pub struct End<'a> {
 impl End<'_> {
     /// Whether it speaks of this half. An answer that was under way when the log lost its last part
     /// may name a place where another half stands now: the unique key tells.
-    fn is_about(&self, half: &Half) -> bool {
-        let fields = half.fields();
+    fn is_about(&self, fields: &Fields<'_>) -> bool {
         let key = fields.unique_key;
         let named = self.ids.iter().any(|id| !id.is_empty());
         fields.group == self.group && (key.is_empty() || !named || self.ids.contains(&key))
@@ -45,11 +44,18 @@ impl Transactions {
         let Some(half) = Half::read(&self.store, end.phys) else {
             return Ok(None);
         };
-        if !end.is_about(&half) {
+        let fields = half.fields();
+        if !end.is_about(&fields) {
             return Ok(None);
         }
-        self.settle_half(guard, &mut state, end.offset, &pending, &half, end.commit)
-            .map(Some)
+        let done = if end.commit {
+            self.deliver(guard, &half, &fields, half.phys())?
+        } else {
+            0
+        };
+        self.settled(&mut state, end.offset, &pending, half.key_of(&fields));
+        self.count_settled(end.commit);
+        Ok(Some(done))
     }
 
     /// Settles the waiting half at `offset` and writes its op record. Returns what is to be durable
@@ -64,29 +70,19 @@ impl Transactions {
         let Some(half) = Half::read(&self.store, pending.phys) else {
             return Err(self.lose(&mut state, offset));
         };
-        let end = self.settle_half(&mut guard, &mut state, offset, &pending, &half, commit)?;
+        let fields = half.fields();
+        let mut end = 0;
+        if commit {
+            end = self.deliver(&mut guard, &half, &fields, half.phys())?;
+        }
+        self.settled(&mut state, offset, &pending, half.key_of(&fields));
+        self.count_settled(commit);
         drop(state);
         Ok(end.max(self.write_ops(&mut guard)?))
     }
 
-    fn settle_half(
-        &self,
-        guard: &mut PutGuard<'_>,
-        state: &mut MutexGuard<'_, State>,
-        offset: i64,
-        pending: &Pending,
-        half: &Half,
-        commit: bool,
-    ) -> Result<u64> {
-        let mut end = 0;
-        if commit {
-            end = self.deliver(guard, half, half.phys())?;
-            self.count(|c| &c.commits);
-        } else {
-            self.count(|c| &c.rollbacks);
-        }
-        self.settled(state, offset, pending, half);
-        Ok(end)
+    fn count_settled(&self, commit: bool) {
+        self.count(|c| if commit { &c.commits } else { &c.rollbacks });
     }
 
     /// The half at `offset` waits no longer; an op record is owed for it.
@@ -95,19 +91,24 @@ impl Transactions {
         state: &mut MutexGuard<'_, State>,
         offset: i64,
         pending: &Pending,
-        half: &Half,
+        key: u64,
     ) {
         state.table.remove(offset);
         if pending.is_copy {
-            state.table.remove_copy(offset, half.key());
+            state.table.remove_copy(offset, key);
         }
         state.owed.push(offset);
     }
 
     /// Appends the message of a half to its real topic. The property string stays as it is: so does
     /// RocketMQ's. [EndTransactionProcessor.endMessageTransaction]
-    fn deliver(&self, guard: &mut PutGuard<'_>, half: &Half, prepared: u64) -> Result<u64> {
-        let fields = half.fields();
+    fn deliver(
+        &self,
+        guard: &mut PutGuard<'_>,
+        half: &Half,
+        fields: &Fields<'_>,
+        prepared: u64,
+    ) -> Result<u64> {
         let unknown = || {
             let name = String::from_utf8_lossy(fields.topic).into_owned();
             StoreError::Illegal(format!("topic[{name}] of the half message does not exist"))
@@ -118,7 +119,8 @@ impl Transactions {
         };
         let flags = half.view().sys_flag & !sys_flag::TRANSACTION_MASK | sys_flag::COMMIT;
         let message = half.again(&topic, queue_id, flags, prepared as i64);
-        let done = guard.append(&message, &half.content(half.props(), b""))?;
+        let content = half.content(half.props(), b"", fields.tags_code());
+        let done = guard.append(&message, &content)?;
         Ok(done.end())
     }
 
@@ -129,7 +131,7 @@ impl Transactions {
             return Err(StoreError::Illegal(text));
         };
         let mut guard = self.store.put()?;
-        let end = self.deliver(&mut guard, &half, prepared)?;
+        let end = self.deliver(&mut guard, &half, &half.fields(), prepared)?;
         self.count(|c| &c.commits);
         Ok(end)
     }
