@@ -112,7 +112,7 @@ class TransactionProcessor:
         phys = offset_of_message_id(text)
         if phys is None:
             raise InvalidParameterError(f"msgId {text[:64]!r} is no offset id of 32 or 56 digits")
-        _, end = self._service.engine.resume(phys)
+        end = self._service.ender.resume(phys)
         self._answer_durable(connection, command, Response(), end)
 
 

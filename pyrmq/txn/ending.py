@@ -5,22 +5,17 @@ The plain cases never come here, the engine settles them. [EndTransactionProcess
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyrmq.engine import Slice, Store, Transactions
+from pyrmq.engine import Store, Transactions
 from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from pyrmq.model.transaction import CHECK_IMMUNITY, PRODUCER_GROUP, REAL_TOPIC, TransactionState
-from pyrmq.txn.machine import TABLE, Action, Rules, State, ended
-
-COMMIT_FLAG = 0x8
-TYPE_MASK = 0xC
-REMEMBERED = 10_000
-"""Late deliveries that are remembered, as the index is a few milliseconds behind."""
+from pyrmq.txn.late import LateDeliveries
+from pyrmq.txn.machine import TABLE, Action, Event, Rules, State, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +35,10 @@ class Ender:
     def __init__(
         self, store: Store, engine: Transactions, rules: Rules, now: Callable[[], int]
     ) -> None:
-        self._store = store
         self._engine = engine
         self._rules = rules
         self._now = now
-        self._late: OrderedDict[int, None] = OrderedDict()
+        self.late = LateDeliveries(store)
         self.repeated = 0
         """Requests for what was settled already."""
 
@@ -55,7 +49,7 @@ class Ender:
             return None
         half = self._half(request)
         live = self._engine.live(half.commit_log_offset)
-        aside = self._set_aside_at(half) if live is None else None
+        aside = self.late.find(half) if live is None else None
         if live is not None:
             state = State.PENDING
         else:
@@ -77,7 +71,7 @@ class Ender:
             return self._engine.settle(live, action is Action.DELIVER)
         if action is Action.DELIVER_LATE:
             assert aside is not None
-            return self._deliver_late(aside, half.commit_log_offset)
+            return self._deliver_late(half, aside)
         self.repeated += 1
         self._engine.write_owed()  # settled counts once its op record is written
         return self._engine.progress()[2]
@@ -101,32 +95,25 @@ class Ender:
             raise _refused("msgId and transactionId are of another message")
         return half
 
-    def _set_aside_at(self, half: ReceivedMessage) -> int | None:
-        """Where in the overflow topic the message of a half stands, unless it was delivered after
-        all. Without an index, or for messages without a unique key, nobody can tell."""
-        key = half.properties.get(UNIQ_KEY)
-        _, end = self._store.queue_range(CHECK_MAX_TOPIC, 0)
-        if not key or not end:
-            return None
-        aside = self._copies(CHECK_MAX_TOPIC, key, half)
-        if not aside:
-            return None
-        delivered = self._copies(half.properties[REAL_TOPIC], key, half)
-        if any(m.sys_flag & TYPE_MASK == COMMIT_FLAG for m in delivered):
-            return None
-        phys = aside[-1].commit_log_offset
-        return None if phys in self._late else phys
+    def resume(self, phys: int) -> int:
+        """Has a message that was set aside asked about again; returns what must be durable."""
+        record = self._engine.record(phys)
+        if record is None:
+            raise _refused(f"there is no message at physical offset {phys}")
+        message = decode_record(memoryview(record), inflate_body=False)
+        if message.topic != CHECK_MAX_TOPIC:
+            raise _refused("that message was not set aside")
+        state = State.SETTLED if self.late.was_delivered(message) else State.SET_ASIDE
+        action, _ = TABLE[state, Event.RESUME]
+        if action is Action.REFUSE:
+            raise _refused("the transaction was committed meanwhile")
+        _, end = self._engine.resume(phys)
+        self.late.resumed(message)
+        return end
 
-    def _copies(self, topic: str, key: str, half: ReceivedMessage) -> list[ReceivedMessage]:
-        found: list[Slice] = self._store.query_message(topic, key)[0]
-        messages = [decode_record(memoryview(one), inflate_body=False) for one in found]
-        return [m for m in messages if m.born_timestamp == half.born_timestamp]
-
-    def _deliver_late(self, aside: int, prepared: int) -> int:
-        end = self._engine.deliver_late(aside, prepared)
-        self._late[aside] = None
-        while len(self._late) > REMEMBERED:
-            self._late.popitem(last=False)
+    def _deliver_late(self, half: ReceivedMessage, aside: int) -> int:
+        end = self._engine.deliver_late(aside, half.commit_log_offset)
+        self.late.delivered(half, aside)
         return end
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from pyrmq.engine import Store, Transactions
-from pyrmq.errors import PyrmqError, leaves
+from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.clock import now_ms
@@ -72,9 +72,20 @@ class TransactionService:
         self._overflow = overflow
         self._now = now
         self._durable: tuple[int, int, int] | None = None
+        found = engine.rebuilt()
+        if any(found.values()):
+            log.info("transactions found at start: %s", found)
+        if found["broken"]:
+            log.error(
+                "%d half messages can never be settled: they cannot be read, or lack PGROUP, "
+                "REAL_TOPIC or REAL_QID",
+                found["broken"],
+            )
         self.passes = 0
         self.unreachable = 0
         """Halves that the last pass could ask nobody about."""
+        self.failed = 0
+        """Halves that the last pass could do nothing about, because of an error of their own."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
@@ -111,7 +122,7 @@ class TransactionService:
     async def check_pass(self) -> None:
         """Looks at every half that waited when the pass began, once."""
         self.passes += 1
-        self.unreachable = 0
+        self.unreachable = self.failed = 0
         _, until = self._store.queue_range(HALF_TOPIC, 0)
         deafened: set[str] = set()
         next_offset = 0
@@ -134,11 +145,17 @@ class TransactionService:
             reachable = half.group not in deafened and self._producer(half.group) is not None
             event = tick(half, now, self.rules, reachable)
             action, _ = TABLE[State.PENDING, event]
-            if action is Action.ASK:
-                await self._ask(half, deafened)
-            elif action is Action.SET_ASIDE:
-                await self._set_aside(half, event)
-            elif event is Event.UNREACHABLE:
+            try:
+                if action is Action.ASK:
+                    await self._ask(half, deafened)
+                elif action is Action.SET_ASIDE:
+                    await self._set_aside(half, event)
+            except ResponseError as e:
+                if e.retriable:
+                    raise  # the store takes nothing now: not this half's fault
+                self.failed += 1
+                log.error("half message at queue offset %d: %s", half.offset, e)
+            if event is Event.UNREACHABLE:
                 self.unreachable += 1
                 if until - half.offset > MAX_BEHIND:
                     behind.append(half.offset)
@@ -162,7 +179,7 @@ class TransactionService:
         """Out of the way, unless the user knows better."""
         word = await self._asked_user(half)
         if word is TransactionState.UNKNOWN or self.engine.find(half.offset) is None:
-            return
+            return  # kept waiting, or settled meanwhile
         if word is not None:
             self.engine.settle(half.offset, word is TransactionState.COMMIT)
             return
@@ -170,16 +187,17 @@ class TransactionService:
             await self._overflow()
         if self.engine.find(half.offset) is None:
             return  # settled meanwhile
-        end = self.engine.set_aside(half.offset)
+        key, phys = self.engine.set_aside(half.offset)
+        self.ender.late.set_aside(key, half.born_timestamp, phys)
         log.error(
-            "transaction of group %s for topic %s is set aside (%s after %d checks): half message "
-            "at queue offset %d, moved to TRANS_CHECK_MAX_TIME_TOPIC, log end %d",
+            "transaction %s of group %s for topic %s is set aside (%s after %d checks): its "
+            "message is in TRANS_CHECK_MAX_TIME_TOPIC, offset id %s",
+            key,
             half.group,
             half.topic,
             event.value,
             half.checks,
-            half.offset,
-            end,
+            self._message_id(phys),
         )
 
     async def _asked_user(self, half: PendingHalf) -> TransactionState | None:
@@ -189,7 +207,7 @@ class TransactionService:
             word = self.on_exhausted(half)
             return await word if isinstance(word, Awaitable) else word
         except Exception as e:
-            log.exception("on_exhausted failed, the half is set aside: %s", leaves(e))
+            log.exception("on_exhausted failed, the half is set aside: %s", e)
             return None
 
     def stats(self) -> dict[str, int]:

@@ -58,7 +58,9 @@ impl Transactions {
         let (inner, rebuilt) = py
             .detach(|| {
                 let (transactions, rebuilt) = txn::Transactions::open(store, start, max_op_body)?;
-                transactions.write_owed()?;
+                if let Err(e) = transactions.write_owed() {
+                    log::error!("op records not written, they follow: {e}");
+                }
                 Ok((transactions, rebuilt))
             })
             .map_err(|e| to_py(py, e))?;
@@ -141,10 +143,13 @@ impl Transactions {
             .collect())
     }
 
-    /// Moves a waiting half to TRANS_CHECK_MAX_TIME_TOPIC. Returns what must be durable.
-    fn set_aside(&self, py: Python<'_>, offset: i64) -> PyResult<u64> {
-        py.detach(|| self.inner.set_aside(offset))
-            .map_err(|e| to_py(py, e))
+    /// Moves a waiting half to TRANS_CHECK_MAX_TIME_TOPIC. Returns its unique key and physical offset
+    /// there.
+    fn set_aside(&self, py: Python<'_>, offset: i64) -> PyResult<(String, u64)> {
+        let (key, phys) = py
+            .detach(|| self.inner.set_aside(offset))
+            .map_err(|e| to_py(py, e))?;
+        Ok((String::from_utf8_lossy(&key).into_owned(), phys))
     }
 
     /// Makes a half of a message that was set aside again. Returns its queue offset and what must be

@@ -54,14 +54,19 @@ pub(super) fn rebuild(
     let mut state = State::default();
     let mut found = Rebuilt::default();
     let from = first(&half_queue, start.half);
+    // Ops below the kept offset name older halves only: that holds for the kept half offset.
+    let wanted = if from == start.half { start.op } else { -1 };
     let mut named = Named::new(from, half_queue.max_offset());
-    for offset in first(&op_queue, start.op)..op_queue.max_offset() {
+    let mut last_op = -1;
+    for offset in first(&op_queue, wanted)..op_queue.max_offset() {
         found.ops += 1;
-        let most = read_op(store, &op_queue, offset, &mut named)?;
+        let (phys, most) = read_op(store, &op_queue, offset, &mut named)?;
+        last_op = last_op.max(phys);
         state.ops.note(offset, most);
     }
     let commits: FxHashSet<i64> = store.take_recovered_commits().into_iter().collect();
-    let mut newest: FxHashMap<u64, i64> = FxHashMap::default();
+    // By the key of their transaction: the newest copy, and whether it is committed.
+    let mut newest: FxHashMap<u64, (u64, i64, bool)> = FxHashMap::default();
     for offset in from..half_queue.max_offset() {
         found.halves += 1;
         if named.has(offset) {
@@ -76,46 +81,39 @@ pub(super) fn rebuild(
         };
         let fields = half.fields();
         if half.topic() != HALF_TOPIC || !fields.is_complete() {
-            log::warn!(
-                "the half message at queue offset {offset} lacks PGROUP, REAL_TOPIC or REAL_QID"
-            );
             found.broken += 1;
-            continue;
-        }
-        if commits.contains(&half.view().phys) {
-            found.committed += 1;
-            state.owed.push(offset);
             continue;
         }
         if fields.stands_for.is_some_and(|old| named.has(old)) {
             state.owed.push(offset);
             continue;
         }
-        let earlier = newest.insert(half.key(), offset);
-        if let Some(earlier) = earlier
-            && replaces(store, &mut state.table, earlier, &half)
+        let mut committed = commits.contains(&half.view().phys);
+        let earlier = newest.get(&half.key()).copied();
+        if let Some((phys, earlier, done)) = earlier
+            && let Some(old) = Half::read(store, phys)
+            && half.is_same_transaction(&old)
         {
-            found.replaced += 1;
-            state.owed.push(earlier);
+            committed |= done;
+            // With equal counts it is a copy only if no op record could follow it any more: else
+            // two halves that one client sent within a millisecond would be taken for one.
+            let later = fields.checks > old.fields().checks || half.view().phys > last_op;
+            if (later || committed) && state.table.remove(earlier).is_some() {
+                state.table.remove_copy(earlier, old.key());
+                state.owed.push(earlier);
+                found.replaced += 1;
+            }
+        }
+        newest.insert(half.key(), (half.phys(), offset, committed));
+        if committed {
+            found.committed += 1;
+            state.owed.push(offset);
+            continue;
         }
         enter(&mut state.table, offset, &half, &fields);
     }
     found.pending = state.table.len();
     Ok((state, found))
-}
-
-/// Takes `earlier` out if `half` is a copy of it that was made later.
-fn replaces(store: &Store, table: &mut Table, earlier: i64, half: &Half) -> bool {
-    let Some(old) = table.get(earlier).and_then(|p| Half::read(store, p.phys)) else {
-        return false;
-    };
-    let later = half.fields().checks > old.fields().checks;
-    if !later || !half.is_same_transaction(&old) {
-        return false;
-    }
-    table.remove(earlier);
-    table.remove_copy(earlier, old.key());
-    true
 }
 
 fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
@@ -132,16 +130,22 @@ fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
     table.insert_copy(offset, pending, half.key());
 }
 
-/// Reads one op record into `named`; returns the highest half that it names, -1 if none.
-fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) -> Result<i64> {
+/// Reads one op record into `named`; returns its physical offset and the highest half that it names,
+/// -1 if none.
+fn read_op(
+    store: &Store,
+    queue: &ConsumeQueue,
+    offset: i64,
+    named: &mut Named,
+) -> Result<(i64, i64)> {
     let Some(entry) = queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
-        return Ok(-1);
+        return Ok((-1, -1));
     };
     let Some(op) = Half::read(store, entry.cq.phys as u64) else {
-        return Ok(-1);
+        return Ok((-1, -1));
     };
     if op.fields().tags != Some(ops::TAG) {
-        return Ok(-1);
+        return Ok((-1, -1));
     }
     let mut most = -1;
     let end = named.to;
@@ -149,7 +153,7 @@ fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) 
         named.add(half);
         most = most.max(half);
     }
-    Ok(most)
+    Ok((op.view().phys, most))
 }
 
 /// Which halves op records name: a bit for each place that is looked at, a set for older ones.

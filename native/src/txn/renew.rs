@@ -118,8 +118,8 @@ impl Transactions {
     }
 
     /// Moves a waiting half to the overflow topic, whoever asked for it; its op record is written.
-    /// Returns what is to be durable.
-    pub fn set_aside(&self, offset: i64) -> Result<u64> {
+    /// Returns its unique key and its place there.
+    pub fn set_aside(&self, offset: i64) -> Result<(Vec<u8>, u64)> {
         let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
@@ -132,11 +132,12 @@ impl Transactions {
         };
         let message = half.again(&topic, 0, half.view().sys_flag, 0);
         let content = half.content(half.props(), b"", half.fields().tags_code());
-        guard.append(&message, &content)?;
+        let done = guard.append(&message, &content)?;
         self.settled(&mut state, offset, &pending, half.key());
         self.count(|c| &c.set_aside);
         drop(state);
-        self.write_ops(&mut guard)
+        self.write_ops(&mut guard)?;
+        Ok((half.fields().unique_key.to_vec(), done.phys))
     }
 
     /// Takes up again a message that was set aside, as if nobody had been asked about it. Returns

@@ -10,6 +10,9 @@ use crate::format::{names, properties, push_int};
 use crate::store::{Content, Message, PutGuard};
 use crate::txn::{Fields, MAX_GROUP, Transactions};
 
+/// Bytes of the property that a copy of a half gets: `TRANSACTION_CHECK_TIMES`, five digits.
+const CHECK_COUNT_LEN: usize = 30;
+
 impl SendContext {
     /// `message` is what would be stored if it were a plain one.
     #[allow(clippy::too_many_arguments)]
@@ -49,6 +52,12 @@ impl SendContext {
         let mut id = Vec::with_capacity(5);
         push_int(&mut id, message.queue_id as i64);
         properties::push(&mut added, b"REAL_QID", &id);
+        let room = properties::MAX_LEN - CHECK_COUNT_LEN;
+        let len = own.len() + close.len() + added.len() + self.suffix.len();
+        if len > room {
+            let text = format!("properties of {len} bytes: a half message has room for {room}");
+            return Err(Refusal(code::MESSAGE_ILLEGAL, text.into()));
+        }
         let content = Content {
             flag,
             body,
