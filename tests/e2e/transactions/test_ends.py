@@ -1,15 +1,13 @@
-"""Transactions on the wire: halves, END_TRANSACTION, check-backs, what stands in the store."""
+"""END_TRANSACTION on the wire, what stands in the store, figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.admin import create_topic
+from tests.e2e.transactions.conftest import CONF
 from tests.e2e.waiting import soon
 from tests.support.client import QUERY_CONSUMER_OFFSET, Client, batch_command, send_command
 from tests.support.records import Record, java_hash
@@ -19,8 +17,6 @@ from tests.support.transactions import (
     GROUP,
     HALF_TOPIC,
     OP_TOPIC,
-    OVERFLOW_TOPIC,
-    RESUME_CHECK_HALF_MESSAGE,
     ROLLBACK,
     UNKNOWN,
     Half,
@@ -29,7 +25,6 @@ from tests.support.transactions import (
     end_command,
     half_command,
     join_group,
-    new_key,
     next_check,
     op_offsets,
     send_half,
@@ -38,34 +33,6 @@ from tests.support.transactions import (
 from tests.support.wire import BINARY, JSON
 
 GET_BROKER_RUNTIME_INFO = 28
-CONF = """transactionTimeOut=300
-transactionCheckInterval=200
-transactionCheckMax=3
-flushConsumerOffsetInterval=100
-"""
-_numbers = count()
-
-
-@pytest.fixture(scope="module", params=["ASYNC_FLUSH", "SYNC_FLUSH"])
-def process(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    store = tmp_path_factory.mktemp("tx") / "store"
-    with ServerProcess(store, conf=CONF, flush=request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def topic(client: Client) -> str:
-    name = f"Tx{next(_numbers)}"
-    assert create_topic(client, name, 4).code == 0
-    return name
-
-
-@pytest.fixture
-def group() -> str:
-    """A producer group of the test's own: nobody is in it unless it joins."""
-    return f"PG_{next(_numbers)}"
 
 
 def half_record(client: Client, half: Half) -> Record:
@@ -204,6 +171,20 @@ def test_halves_that_are_refused(
     assert client.max_offset(HALF_TOPIC, 0) == before
 
 
+def test_a_half_has_room_for_the_count_of_its_checks(
+    client: Client, topic: str, group: str
+) -> None:
+    """Its copies have one property more, of up to 30 bytes."""
+    short = send_half(client, topic, group=group, properties={"pad": "x"})
+    stored = len(half_record(client, short).properties_raw)
+    room = 32767 - 30 - stored
+    fits = send_half(client, topic, group=group, properties={"pad": "x" * (1 + room)})
+    answer = client.request(half_command(topic, group=group, properties={"pad": "x" * (2 + room)}))
+    assert (answer.code, bool(answer.remark)) == (13, True)
+    for half in (short, fits):
+        assert end(client, half, ROLLBACK).code == 0
+
+
 def test_a_batch_holds_no_halves(client: Client, topic: str) -> None:
     entries = [(b"x", {"TRAN_MSG": "true", "PGROUP": "g"})]
     assert client.request(batch_command(topic, entries)).code == 13
@@ -239,125 +220,6 @@ def test_a_half_without_a_unique_key_gets_one(client: Client, topic: str, group:
     half = stored_half(command, client.request(command))
     assert len(half.transaction_id) == 32
     assert end(client, half, COMMIT).code == 0
-
-
-# Check-backs.
-
-
-def test_a_producer_is_asked_and_its_answer_counts(client: Client, topic: str, group: str) -> None:
-    join_group(client, group)
-    half = send_half(client, topic, b"asked", group=group, queue_id=3, change={"h": "5"})
-    checked, message = next_check(client)
-    assert checked.unique_key == checked.transaction_id == half.unique_key
-    assert checked.queue_offset > half.queue_offset, "it was appended again"
-    assert (message.topic, message.queue_id) == (topic, 3), "it is shown in its real place"
-    assert (message.body, message.flag) == (b"asked", 5)
-    assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
-    soon(lambda: half.queue_offset in op_offsets(client), "the older copy is dealt with")
-    assert end(client, checked, COMMIT, from_check=True).code == 0
-    (found,) = delivered(client, topic)
-    assert found.properties["TRANSACTION_CHECK_TIMES"] == "1"
-    assert (found.flag, found.prepared_offset) == (5, checked.phys)
-    assert end(client, half, COMMIT).code == 0, "the older copy's answer comes late"
-    assert len(delivered(client, topic)) == 1
-
-
-def test_an_answer_about_an_older_copy_counts(client: Client, topic: str, group: str) -> None:
-    join_group(client, group)
-    half = send_half(client, topic, group=group)
-    next_check(client)
-    assert end(client, half, COMMIT).code == 0
-    assert len(delivered(client, topic)) == 1
-    assert end(client, half, COMMIT).code == 0
-    assert len(delivered(client, topic)) == 1
-
-
-def test_another_producer_of_the_group_is_asked(
-    process: ServerProcess, client: Client, topic: str, group: str
-) -> None:
-    with Client(process.broker) as first:
-        join_group(first, group, client_id="first")
-        half = send_half(first, topic, group=group)
-    join_group(client, group, client_id="second")
-    checked, _ = next_check(client)
-    assert checked.unique_key == half.unique_key
-    assert end(client, checked, ROLLBACK, from_check=True).code == 0
-    assert delivered(client, topic) == []
-
-
-def test_nobody_answers_it_is_set_aside_and_a_late_word_still_counts(
-    client: Client, topic: str, group: str
-) -> None:
-    join_group(client, group)
-    half = send_half(client, topic, group=group)
-    counts = [next_check(client)[1].properties["TRANSACTION_CHECK_TIMES"] for _ in range(3)]
-    assert counts == ["1", "2", "3"]
-
-    def set_aside() -> list[Record]:
-        records = delivered(client, OVERFLOW_TOPIC, 1)
-        return [r for r in records if r.properties["UNIQ_KEY"] == half.unique_key]
-
-    soon(lambda: bool(set_aside()), "it is set aside")
-    (aside,) = set_aside()
-    assert aside.properties["TRANSACTION_CHECK_TIMES"] == "3"
-    assert delivered(client, topic) == []
-    assert end(client, half, ROLLBACK).code == 0
-    assert end(client, half, COMMIT).code == 0
-    assert len(delivered(client, topic)) == 1
-    assert end(client, half, COMMIT).code == 0
-    assert len(delivered(client, topic)) == 1, "late, but once"
-    assert not [c for c in client.pushed if c.ext.get("msgId") == half.unique_key]
-
-
-def test_what_was_set_aside_is_taken_up_again(client: Client, topic: str, group: str) -> None:
-    join_group(client, group)
-    key = new_key()
-    send_half(client, topic, group=group, key=key)
-    for _ in range(3):
-        next_check(client)
-    found: list[Record] = []
-
-    def set_aside() -> bool:
-        records = delivered(client, OVERFLOW_TOPIC, 1)
-        found[:] = [r for r in records if r.properties["UNIQ_KEY"] == key]
-        return bool(found)
-
-    soon(set_aside, "it is set aside")
-    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=found[0].offset_msg_id)
-    assert answer.code == 0, answer.remark
-    checked, message = next_check(client)
-    assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
-    assert end(client, checked, COMMIT, from_check=True).code == 0
-    assert len(delivered(client, topic)) == 1
-    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId="nonsense").code == 29
-    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId="0" * 32).code != 0
-
-
-def test_immunity_holds_checks_back_and_then_only_they_count(
-    client: Client, topic: str, group: str
-) -> None:
-    join_group(client, group)
-    immune = send_half(
-        client, topic, group=group, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}
-    )
-    send_half(client, topic, group=group, key="B" + immune.unique_key)
-    checked, _ = next_check(client)
-    assert checked.unique_key == "B" + immune.unique_key, "the one without immunity comes first"
-    assert end(client, checked, ROLLBACK, from_check=True).code == 0
-    checked, _ = next_check(client)
-    assert checked.unique_key == immune.unique_key
-    late = end(client, immune, COMMIT)
-    assert (late.code, bool(late.remark)) == (604, True)
-    assert end(client, checked, COMMIT, from_check=True).code == 0
-    assert len(delivered(client, topic)) == 1
-
-
-def test_immunity_lets_a_quick_answer_through(client: Client, topic: str, group: str) -> None:
-    half = send_half(
-        client, topic, group=group, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
-    )
-    assert end(client, half, COMMIT).code == 0
-    assert len(delivered(client, topic)) == 1
 
 
 def test_progress_stands_in_the_offsets_of_the_system_group(
