@@ -84,7 +84,7 @@ class Broker:
             self.store,
             engine,
             rules(config),
-            producer=ProducerChoice(self.clients),
+            producers=ProducerChoice(self.clients),
             broker_name=config.broker_name,
             message_id=lambda phys: message_id(self.address, phys),
             keep_progress=self._keep_progress,

@@ -63,14 +63,18 @@ class ProducerChoice:
 
     def __init__(self, clients: ClientTable) -> None:
         self._clients = clients
-        self._turn = 0
 
-    def __call__(self, group: str) -> Ask:
-        producers = [c for c in self._clients.producers.get(group, ()) if not c.closed]
-        self._turn += 1
+    def _connected(self, group: str) -> list[Connection]:
+        return [c for c in self._clients.producers.get(group, ()) if not (c.closed or c.mute)]
+
+    def reachable(self, group: str) -> bool:
+        return bool(self._connected(group))
+
+    def pick(self, group: str, turn: int) -> Ask:
+        producers = self._connected(group)
         for i in range(len(producers)):
-            connection = producers[(self._turn + i) % len(producers)]
-            if len(connection.out) < MAX_KEPT and not connection.mute:
+            connection = producers[(turn + i) % len(producers)]
+            if len(connection.out) < MAX_KEPT:
                 return connection.send
         return BUSY if producers else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC
@@ -16,6 +17,15 @@ class Busy(Enum):
 
 BUSY = Busy.BUSY
 Ask = Callable[[bytes], None] | Busy | None
+"""Sends a frame to a producer; BUSY, or None if the group has nobody."""
+
+
+class Producers(Protocol):
+    def reachable(self, group: str) -> bool:
+        """Whether a group has a producer, busy or not."""
+
+    def pick(self, group: str, turn: int) -> Ask:
+        """Whom to ask; producers take turns."""
 
 
 def check_frame(

@@ -57,7 +57,8 @@ class Ender:
         event = ended(
             request.commit_or_rollback,
             self._now() - half.born_timestamp,
-            _seconds(half.properties.get(CHECK_IMMUNITY)),
+            # Nobody will be asked about what is set aside: any word counts.
+            _seconds(half.properties.get(CHECK_IMMUNITY)) if aside is None else None,
             request.from_transaction_check,
             self._rules,
         )

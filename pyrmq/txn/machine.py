@@ -77,10 +77,10 @@ TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
     (State.SET_ASIDE, Event.COMMIT): (Action.DELIVER_LATE, State.SETTLED),
     (State.SET_ASIDE, Event.ROLLBACK): (Action.NOTHING, State.SET_ASIDE),
     (State.SET_ASIDE, Event.UNKNOWN): (Action.NOTHING, State.SET_ASIDE),
-    (State.SET_ASIDE, Event.TOO_LATE): (Action.SAY_TOO_LATE, State.SET_ASIDE),
     (State.SET_ASIDE, Event.RESUME): (Action.REOPEN, State.PENDING),
 }
-"""Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only."""
+"""Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only. Nor is a
+word too late for what is set aside: nobody will be asked about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ import trio
 
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.clock import now_ms
-from pyrmq.txn.asking import BUSY, Ask, check_frame
+from pyrmq.txn.asking import BUSY, Producers, check_frame
 from pyrmq.txn.ending import Ender
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
 
@@ -32,8 +33,8 @@ BUSY_PATIENCE = 1.0
 BUSY_PAUSE = 0.02
 PROGRESS_INTERVAL = 1.0
 MAX_BEHIND = 100_000
-"""A half that cannot be asked about is appended again when so many others came after it, so that a
-restart need not look through all of those."""
+"""A half that cannot be asked about is appended again when so many settled ones came after it, so
+that a restart need not look through all of those."""
 
 Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
 """A user's say about a half that nobody answered for: COMMIT or ROLLBACK settles it, UNKNOWN keeps
@@ -41,10 +42,9 @@ it waiting, None sets it aside."""
 
 
 class TransactionService:
-    """`producer` finds whom to ask in a group: a function that sends a frame, BUSY, or None if
-    nobody is there. `keep_progress` stores how far all is settled (half offset, op offset).
-    `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists. `broker_name` and `message_id`
-    (physical offset to offsetMsgId) are what producers are told."""
+    """`producers` says whom to ask in a group. `keep_progress` stores how far all is settled (half
+    offset, op offset). `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists. `broker_name`
+    and `message_id` (physical offset to offsetMsgId) are what producers are told."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class TransactionService:
         engine: Transactions,
         rules: Rules,
         *,
-        producer: Callable[[str], Ask],
+        producers: Producers,
         broker_name: str,
         message_id: Callable[[int], str],
         keep_progress: Callable[[int, int], None] = lambda half, op: None,
@@ -65,7 +65,7 @@ class TransactionService:
         self.ender = Ender(store, engine, rules, now)
         self.on_exhausted = on_exhausted
         self._store = store
-        self._producer = producer
+        self._producers = producers
         self._broker_name = broker_name
         self._message_id = message_id
         self._keep_progress = keep_progress
@@ -141,8 +141,10 @@ class TransactionService:
     async def _decide(self, halves: list[PendingHalf], deafened: set[str], until: int) -> None:
         now = self._now()
         behind = []
+        # What waits is looked through in any case; appending that again would shorten nothing.
+        most_behind = MAX_BEHIND + 2 * self.engine.pending()
         for half in halves:
-            reachable = half.group not in deafened and self._producer(half.group) is not None
+            reachable = half.group not in deafened and self._producers.reachable(half.group)
             event = tick(half, now, self.rules, reachable)
             action, _ = TABLE[State.PENDING, event]
             try:
@@ -157,17 +159,18 @@ class TransactionService:
                 log.error("half message at queue offset %d: %s", half.offset, e)
             if event is Event.UNREACHABLE:
                 self.unreachable += 1
-                if until - half.offset > MAX_BEHIND:
+                if until - half.offset > most_behind:
                     behind.append(half.offset)
         if behind:
             self.engine.renew(behind, False)
 
     async def _ask(self, half: PendingHalf, deafened: set[str]) -> None:
-        send = self._producer(half.group)
+        turn = half.born_timestamp + half.checks  # the next check goes to another one
+        send = self._producers.pick(half.group, turn)
         with trio.move_on_after(BUSY_PATIENCE):
             while send is BUSY:
                 await trio.sleep(BUSY_PAUSE)
-                send = self._producer(half.group)
+                send = self._producers.pick(half.group, turn)
         if send is None or send is BUSY:
             deafened.add(half.group)
             self.unreachable += 1
@@ -184,7 +187,11 @@ class TransactionService:
             self.engine.settle(half.offset, word is TransactionState.COMMIT)
             return
         if self._overflow is not None:
-            await self._overflow()
+            try:
+                await self._overflow()
+            except OSError as e:
+                text = f"TRANS_CHECK_MAX_TIME_TOPIC cannot be made: {e}"
+                raise ResponseError(text, ResponseCode.SYSTEM_ERROR) from e
         if self.engine.find(half.offset) is None:
             return  # settled meanwhile
         key, phys = self.engine.set_aside(half.offset)

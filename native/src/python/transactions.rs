@@ -96,6 +96,11 @@ impl Transactions {
         found.into_iter().map(|(o, p)| facts(o, p)).collect()
     }
 
+    /// How many halves wait.
+    fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
     /// What is known of the half at a queue offset, None if none waits there.
     fn find(&self, offset: i64) -> Option<Facts> {
         self.inner.find(offset).map(|p| facts(offset, p))

@@ -115,6 +115,21 @@ impl PutGuard<'_> {
     /// Appends one message and enters it into its queue.
     pub fn append(&mut self, m: &Message<'_>, c: &Content<'_>) -> Result<Appended> {
         let size = self.measure(m, c.body.len(), c.props_len())?;
+        self.append_measured(size, m, c)
+    }
+
+    /// The same for what stood in the log before: maxMessageSize may have been larger then.
+    pub fn append_again(&mut self, m: &Message<'_>, c: &Content<'_>) -> Result<Appended> {
+        let size = self.measure(m, 0, c.props_len())? + c.body.len();
+        self.append_measured(size, m, c)
+    }
+
+    fn append_measured(
+        &mut self,
+        size: usize,
+        m: &Message<'_>,
+        c: &Content<'_>,
+    ) -> Result<Appended> {
         let queue = m.topic.queue(m.queue_id)?;
         let mut entries = queue.ready(1)?;
         let segment = self.place_for(size)?;

@@ -143,6 +143,11 @@ impl Transactions {
         }
     }
 
+    /// How many halves wait.
+    pub fn pending(&self) -> usize {
+        self.state.lock().table.len()
+    }
+
     /// What is known of a waiting half.
     pub fn find(&self, offset: i64) -> Option<Pending> {
         self.state.lock().table.get(offset).cloned()

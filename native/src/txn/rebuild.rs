@@ -84,7 +84,9 @@ pub(super) fn rebuild(
             found.broken += 1;
             continue;
         }
-        if fields.stands_for.is_some_and(|old| named.has(old)) {
+        // RocketMQ's immunity copy: settled with its original, which stays if it waits itself.
+        let original = fields.stands_for.filter(|&old| old != offset);
+        if original.is_some_and(|old| named.has(old) || state.table.get(old).is_some()) {
             state.owed.push(offset);
             continue;
         }

@@ -78,7 +78,7 @@ impl Transactions {
         let flags = half.view().sys_flag & !record::sys_flag::TRANSACTION_MASK;
         let message = half.again(&self.half_topic, 0, flags, 0);
         let content = half.content(props, more, half.fields().tags_code());
-        guard.append(&message, &content)
+        guard.append_again(&message, &content)
     }
 
     fn insert_copy(
@@ -132,7 +132,7 @@ impl Transactions {
         };
         let message = half.again(&topic, 0, half.view().sys_flag, 0);
         let content = half.content(half.props(), b"", half.fields().tags_code());
-        let done = guard.append(&message, &content)?;
+        let done = guard.append_again(&message, &content)?;
         self.settled(&mut state, offset, &pending, half.key());
         self.count(|c| &c.set_aside);
         drop(state);
@@ -172,15 +172,20 @@ impl Transactions {
     }
 }
 
-/// The properties of a half with this check count, in two pieces; a half that nobody was asked
-/// about and that never had a count gets none.
+/// The properties of a half with this check count, in two pieces. A half that nobody was asked about
+/// and that never had a count gets none; so does one that has no room for it, which RocketMQ may have
+/// stored: it is counted in memory only.
 fn with_checks(half: &Half, checks: u16) -> (Vec<u8>, Vec<u8>) {
     let had = properties::find(half.props(), CHECK_TIMES).is_some();
     let mut count = Vec::new();
     if checks > 0 || had {
         properties::push(&mut count, CHECK_TIMES, checks.to_string().as_bytes());
     }
-    (half.props_without(&[CHECK_TIMES]), count)
+    let props = half.props_without(&[CHECK_TIMES]);
+    if props.len() + count.len() > properties::MAX_LEN {
+        return (half.props().to_vec(), Vec::new());
+    }
+    (props, count)
 }
 
 fn encoded(head: &Head, topic: &[u8], body: &[u8], props: &[&[u8]]) -> Vec<u8> {

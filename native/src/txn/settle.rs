@@ -120,7 +120,7 @@ impl Transactions {
         let flags = half.view().sys_flag & !sys_flag::TRANSACTION_MASK | sys_flag::COMMIT;
         let message = half.again(&topic, queue_id, flags, prepared as i64);
         let content = half.content(half.props(), b"", fields.tags_code());
-        let done = guard.append(&message, &content)?;
+        let done = guard.append_again(&message, &content)?;
         Ok(done.end())
     }
 

@@ -67,6 +67,17 @@ def test_another_producer_of_the_group_is_asked(
     assert delivered(client, topic) == []
 
 
+def test_producers_of_a_group_take_turns(
+    process: ServerProcess, client: Client, topic: str, group: str
+) -> None:
+    with Client(process.broker) as other:
+        join_group(client, group, client_id="one")
+        join_group(other, group, client_id="two")
+        send_half(client, topic, group=group)
+        asked = [next_check(c)[1].properties["TRANSACTION_CHECK_TIMES"] for c in (client, other)]
+        assert sorted(asked) == ["1", "2"], "the one that does not answer is not asked again first"
+
+
 def set_aside_record(client: Client, half: Half) -> Record:
     """The message of a half in the overflow topic, once it is there."""
     found: list[Record] = []
