@@ -207,8 +207,8 @@ class Broker:
         return [self.topics, self.groups, self.offsets, self.transaction_metrics]
 
     def _keep_progress(self, half: int, op: int) -> None:
-        self.offsets.commit(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
-        self.offsets.commit(OP_TOPIC, TRANSACTION_GROUP, 0, op)
+        self.offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
+        self.offsets.keep(OP_TOPIC, TRANSACTION_GROUP, 0, op)
 
     async def _count_transactions(self) -> None:
         while True:

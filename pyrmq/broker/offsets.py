@@ -7,6 +7,8 @@ from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.tables import PersistentTable
+from pyrmq.errors import NoPermissionError
+from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 
@@ -37,7 +39,13 @@ class OffsetTable(PersistentTable):
         return sorted(group for name, group in self.offsets if name == topic)
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        """Stores an offset as it is; going back is a consumer's right."""
+        """Stores a client's offset as it is; going back is a consumer's right."""
+        if group == TRANSACTION_GROUP:
+            raise NoPermissionError(f"the offsets of {group} are the broker's own")
+        self.keep(topic, group, queue_id, offset)
+
+    def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """Stores an offset, whoever it is of."""
         queues = self.offsets.setdefault((topic, group), {})
         if queues.get(queue_id) == offset:
             return

@@ -30,8 +30,6 @@ from pyrmq.txn.asking import BUSY, Ask
 from pyrmq.txn.ending import EndTransaction
 
 HOUR = 3_600_000
-MAX_KEPT = 1024
-"""Pieces that wait for a producer's socket after which it counts as busy."""
 
 
 def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) -> Transactions:
@@ -74,7 +72,7 @@ class ProducerChoice:
         producers = self._connected(group)
         for i in range(len(producers)):
             connection = producers[(turn + i) % len(producers)]
-            if len(connection.out) < MAX_KEPT:
+            if not connection.out:  # what its socket does not take is not piled up
                 return connection.send
         return BUSY if producers else None
 

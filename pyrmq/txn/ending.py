@@ -12,7 +12,6 @@ from pyrmq.engine import Store, Transactions
 from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
-from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from pyrmq.model.transaction import CHECK_IMMUNITY, PRODUCER_GROUP, REAL_TOPIC, TransactionState
 from pyrmq.txn.late import LateDeliveries
 from pyrmq.txn.machine import TABLE, Action, Event, Rules, State, ended
@@ -86,7 +85,7 @@ class Ender:
         half = decode_record(memoryview(record), inflate_body=False)
         key = half.properties.get(UNIQ_KEY, "")
         ids = {request.msg_id, request.transaction_id} - {""}
-        if half.topic != HALF_TOPIC or REAL_TOPIC not in half.properties:
+        if REAL_TOPIC not in half.properties:
             raise _refused("the message at that offset is no half message")
         if half.properties.get(PRODUCER_GROUP) != request.producer_group:
             raise _refused("The producer group wrong")
@@ -98,12 +97,10 @@ class Ender:
 
     def resume(self, phys: int) -> int:
         """Has a message that was set aside asked about again; returns what must be durable."""
-        record = self._engine.record(phys)
+        record = self._engine.record(phys, aside=True)
         if record is None:
-            raise _refused(f"there is no message at physical offset {phys}")
+            raise _refused(f"there is no message that was set aside at physical offset {phys}")
         message = decode_record(memoryview(record), inflate_body=False)
-        if message.topic != CHECK_MAX_TOPIC:
-            raise _refused("that message was not set aside")
         state = State.SETTLED if self.late.was_delivered(message) else State.SET_ASIDE
         action, _ = TABLE[state, Event.RESUME]
         if action is Action.REFUSE:

@@ -40,7 +40,7 @@ class Event(Enum):
     EXHAUSTED = "exhausted"
     """Asked about transactionCheckMax times."""
     EXPIRED = "expired"
-    """Older than messages are kept."""
+    """For as long as messages are kept nobody could be asked."""
     RESUME = "resume"
     """An operator wants it asked about again."""
 
@@ -92,7 +92,7 @@ class Rules:
     transaction_check_interval: int = 30_000
     transaction_check_max: int = 15
     file_reserved_time: int = 72 * 3_600_000
-    """Age at which a half is set aside whether or not anyone was asked."""
+    """How long a half waits for somebody who can be asked."""
 
 
 class PendingHalf(NamedTuple):
@@ -102,6 +102,8 @@ class PendingHalf(NamedTuple):
     """Of this copy, in the half topic's queue."""
     phys: int
     born_timestamp: int
+    since: int
+    """Store time of the first copy, or of the last one that somebody was asked about, ms."""
     immunity: int
     """CHECK_IMMUNITY_TIME_IN_SECONDS, -1 if there is none."""
     checks: int
@@ -116,7 +118,7 @@ def tick(half: PendingHalf, now: int, rules: Rules, reachable: bool) -> Event:
     limit = half.immunity * 1000 if half.immunity >= 0 else rules.transaction_time_out
     if half.checks >= rules.transaction_check_max:
         return Event.EXHAUSTED
-    if age > rules.file_reserved_time:
+    if now - half.since > rules.file_reserved_time:
         return Event.EXPIRED
     if 0 <= age <= limit:
         return Event.YOUNG

@@ -33,7 +33,7 @@ BUSY_PATIENCE = 1.0
 BUSY_PAUSE = 0.02
 PROGRESS_INTERVAL = 1.0
 MAX_BEHIND = 100_000
-"""A half that cannot be asked about is appended again when so many settled ones came after it, so
+"""A half that waits for long is appended again when so many settled ones came after it, so
 that a restart need not look through all of those."""
 
 Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
@@ -124,25 +124,38 @@ class TransactionService:
         self.passes += 1
         self.unreachable = self.failed = 0
         _, until = self._store.queue_range(HALF_TOPIC, 0)
+        rules = self.rules
         deafened: set[str] = set()
         next_offset = 0
         with trio.move_on_after(PASS_BUDGET):
             while True:
                 found = self.engine.due(
-                    self._now(), self.rules.transaction_time_out, next_offset, until, CHUNK
+                    self._now(),
+                    rules.transaction_time_out,
+                    next_offset,
+                    until,
+                    CHUNK,
+                    rules.transaction_check_max,
+                    rules.file_reserved_time,
                 )
                 if not found:
-                    return
+                    break
                 halves = [PendingHalf(*facts) for facts in found]
-                await self._decide(halves, deafened, until)
+                await self._decide(halves, deafened)
                 next_offset = halves[-1].offset + 1
                 await trio.lowlevel.checkpoint()
+            await self._move_up(until)
 
-    async def _decide(self, halves: list[PendingHalf], deafened: set[str], until: int) -> None:
+    async def _move_up(self, until: int) -> None:
+        """Appends again what is far behind. What waits is looked through at a restart in any case,
+        so that does not count."""
+        bound = until - MAX_BEHIND - 2 * self.engine.pending()
+        while behind := self.engine.before(bound, CHUNK):
+            self.engine.renew(behind, False)
+            await trio.lowlevel.checkpoint()
+
+    async def _decide(self, halves: list[PendingHalf], deafened: set[str]) -> None:
         now = self._now()
-        behind = []
-        # What waits is looked through in any case; appending that again would shorten nothing.
-        most_behind = MAX_BEHIND + 2 * self.engine.pending()
         for half in halves:
             reachable = half.group not in deafened and self._producers.reachable(half.group)
             event = tick(half, now, self.rules, reachable)
@@ -159,10 +172,6 @@ class TransactionService:
                 log.error("half message at queue offset %d: %s", half.offset, e)
             if event is Event.UNREACHABLE:
                 self.unreachable += 1
-                if until - half.offset > most_behind:
-                    behind.append(half.offset)
-        if behind:
-            self.engine.renew(behind, False)
 
     async def _ask(self, half: PendingHalf, deafened: set[str]) -> None:
         turn = half.born_timestamp + half.checks  # the next check goes to another one

@@ -17,7 +17,7 @@ TIMED = {Event.YOUNG, Event.DUE, Event.UNREACHABLE, Event.EXHAUSTED, Event.EXPIR
 
 
 def half(born: int = 0, immunity: int = -1, checks: int = 0) -> PendingHalf:
-    return PendingHalf(7, 1000, born, immunity, checks, "PG", "T")
+    return PendingHalf(7, 1000, born, born, immunity, checks, "PG", "T")
 
 
 def test_every_state_knows_every_event_that_can_happen_to_it() -> None:

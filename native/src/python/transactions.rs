@@ -16,9 +16,9 @@ pub struct Transactions {
     rebuilt: txn::Rebuilt,
 }
 
-/// (queue offset, physical offset, bornTimestamp in ms, immunity in seconds or -1, checks, producer
-/// group, real topic).
-type Facts = (i64, u64, i64, i32, u16, String, String);
+/// (queue offset, physical offset, bornTimestamp in ms, store time of the first or last asked copy in
+/// ms, immunity in seconds or -1, checks, producer group, real topic).
+type Facts = (i64, u64, i64, i64, i32, u16, String, String);
 
 fn facts(offset: i64, p: Pending) -> Facts {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -26,6 +26,7 @@ fn facts(offset: i64, p: Pending) -> Facts {
         offset,
         p.phys,
         p.born,
+        p.since,
         p.immunity,
         p.checks,
         text(&p.origin.group),
@@ -85,15 +86,33 @@ impl Transactions {
     }
 
     /// Waiting halves that are due at `now`, by offset from `after` on. All times in ms; `timeout` is
-    /// transactionTimeOut. Those from `until` on are left out.
-    fn due(&self, now: i64, timeout: i64, after: i64, until: i64, limit: usize) -> Vec<Facts> {
+    /// transactionTimeOut. Those from `until` on are left out; those with `check_max` checks, or that
+    /// nobody was asked about for `reserved`, are due in any case.
+    #[allow(clippy::too_many_arguments)]
+    fn due(
+        &self,
+        now: i64,
+        timeout: i64,
+        after: i64,
+        until: i64,
+        limit: usize,
+        check_max: u16,
+        reserved: i64,
+    ) -> Vec<Facts> {
         let when = Due {
             now,
             timeout,
             until,
+            check_max,
+            reserved,
         };
         let found = self.inner.due(&when, after, limit);
         found.into_iter().map(|(o, p)| facts(o, p)).collect()
+    }
+
+    /// Queue offsets of waiting halves below one, in order.
+    fn before(&self, offset: i64, limit: usize) -> Vec<i64> {
+        self.inner.before(offset, limit)
     }
 
     /// How many halves wait.
@@ -107,15 +126,22 @@ impl Transactions {
     }
 
     /// Queue offset of the copy that waits of the transaction whose half (or an older copy) stands
-    /// at a physical offset; None if it is settled, or there is no record.
+    /// at a physical offset; None if it is settled, or there is none.
     fn live(&self, phys: u64) -> Option<i64> {
-        let half = Half::read(self.inner.store(), phys)?;
+        let half = Half::find(self.inner.store(), txn::HALF_TOPIC, phys)?;
         self.inner.live(&half, half.view().queue_offset)
     }
 
-    /// The record at a physical offset, also one that is not flushed yet; None if there is none.
-    fn record<'py>(&self, py: Python<'py>, phys: u64) -> Option<Bound<'py, PyBytes>> {
-        let half = Half::read(self.inner.store(), phys)?;
+    /// The record of a half, or of a message that was set aside (`aside`), at a physical offset, also
+    /// one that is not flushed yet; None if there is none.
+    #[pyo3(signature = (phys, aside=false))]
+    fn record<'py>(&self, py: Python<'py>, phys: u64, aside: bool) -> Option<Bound<'py, PyBytes>> {
+        let topic = if aside {
+            txn::CHECK_MAX_TOPIC
+        } else {
+            txn::HALF_TOPIC
+        };
+        let half = Half::find(self.inner.store(), topic, phys)?;
         Some(PyBytes::new(py, half.bytes()))
     }
 

@@ -102,6 +102,15 @@ impl Half {
         })
     }
 
+    /// The same for an offset that a client names: it counts only if the queue of `topic` says that
+    /// a record starts there, as bodies may hold what looks like one.
+    pub fn find(store: &Store, topic: &[u8], phys: u64) -> Option<Half> {
+        let half = Half::read(store, phys).filter(|half| half.topic() == topic)?;
+        let queue = store.topics().get(topic)?.existing_queue(0)?;
+        let entry = queue.entry(half.view.queue_offset).ok()??;
+        (entry.cq.phys == half.view.phys).then_some(half)
+    }
+
     pub fn bytes(&self) -> &[u8] {
         let r = &self.bytes;
         self.segment.bytes(r.start, r.len()).unwrap_or(&[])
@@ -144,14 +153,7 @@ impl Half {
 
     /// The same for all copies of one transaction.
     pub fn key(&self) -> u64 {
-        self.key_of(&self.fields())
-    }
-
-    pub fn key_of(&self, fields: &Fields<'_>) -> u64 {
-        let mut hasher = FxHasher::default();
-        hasher.write(fields.unique_key);
-        hasher.write_i64(self.view.born_timestamp);
-        hasher.finish()
+        transaction_key(self.fields().unique_key, self.view.born_timestamp)
     }
 
     /// Whether both are copies of one half: one send, asked about more or less often.
@@ -204,6 +206,14 @@ impl Half {
         }
         out
     }
+}
+
+/// See `Half::key`.
+pub fn transaction_key(unique_key: &[u8], born: i64) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(unique_key);
+    hasher.write_i64(born);
+    hasher.finish()
 }
 
 /// What ends a property string to which more is added.

@@ -182,6 +182,11 @@ impl Transactions {
         self.state.lock().table.due(when, after, limit)
     }
 
+    /// Waiting halves below an offset, in order.
+    pub fn before(&self, offset: i64, limit: usize) -> Vec<i64> {
+        self.state.lock().table.before(offset, limit)
+    }
+
     /// How many halves of each topic wait.
     pub fn pending_by_topic(&self) -> Vec<(Box<[u8]>, u64)> {
         self.state.lock().table.by_topic()
@@ -193,6 +198,8 @@ impl Transactions {
         let pending = Pending {
             phys: done.phys,
             born,
+            since: done.store_timestamp,
+            key: half::transaction_key(fields.unique_key, born),
             immunity: fields.immunity_seconds(),
             checks: 0,
             is_copy: false,

@@ -17,6 +17,10 @@ pub struct Origin {
 pub struct Pending {
     pub phys: u64,
     pub born: i64,
+    /// Store time of the first copy, or of the last one that somebody was asked about, ms.
+    pub since: i64,
+    /// The same for all copies of one transaction.
+    pub key: u64,
     /// Seconds in which its producer is not asked; negative: not said.
     pub immunity: i32,
     /// How often its producer was asked.
@@ -34,11 +38,17 @@ pub struct Due {
     pub timeout: i64,
     /// Halves from this queue offset on have their turn in a later pass.
     pub until: i64,
+    /// transactionCheckMax and fileReservedTime: where one is reached, the half is due in any case.
+    pub check_max: u16,
+    pub reserved: i64,
 }
 
 impl Due {
     fn includes(&self, p: &Pending) -> bool {
-        let age = self.now - p.born;
+        if p.checks >= self.check_max || self.now.saturating_sub(p.since) > self.reserved {
+            return true;
+        }
+        let age = self.now.saturating_sub(p.born);
         let limit = match p.immunity {
             seconds @ 0.. => seconds as i64 * 1000,
             _ => self.timeout,
@@ -97,28 +107,24 @@ impl Table {
 
     pub fn insert(&mut self, offset: i64, pending: Pending) {
         pending.origin.waiting.fetch_add(1, Ordering::Relaxed);
+        if pending.is_copy {
+            self.copies.entry(pending.key).or_default().push(offset);
+        }
         self.waiting.insert(offset, pending);
-    }
-
-    pub fn insert_copy(&mut self, offset: i64, pending: Pending, key: u64) {
-        self.copies.entry(key).or_default().push(offset);
-        self.insert(offset, pending);
     }
 
     pub fn remove(&mut self, offset: i64) -> Option<Pending> {
         let pending = self.waiting.remove(&offset)?;
         pending.origin.waiting.fetch_sub(1, Ordering::Relaxed);
-        Some(pending)
-    }
-
-    /// Forgets that `offset` is a copy of the transaction with this key.
-    pub fn remove_copy(&mut self, offset: i64, key: u64) {
-        if let Some(all) = self.copies.get_mut(&key) {
+        if pending.is_copy
+            && let Some(all) = self.copies.get_mut(&pending.key)
+        {
             all.retain(|&o| o != offset);
             if all.is_empty() {
-                self.copies.remove(&key);
+                self.copies.remove(&pending.key);
             }
         }
+        Some(pending)
     }
 
     pub fn copies(&self, key: u64) -> &[i64] {
@@ -140,6 +146,12 @@ impl Table {
             .take(limit)
             .map(|(&offset, p)| (offset, p.clone()))
             .collect()
+    }
+
+    /// Waiting halves below an offset.
+    pub fn before(&self, offset: i64, limit: usize) -> Vec<i64> {
+        let below = self.waiting.range(..offset);
+        below.map(|(&offset, _)| offset).take(limit).collect()
     }
 
     pub fn by_topic(&self) -> Vec<(Box<[u8]>, u64)> {

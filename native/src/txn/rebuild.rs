@@ -57,11 +57,9 @@ pub(super) fn rebuild(
     // Ops below the kept offset name older halves only: that holds for the kept half offset.
     let wanted = if from == start.half { start.op } else { -1 };
     let mut named = Named::new(from, half_queue.max_offset());
-    let mut last_op = -1;
     for offset in first(&op_queue, wanted)..op_queue.max_offset() {
         found.ops += 1;
-        let (phys, most) = read_op(store, &op_queue, offset, &mut named)?;
-        last_op = last_op.max(phys);
+        let most = read_op(store, &op_queue, offset, &mut named)?;
         state.ops.note(offset, most);
     }
     let commits: FxHashSet<i64> = store.take_recovered_commits().into_iter().collect();
@@ -97,11 +95,9 @@ pub(super) fn rebuild(
             && half.is_same_transaction(&old)
         {
             committed |= done;
-            // With equal counts it is a copy only if no op record could follow it any more: else
-            // two halves that one client sent within a millisecond would be taken for one.
-            let later = fields.checks > old.fields().checks || half.view().phys > last_op;
-            if (later || committed) && state.table.remove(earlier).is_some() {
-                state.table.remove_copy(earlier, old.key());
+            // A copy whose op record a crash cut off, or a send that a client repeated within a
+            // millisecond: the later one stands for both.
+            if state.table.remove(earlier).is_some() {
                 state.owed.push(earlier);
                 found.replaced += 1;
             }
@@ -123,31 +119,27 @@ fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
     let pending = Pending {
         phys: half.phys(),
         born: view.born_timestamp,
+        since: view.store_timestamp,
+        key: half.key(),
         immunity: fields.immunity_seconds(),
         checks: fields.checks,
         // Whether it was moved without being asked about cannot be told: every one may have been.
         is_copy: true,
         origin: table.origin(fields.group, fields.topic),
     };
-    table.insert_copy(offset, pending, half.key());
+    table.insert(offset, pending);
 }
 
-/// Reads one op record into `named`; returns its physical offset and the highest half that it names,
-/// -1 if none.
-fn read_op(
-    store: &Store,
-    queue: &ConsumeQueue,
-    offset: i64,
-    named: &mut Named,
-) -> Result<(i64, i64)> {
+/// Reads one op record into `named`; returns the highest half that it names, -1 if none.
+fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) -> Result<i64> {
     let Some(entry) = queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
-        return Ok((-1, -1));
+        return Ok(-1);
     };
     let Some(op) = Half::read(store, entry.cq.phys as u64) else {
-        return Ok((-1, -1));
+        return Ok(-1);
     };
     if op.fields().tags != Some(ops::TAG) {
-        return Ok((-1, -1));
+        return Ok(-1);
     }
     let mut most = -1;
     let end = named.to;
@@ -155,7 +147,7 @@ fn read_op(
         named.add(half);
         most = most.max(half);
     }
-    Ok((op.view().phys, most))
+    Ok(most)
 }
 
 /// Which halves op records name: a bit for each place that is looked at, a set for older ones.

@@ -3,12 +3,11 @@
 
 use super::half::Half;
 use super::pending::Pending;
-use super::{CHECK_MAX_TOPIC, State, Transactions};
+use super::{CHECK_MAX_TOPIC, Transactions};
 use crate::format::host::Host;
 use crate::format::properties;
 use crate::format::record::{self, Head};
 use crate::store::{Appended, PutGuard, Result, StoreError};
-use parking_lot::MutexGuard;
 
 const CHECK_TIMES: &[u8] = b"TRANSACTION_CHECK_TIMES";
 
@@ -53,8 +52,19 @@ impl Transactions {
         let checks = pending.checks.saturating_add(asked as u16);
         let (props, count) = with_checks(&half, checks);
         let done = self.append_half(guard, &half, &props, &count)?;
-        self.settled(&mut state, offset, &pending, half.key());
-        self.insert_copy(&mut state, &half, &done, checks, pending);
+        self.settled(&mut state, offset);
+        let copy = Pending {
+            phys: done.phys,
+            since: if asked {
+                done.store_timestamp
+            } else {
+                pending.since
+            },
+            checks,
+            is_copy: true,
+            ..pending
+        };
+        state.table.insert(done.queue_offset, copy);
         if asked {
             self.count(|c| &c.checks);
         }
@@ -79,23 +89,6 @@ impl Transactions {
         let message = half.again(&self.half_topic, 0, flags, 0);
         let content = half.content(props, more, half.fields().tags_code());
         guard.append_again(&message, &content)
-    }
-
-    fn insert_copy(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        half: &Half,
-        done: &Appended,
-        checks: u16,
-        old: Pending,
-    ) {
-        let copy = Pending {
-            phys: done.phys,
-            checks,
-            is_copy: true,
-            ..old
-        };
-        state.table.insert_copy(done.queue_offset, copy, half.key());
     }
 
     /// The record of a copy as it would stand in the real topic.
@@ -123,17 +116,17 @@ impl Transactions {
         let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
-        let Some(pending) = state.table.get(offset).cloned() else {
+        let Some(phys) = state.table.get(offset).map(|p| p.phys) else {
             let text = format!("no half message at queue offset {offset} waits");
             return Err(StoreError::Illegal(text));
         };
-        let Some(half) = Half::read(&self.store, pending.phys) else {
+        let Some(half) = Half::read(&self.store, phys) else {
             return Err(self.lose(&mut state, offset));
         };
         let message = half.again(&topic, 0, half.view().sys_flag, 0);
         let content = half.content(half.props(), b"", half.fields().tags_code());
         let done = guard.append_again(&message, &content)?;
-        self.settled(&mut state, offset, &pending, half.key());
+        self.settled(&mut state, offset);
         self.count(|c| &c.set_aside);
         drop(state);
         self.write_ops(&mut guard)?;
@@ -143,8 +136,8 @@ impl Transactions {
     /// Takes up again a message that was set aside, as if nobody had been asked about it. Returns
     /// the queue offset of the half, and what is to be durable. [resumeCheckHalfMessage]
     pub fn resume(&self, phys: u64) -> Result<(i64, u64)> {
-        let half = Half::read(&self.store, phys)
-            .filter(|half| half.topic() == CHECK_MAX_TOPIC && half.fields().is_complete())
+        let half = Half::find(&self.store, CHECK_MAX_TOPIC, phys)
+            .filter(|half| half.fields().is_complete())
             .ok_or_else(|| {
                 let text = format!("no message that was set aside at physical offset {phys}");
                 StoreError::Illegal(text)
@@ -154,20 +147,21 @@ impl Transactions {
         if !state.table.copies(half.key()).is_empty() {
             return Err(StoreError::Illegal("its half message waits already".into()));
         }
-        let (props, count) = with_checks(&half, 0);
-        let done = self.append_half(&mut guard, &half, &props, &count)?;
+        let mut props = half.props_without(&[CHECK_TIMES, b"CHECK_IMMUNITY_TIME_IN_SECONDS"]);
+        properties::push(&mut props, CHECK_TIMES, b"0");
+        let done = self.append_half(&mut guard, &half, &props, b"")?;
         let fields = half.fields();
         let fresh = Pending {
             phys: done.phys,
             born: half.view().born_timestamp,
-            immunity: -1, // it is to be asked about now
+            since: done.store_timestamp,
+            key: half.key(),
+            immunity: -1,
             checks: 0,
             is_copy: true,
             origin: state.table.origin(fields.group, fields.topic),
         };
-        state
-            .table
-            .insert_copy(done.queue_offset, fresh, half.key());
+        state.table.insert(done.queue_offset, fresh);
         Ok((done.queue_offset, done.end()))
     }
 }

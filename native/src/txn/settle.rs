@@ -1,11 +1,9 @@
 //! Committing and rolling back.
 
 use super::half::{Fields, Half};
-use super::pending::Pending;
-use super::{State, Transactions};
+use super::{CHECK_MAX_TOPIC, State, Transactions};
 use crate::format::record::sys_flag;
 use crate::store::{PutGuard, Result, StoreError};
-use parking_lot::MutexGuard;
 
 /// What an END_TRANSACTION says, as far as its plain cases need it.
 pub struct End<'a> {
@@ -35,7 +33,7 @@ impl Transactions {
     /// to be durable before it counts, without the op record: `write_ops` is the caller's.
     pub fn settle_plain(&self, guard: &mut PutGuard<'_>, end: &End<'_>) -> Result<Option<u64>> {
         let mut state = self.state.lock();
-        let Some(pending) = state.table.get(end.offset).cloned() else {
+        let Some(pending) = state.table.get(end.offset) else {
             return Ok(None);
         };
         if pending.phys != end.phys || pending.immunity >= 0 && !end.from_check {
@@ -53,7 +51,7 @@ impl Transactions {
         } else {
             0
         };
-        self.settled(&mut state, end.offset, &pending, half.key_of(&fields));
+        self.settled(&mut state, end.offset);
         self.count_settled(end.commit);
         Ok(Some(done))
     }
@@ -63,11 +61,11 @@ impl Transactions {
     pub fn settle(&self, offset: i64, commit: bool) -> Result<u64> {
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
-        let Some(pending) = state.table.get(offset).cloned() else {
+        let Some(phys) = state.table.get(offset).map(|p| p.phys) else {
             let text = format!("no half message at queue offset {offset} waits");
             return Err(StoreError::Illegal(text));
         };
-        let Some(half) = Half::read(&self.store, pending.phys) else {
+        let Some(half) = Half::read(&self.store, phys) else {
             return Err(self.lose(&mut state, offset));
         };
         let fields = half.fields();
@@ -75,7 +73,7 @@ impl Transactions {
         if commit {
             end = self.deliver(&mut guard, &half, &fields, half.phys())?;
         }
-        self.settled(&mut state, offset, &pending, half.key_of(&fields));
+        self.settled(&mut state, offset);
         self.count_settled(commit);
         drop(state);
         Ok(end.max(self.write_ops(&mut guard)?))
@@ -86,17 +84,8 @@ impl Transactions {
     }
 
     /// The half at `offset` waits no longer; an op record is owed for it.
-    pub(super) fn settled(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        offset: i64,
-        pending: &Pending,
-        key: u64,
-    ) {
+    pub(super) fn settled(&self, state: &mut State, offset: i64) {
         state.table.remove(offset);
-        if pending.is_copy {
-            state.table.remove_copy(offset, key);
-        }
         state.owed.push(offset);
     }
 
@@ -111,10 +100,14 @@ impl Transactions {
     ) -> Result<u64> {
         let unknown = || {
             let name = String::from_utf8_lossy(fields.topic).into_owned();
-            StoreError::Illegal(format!("topic[{name}] of the half message does not exist"))
+            StoreError::Illegal(format!(
+                "topic[{name}] of the half message does not exist, or takes no messages"
+            ))
         };
         let topic = self.store.topics().get(fields.topic).ok_or_else(unknown)?;
-        let (Some(_), Some(queue_id)) = (topic.settings(), fields.queue_id) else {
+        // System topics are no client's to write to, whatever a stored half may say.
+        let settings = topic.settings().filter(|s| s.sendable);
+        let (Some(_), Some(queue_id)) = (settings, fields.queue_id) else {
             return Err(unknown());
         };
         let flags = half.view().sys_flag & !sys_flag::TRANSACTION_MASK | sys_flag::COMMIT;
@@ -126,8 +119,8 @@ impl Transactions {
 
     /// Delivers a message that was set aside, from its place in the overflow topic.
     pub fn deliver_late(&self, phys: u64, prepared: u64) -> Result<u64> {
-        let Some(half) = Half::read(&self.store, phys) else {
-            let text = format!("no message at physical offset {phys}");
+        let Some(half) = Half::find(&self.store, CHECK_MAX_TOPIC, phys) else {
+            let text = format!("no message that was set aside at physical offset {phys}");
             return Err(StoreError::Illegal(text));
         };
         let mut guard = self.store.put()?;

@@ -47,6 +47,7 @@ impl SendContext {
             properties::push(&mut added, b"UNIQ_KEY", key);
         }
         let key = made.as_deref().or(known.unique_key).unwrap_or(b"");
+        fields.unique_key = key;
         properties::push(&mut added, b"__transactionId__", key);
         properties::push(&mut added, b"REAL_TOPIC", fields.topic);
         let mut id = Vec::with_capacity(5);

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.transactions.conftest import CONF
 from tests.e2e.waiting import soon
-from tests.support.client import QUERY_CONSUMER_OFFSET, Client, batch_command, send_command
-from tests.support.records import Record, java_hash
+from tests.support.client import (
+    QUERY_CONSUMER_OFFSET,
+    UPDATE_CONSUMER_OFFSET,
+    Client,
+    batch_command,
+    pull_command,
+    send_command,
+)
+from tests.support.records import Record, encode_record, java_hash
 from tests.support.server import ServerProcess
 from tests.support.transactions import (
     COMMIT,
     GROUP,
     HALF_TOPIC,
     OP_TOPIC,
+    OVERFLOW_TOPIC,
+    RESUME_CHECK_HALF_MESSAGE,
     ROLLBACK,
     UNKNOWN,
     Half,
@@ -235,6 +245,42 @@ def test_progress_stands_in_the_offsets_of_the_system_group(
 
     assert end(client, half, COMMIT).code == 0
     soon(lambda: kept() >= half.queue_offset, "progress is kept")
+
+
+def test_no_client_sets_the_progress(client: Client, topic: str, group: str) -> None:
+    answer = client.call(
+        UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, topic=HALF_TOPIC, queueId=0, commitOffset=9
+    )
+    assert (answer.code, bool(answer.remark)) == (16, True)
+    pulled = client.request(
+        pull_command(HALF_TOPIC, 0, 0, group=GROUP, sys_flag=5, change={"commitOffset": "9"})
+    )
+    assert pulled.code == 16
+
+
+@pytest.mark.parametrize("claimed", [HALF_TOPIC, OVERFLOW_TOPIC])
+def test_a_record_inside_of_a_body_is_no_half(
+    client: Client, topic: str, group: str, claimed: str
+) -> None:
+    """A body may be made to look like a record that begins where it does."""
+    half = send_half(client, topic, group=group)
+    record = half_record(client, half)
+    ids = [client.send(topic, b"x" * 10).ext["msgId"] for _ in range(2)]
+    first, second = (int(text[-16:], 16) for text in ids)
+    body_at = second + (second - first) + 88  # behind the fixed part of the record to come
+    forged = replace(
+        record,
+        topic=claimed,
+        physical_offset=body_at,
+        properties_raw=record.properties_raw.replace(topic.encode(), OP_TOPIC.encode()),
+    )
+    answer = client.send(topic, encode_record(forged))
+    assert int(answer.ext["msgId"][-16:], 16) + 88 == body_at, "it stands where it says"
+    about = Half(group, half.unique_key, 0, forged.queue_offset, body_at, "", half.unique_key)
+    assert end(client, about, COMMIT).code == 1
+    offset_id = ids[0][:-16] + f"{body_at:016X}"
+    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId=offset_id).code == 1
+    assert end(client, half, ROLLBACK).code == 0
 
 
 def test_figures(client: Client, topic: str, group: str) -> None:
