@@ -74,12 +74,13 @@ class Transactions:
         self,
         now: int,
         timeout: int,
-        after: int,
-        until: int,
-        limit: int,
         check_max: int,
         reserved: int,
-    ) -> list[Facts]: ...
+        start: int,
+        until: int,
+        limit: int,
+        look: int,
+    ) -> tuple[list[Facts], int]: ...
     def before(self, offset: int, limit: int) -> list[int]: ...
     def pending(self) -> int: ...
     def find(self, offset: int) -> Facts | None: ...

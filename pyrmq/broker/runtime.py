@@ -25,6 +25,7 @@ _TRANSACTION_KEYS = {
     "repeated": "transactionRepeatedEndCount",
     "owed": "transactionOwedOpCount",
     "unreachable": "transactionUnreachableCount",
+    "failed": "transactionFailedCheckCount",
     "oldestPendingAgeMs": "transactionOldestPendingAgeMs",
 }
 

@@ -158,8 +158,6 @@ class SendProcessor:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending transaction message is forbidden"
             )
-        if half and self._field(command, "topic").startswith(RETRY_PREFIX):
-            raise MessageIllegalError("a retry topic takes no half messages")
         if not half and self._int(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
         for name in _DELAYS:
@@ -185,6 +183,7 @@ class SendProcessor:
             raise MessageIllegalError("the message has no body")
         times = self._int(command, "reconsumeTimes", "0")
         most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
+        properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
         queue_id = max(self._int(command, "queueId"), 0)
         # An orderly consumer (it holds locks) sends back only what it has given up.
         dead = times > most or self._locks.any_live(name, trio.current_time())

@@ -5,6 +5,7 @@ What is decided, and when, is pyrmq/txn's; here it meets connections and tables.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.asking import BUSY, Ask
 from pyrmq.txn.ending import EndTransaction
 
+log = logging.getLogger(__name__)
+
 HOUR = 3_600_000
 
 
@@ -48,11 +51,13 @@ def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) 
 
 
 def rules(config: BrokerConfig) -> Rules:
+    kept = config.file_reserved_time * HOUR
     return Rules(
         transaction_time_out=config.transaction_time_out,
         transaction_check_interval=config.transaction_check_interval,
         transaction_check_max=config.transaction_check_max,
-        file_reserved_time=config.file_reserved_time * HOUR,
+        # Set aside before its file may be deleted.
+        file_reserved_time=max(kept - 2 * config.transaction_check_interval, kept // 2),
     )
 
 
@@ -87,7 +92,15 @@ class TransactionProcessor:
         self._answer_durable = answer_durable
 
     def end(self, connection: Connection, command: Command) -> None:
-        """END_TRANSACTION that the engine did not settle by itself."""
+        """END_TRANSACTION that the engine did not settle by itself. Clients send it one-way, so
+        what is refused is logged."""
+        try:
+            self._end(connection, command)
+        except ResponseError as e:
+            log.warning("END_TRANSACTION from %s refused: %s", connection.peer, e)
+            raise
+
+    def _end(self, connection: Connection, command: Command) -> None:
         try:
             word = TransactionState(fields.int32(command, "commitOrRollback"))
         except ValueError as e:

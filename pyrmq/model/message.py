@@ -231,7 +231,10 @@ def _decode(data: memoryview, inflate_body: bool) -> ReceivedMessage:
 
 
 def decode_records(
-    data: bytes | memoryview, on_damage: Callable[[ProtocolError], None] | None = None
+    data: bytes | memoryview,
+    on_damage: Callable[[ProtocolError], None] | None = None,
+    *,
+    inflate_body: bool = True,
 ) -> Iterator[ReceivedMessage]:
     """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
     or is told to `on_damage` and left out."""
@@ -241,7 +244,7 @@ def decode_records(
         if not 0 < size <= len(view):
             raise ProtocolError("not message records: sizes do not add up")
         try:
-            message = decode_record(view[:size])
+            message = decode_record(view[:size], inflate_body=inflate_body)
             found = _unwrap(message) if message.sys_flag & INNER_BATCH else [message]
             yield from found
         except ProtocolError as e:

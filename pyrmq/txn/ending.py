@@ -12,9 +12,9 @@ from pyrmq.engine import Store, Transactions
 from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
-from pyrmq.model.transaction import CHECK_IMMUNITY, PRODUCER_GROUP, REAL_TOPIC, TransactionState
+from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
 from pyrmq.txn.late import LateDeliveries
-from pyrmq.txn.machine import TABLE, Action, Event, Rules, State, ended
+from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,7 @@ class Ender:
         event = ended(
             request.commit_or_rollback,
             self._now() - half.born_timestamp,
-            # Nobody will be asked about what is set aside: any word counts.
-            _seconds(half.properties.get(CHECK_IMMUNITY)) if aside is None else None,
+            self._immunity(live),
             request.from_transaction_check,
             self._rules,
         )
@@ -75,6 +74,14 @@ class Ender:
         self.repeated += 1
         self._engine.write_owed()  # settled counts once its op record is written
         return self._engine.progress()[2]
+
+    def _immunity(self, live: int | None) -> int | None:
+        """In seconds, of a half that waits."""
+        facts = self._engine.find(live) if live is not None else None
+        if facts is None:
+            return None
+        immunity = PendingHalf(*facts).immunity
+        return immunity if immunity >= 0 else None
 
     def _half(self, request: EndTransaction) -> ReceivedMessage:
         """The half that a request names, if all that it says of it is right."""
@@ -101,7 +108,8 @@ class Ender:
         if record is None:
             raise _refused(f"there is no message that was set aside at physical offset {phys}")
         message = decode_record(memoryview(record), inflate_body=False)
-        state = State.SETTLED if self.late.was_delivered(message) else State.SET_ASIDE
+        done = self.late.was_delivered(message, phys)
+        state = State.SETTLED if done else State.SET_ASIDE
         action, _ = TABLE[state, Event.RESUME]
         if action is Action.REFUSE:
             raise _refused("the transaction was committed meanwhile")
@@ -113,13 +121,6 @@ class Ender:
         end = self._engine.deliver_late(aside, half.commit_log_offset)
         self.late.delivered(half, aside)
         return end
-
-
-def _seconds(text: str | None) -> int | None:
-    """An immunity as it is stored; what is no number of seconds is none."""
-    if text is None or not text.isdecimal() or len(text) > 18:
-        return None
-    return int(text)
 
 
 def _refused(text: str) -> ResponseError:

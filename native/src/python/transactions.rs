@@ -85,20 +85,22 @@ impl Transactions {
         Ok(d)
     }
 
-    /// Waiting halves that are due at `now`, by offset from `after` on. All times in ms; `timeout` is
-    /// transactionTimeOut. Those from `until` on are left out; those with `check_max` checks, or that
-    /// nobody was asked about for `reserved`, are due in any case.
+    /// Waiting halves that are due at `now`, by offset from `start` up to `until` (not included): at
+    /// most `limit`, and of those that are among the next `look`; and the offset to go on from. All
+    /// times in ms; `timeout` is transactionTimeOut. Those with `check_max` checks, or that nobody was
+    /// asked about for `reserved`, are due in any case.
     #[allow(clippy::too_many_arguments)]
     fn due(
         &self,
         now: i64,
         timeout: i64,
-        after: i64,
-        until: i64,
-        limit: usize,
         check_max: u16,
         reserved: i64,
-    ) -> Vec<Facts> {
+        start: i64,
+        until: i64,
+        limit: usize,
+        look: usize,
+    ) -> (Vec<Facts>, i64) {
         let when = Due {
             now,
             timeout,
@@ -106,8 +108,8 @@ impl Transactions {
             check_max,
             reserved,
         };
-        let found = self.inner.due(&when, after, limit);
-        found.into_iter().map(|(o, p)| facts(o, p)).collect()
+        let (found, next) = self.inner.due(&when, start, limit, look);
+        (found.into_iter().map(|(o, p)| facts(o, p)).collect(), next)
     }
 
     /// Queue offsets of waiting halves below one, in order.

@@ -50,7 +50,9 @@ impl<'s> Replay<'s> {
 
     /// Enters one record into its queue unless it is there.
     pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
-        if v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT {
+        // A message that a consumer sent back may have kept the flag; it names no half.
+        let commit = v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT;
+        if commit && v.prepared_transaction_offset > 0 {
             self.commits.push(v.prepared_transaction_offset);
         }
         if !is_queued(v.sys_flag) {

@@ -177,9 +177,16 @@ impl Transactions {
             })
     }
 
-    /// Waiting halves that are due, in order of their offset from `after` on.
-    pub fn due(&self, when: &Due, after: i64, limit: usize) -> Vec<(i64, Pending)> {
-        self.state.lock().table.due(when, after, limit)
+    /// Waiting halves that are due, in order of their offset from `from` on: at most `limit`, and of
+    /// the next `look`. Also where to go on.
+    pub fn due(
+        &self,
+        when: &Due,
+        from: i64,
+        limit: usize,
+        look: usize,
+    ) -> (Vec<(i64, Pending)>, i64) {
+        self.state.lock().table.due(when, from, limit, look)
     }
 
     /// Waiting halves below an offset, in order.

@@ -66,10 +66,15 @@ pub(super) struct Table {
     origins: FxHashMap<[Box<[u8]>; 2], Arc<Origin>>,
     /// The origin asked for last: neighbours mostly share it.
     last: Option<Arc<Origin>>,
+    /// Number of origins at which those out of use are thrown out.
+    most_origins: usize,
 }
 
-/// Origins that nothing uses are thrown out when there are more than this, and twice those in use.
+/// Origins that nothing uses are thrown out when there are more than this, and twice as many as were
+/// in use the last time.
 const MIN_ORIGINS: usize = 1024;
+/// Copies of one transaction that are remembered as such; a client library makes one at a time.
+const MAX_COPIES: usize = 64;
 
 impl Table {
     pub fn len(&self) -> usize {
@@ -88,11 +93,9 @@ impl Table {
             return last.clone();
         }
         let key = [Box::from(group), Box::from(topic)];
-        if !self.origins.contains_key(&key) && self.origins.len() >= MIN_ORIGINS {
-            let used = |o: &Arc<Origin>| Arc::strong_count(o) > 1;
-            if self.origins.values().filter(|o| used(o)).count() * 2 <= self.origins.len() {
-                self.origins.retain(|_, o| used(o));
-            }
+        if self.origins.len() >= self.most_origins.max(MIN_ORIGINS) {
+            self.origins.retain(|_, o| Arc::strong_count(o) > 1);
+            self.most_origins = 2 * self.origins.len();
         }
         let origin = self.origins.entry(key).or_insert_with(|| {
             Arc::new(Origin {
@@ -108,7 +111,10 @@ impl Table {
     pub fn insert(&mut self, offset: i64, pending: Pending) {
         pending.origin.waiting.fetch_add(1, Ordering::Relaxed);
         if pending.is_copy {
-            self.copies.entry(pending.key).or_default().push(offset);
+            let copies = self.copies.entry(pending.key).or_default();
+            if copies.len() < MAX_COPIES {
+                copies.push(offset);
+            }
         }
         self.waiting.insert(offset, pending);
     }
@@ -139,13 +145,26 @@ impl Table {
         self.waiting.values().map(|p| p.born).min().unwrap_or(0)
     }
 
-    pub fn due(&self, when: &Due, after: i64, limit: usize) -> Vec<(i64, Pending)> {
-        self.waiting
-            .range(after..when.until.max(after))
-            .filter(|(_, p)| when.includes(p))
-            .take(limit)
-            .map(|(&offset, p)| (offset, p.clone()))
-            .collect()
+    /// Halves that are due from `from` on, at most `limit` of them and of those that are among the
+    /// next `look`, and where to go on.
+    pub fn due(
+        &self,
+        when: &Due,
+        from: i64,
+        limit: usize,
+        look: usize,
+    ) -> (Vec<(i64, Pending)>, i64) {
+        let mut found = Vec::new();
+        let waiting = self.waiting.range(from..when.until.max(from));
+        for (looked, (&offset, p)) in waiting.enumerate() {
+            if found.len() >= limit || looked >= look {
+                return (found, offset);
+            }
+            if when.includes(p) {
+                found.push((offset, p.clone()));
+            }
+        }
+        (found, when.until)
     }
 
     /// Waiting halves below an offset.

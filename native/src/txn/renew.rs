@@ -129,7 +129,9 @@ impl Transactions {
         self.settled(&mut state, offset);
         self.count(|c| &c.set_aside);
         drop(state);
-        self.write_ops(&mut guard)?;
+        if let Err(e) = self.write_ops(&mut guard) {
+            log::error!("op record not written, it follows: {e}");
+        }
         Ok((half.fields().unique_key.to_vec(), done.phys))
     }
 

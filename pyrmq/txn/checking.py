@@ -1,0 +1,220 @@
+"""Check passes: every half that waits is looked at, and what is due is done.
+
+A pass never waits long for anyone: a producer that does not read what it is sent, or a half with an
+error of its own, is left for the next pass. [TransactionalMessageServiceImpl.check]
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from pyrmq.engine import Store, Transactions
+from pyrmq.errors import ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.names import HALF_TOPIC
+from pyrmq.model.transaction import TransactionState
+from pyrmq.txn.asking import BUSY, Ask, Producers, check_frame
+from pyrmq.txn.late import LateDeliveries
+from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
+
+log = logging.getLogger(__name__)
+
+CHUNK = 64
+"""Halves that a pass decides about before other tasks run."""
+LOOKED_AT = 20_000
+"""Halves that it looks at before."""
+PASS_BUDGET = 60.0
+"""Seconds after which a pass ends; the next one goes on where it stopped."""
+BUSY_PATIENCE = 1.0
+"""Seconds in all that a pass waits for the producers of one group to read their checks."""
+PASS_PATIENCE = 10.0
+"""The same for all groups together."""
+BUSY_PAUSE = 0.02
+MAX_BEHIND = 100_000
+"""A half that waits for long is appended again when so many settled ones came after it, so
+that a restart need not look through all of those."""
+
+Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
+"""A user's say about a half that nobody answered for: COMMIT or ROLLBACK settles it, UNKNOWN keeps
+it waiting, None sets it aside."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass has met."""
+
+    unreachable: int = 0
+    """Halves that nobody could be asked about."""
+    failed: int = 0
+    """Halves that nothing could be done about, because of an error of their own."""
+    failure: str = ""
+    patience: float = PASS_PATIENCE
+    waited: dict[str, float] = field(default_factory=dict)
+    """Seconds waited for the producers of a group."""
+
+    def may_wait(self, group: str) -> bool:
+        return self.patience > 0 and self.waited.get(group, 0) < BUSY_PATIENCE
+
+    def wait(self, group: str, seconds: float) -> None:
+        self.patience -= seconds
+        self.waited[group] = self.waited.get(group, 0) + seconds
+
+
+class Checker:
+    """`message_id` gives the offsetMsgId of a physical offset; `overflow` sees to it that
+    TRANS_CHECK_MAX_TIME_TOPIC exists."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Transactions,
+        rules: Rules,
+        late: LateDeliveries,
+        *,
+        producers: Producers,
+        broker_name: str,
+        message_id: Callable[[int], str],
+        overflow: Callable[[], Awaitable[None]] | None,
+        now: Callable[[], int],
+        on_exhausted: Decide | None,
+    ) -> None:
+        self.on_exhausted = on_exhausted
+        self.passes = 0
+        self.last = Pass()
+        self._store = store
+        self._engine = engine
+        self._rules = rules
+        self._late = late
+        self._producers = producers
+        self._broker_name = broker_name
+        self._message_id = message_id
+        self._overflow = overflow
+        self._now = now
+        self._next = 0
+
+    async def check_pass(self) -> None:
+        """Looks at every half that waited when the pass began, once."""
+        self.passes += 1
+        self.last = met = Pass()
+        _, until = self._store.queue_range(HALF_TOPIC, 0)
+        start, self._next = self._next, 0
+        try:
+            with trio.move_on_after(PASS_BUDGET) as scope:
+                await self._check_from(start, until, met)
+                if start:
+                    await self._check_from(0, start, met)
+                self._next = 0
+            if scope.cancelled_caught:
+                log.warning("a check pass took more than %g s, the next one goes on", PASS_BUDGET)
+            await self._move_up(until)
+        finally:
+            if met.failed:
+                log.error(
+                    "nothing could be done about %d half messages, the first because: %s",
+                    met.failed,
+                    met.failure,
+                )
+
+    async def _check_from(self, start: int, until: int, met: Pass) -> None:
+        rules = self._rules
+        self._next = start
+        while self._next < until:
+            found, self._next = self._engine.due(
+                self._now(),
+                rules.transaction_time_out,
+                rules.transaction_check_max,
+                rules.file_reserved_time,
+                self._next,
+                until,
+                CHUNK,
+                LOOKED_AT,
+            )
+            for facts in found:
+                half = PendingHalf(*facts)
+                try:
+                    await self._decide(half, met)
+                except ResponseError as e:
+                    if e.retriable:
+                        raise  # the store takes nothing now: not this half's fault
+                    met.failed += 1
+                    met.failure = met.failure or f"{half.offset}: {e}"
+            await trio.lowlevel.checkpoint()
+
+    async def _decide(self, half: PendingHalf, met: Pass) -> None:
+        reachable = self._producers.reachable(half.group)
+        event = tick(half, self._now(), self._rules, reachable)
+        action, _ = TABLE[State.PENDING, event]
+        if action is Action.ASK:
+            await self._ask(half, met)
+        elif action is Action.SET_ASIDE:
+            await self._set_aside(half, event)
+        elif event is Event.UNREACHABLE:
+            met.unreachable += 1
+
+    async def _ask(self, half: PendingHalf, met: Pass) -> None:
+        send = await self._someone(half, met)
+        if send is None:
+            met.unreachable += 1
+            return
+        for _, offset, phys, key, record in self._engine.renew([half.offset], True):
+            send(check_frame(offset, phys, key, record, self._broker_name, self._message_id(phys)))
+
+    async def _someone(self, half: PendingHalf, met: Pass) -> Callable[[bytes], None] | None:
+        turn = half.born_timestamp + half.checks  # the next check goes to another one
+        send: Ask = self._producers.pick(half.group, turn)
+        while send is BUSY and met.may_wait(half.group):
+            met.wait(half.group, BUSY_PAUSE)
+            await trio.sleep(BUSY_PAUSE)
+            send = self._producers.pick(half.group, turn)
+        return None if send is BUSY else send
+
+    async def _set_aside(self, half: PendingHalf, event: Event) -> None:
+        """Out of the way, unless the user knows better."""
+        word = await self._asked_user(half)
+        if word is TransactionState.UNKNOWN or self._engine.find(half.offset) is None:
+            return  # kept waiting, or settled meanwhile
+        if word is not None:
+            self._engine.settle(half.offset, word is TransactionState.COMMIT)
+            return
+        if self._overflow is not None:
+            try:
+                await self._overflow()
+            except OSError as e:
+                text = f"TRANS_CHECK_MAX_TIME_TOPIC cannot be made: {e}"
+                raise ResponseError(text, ResponseCode.SYSTEM_ERROR) from e
+        if self._engine.find(half.offset) is None:
+            return  # settled meanwhile
+        key, phys = self._engine.set_aside(half.offset)
+        self._late.set_aside(key, half.born_timestamp, phys)
+        log.error(
+            "transaction %s of group %s for topic %s is set aside (%s after %d checks): its "
+            "message is in TRANS_CHECK_MAX_TIME_TOPIC, offset id %s",
+            key,
+            half.group,
+            half.topic,
+            event.value,
+            half.checks,
+            self._message_id(phys),
+        )
+
+    async def _asked_user(self, half: PendingHalf) -> TransactionState | None:
+        if self.on_exhausted is None:
+            return None
+        try:
+            word = self.on_exhausted(half)
+            return await word if isinstance(word, Awaitable) else word
+        except Exception as e:
+            log.exception("on_exhausted failed, the half is set aside: %s", e)
+            return None
+
+    async def _move_up(self, until: int) -> None:
+        """Appends again what is far behind. What waits is looked through at a restart in any case,
+        so that does not count."""
+        bound = until - MAX_BEHIND - 2 * self._engine.pending()
+        while behind := self._engine.before(bound, CHUNK):
+            self._engine.renew(behind, False)
+            await trio.lowlevel.checkpoint()
