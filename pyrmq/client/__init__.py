@@ -1,7 +1,23 @@
 """Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers."""
 
 from pyrmq.client.consumer import PushConsumer
+from pyrmq.client.listener import TransactionListener
 from pyrmq.client.offsets import ConsumeFrom
 from pyrmq.client.producer import Producer
+from pyrmq.client.transaction import (
+    TransactionalProducer,
+    TransactionSendResult,
+    TransactionStatistics,
+)
+from pyrmq.model.transaction import TransactionState
 
-__all__ = ["ConsumeFrom", "Producer", "PushConsumer"]
+__all__ = [
+    "ConsumeFrom",
+    "Producer",
+    "PushConsumer",
+    "TransactionListener",
+    "TransactionSendResult",
+    "TransactionState",
+    "TransactionStatistics",
+    "TransactionalProducer",
+]

@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -15,10 +15,18 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, ConnectError, PyrmqError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import MASTER_ID, QueueData, TopicRoute
+from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address, own_ip, parse_address, parse_addresses
+from pyrmq.net.address import (
+    Address,
+    format_address,
+    own_ip,
+    parse_address,
+    parse_addresses,
+)
 from pyrmq.net.channel import Channel, Channels
 from pyrmq.net.command import Response
 from pyrmq.net.tasks import Tasks
@@ -31,6 +39,8 @@ API_TIMEOUT = 3.0
 DEFAULT_QUEUES = 4
 """defaultTopicQueueNums: queues that a producer asks for when its topic is new."""
 
+CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
+
 _instances = itertools.count()
 
 
@@ -42,7 +52,9 @@ class _Routes:
 
 class ClientInstance:
     """One client id with its connections. `producer_groups` and `consumers` make up the
-    heartbeat; `on_ids_changed` is called when a broker says that a group's members changed."""
+    heartbeat; `on_ids_changed` is called when a broker says that a group's members changed,
+    `on_check` (by producer group) when it asks what became of a transaction, `on_closed` when a
+    connection has ended."""
 
     def __init__(self, namesrv: str | None) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
@@ -53,7 +65,11 @@ class ClientInstance:
         self.producer_groups: set[str] = set()
         self.consumers: dict[str, Callable[[], dict[str, Any]]] = {}
         self.on_ids_changed: list[Callable[[], None]] = []
-        self._channels = Channels(self._handle)
+        self.on_check: dict[str, CheckHandler] = {}
+        self.on_closed: list[Callable[[], None]] = []
+        self.unreadable_checks = 0
+        self._channels = Channels(self._handle, self._closed)
+        self._all_masters: set[str] = set()
         self._routes = _Routes()
         self._tasks = Tasks()
         self._route_lock = trio.Lock()
@@ -85,7 +101,30 @@ class ClientInstance:
             for tell in self.on_ids_changed:
                 tell()
             return None
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._check(channel, command)
+            return None  # the broker does not wait: END_TRANSACTION is the answer
         return Response(3, f"request type {command.code} not supported")
+
+    def _check(self, channel: Channel, command: Command) -> None:
+        """Hands a question about a transaction to the producer that its message names."""
+        where = format_address(channel.address)
+        try:
+            message = decode_record(memoryview(command.body))
+        except PyrmqError as e:
+            self.unreadable_checks += 1
+            log.warning("broker %s asks about a transaction that cannot be read: %s", where, e)
+            return
+        group = message.properties.get(PRODUCER_GROUP, "")
+        handler = self.on_check.get(group)
+        if handler is None:
+            log.warning("broker %s asks about a transaction of group %r: not here", where, group)
+            return
+        handler(channel, command.ext, message)
+
+    def _closed(self, channel: Channel) -> None:
+        for tell in self.on_closed:
+            tell()
 
     async def channel(self, address: str | Address) -> Channel:
         target = parse_address(address) if isinstance(address, str) else address
@@ -158,17 +197,44 @@ class ClientInstance:
             raise ClientError(f"broker {broker_name} has no master in the route of {topic}")
         return await self.channel(address)
 
+    async def find_all_masters(self) -> None:
+        """From now on `brokers` has every master that the name server knows."""
+        answer = await self._ask_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        table = fastjson.loads_object(answer.body).get("brokerAddrTable")
+        found = list(table.values()) if isinstance(table, dict) else []
+        self._all_masters = set(_masters(TopicRoute.from_json({"brokerDatas": found})))
+
     def brokers(self) -> set[str]:
         """Addresses of all masters in the routes that are known."""
-        return {
-            b.broker_addrs[MASTER_ID]
-            for route in self._routes.by_topic.values()
-            for b in route.brokers
-            if MASTER_ID in b.broker_addrs
-        }
+        found = {a for route in self._routes.by_topic.values() for a in _masters(route)}
+        return found | self._all_masters
 
-    async def heartbeat(self) -> None:
-        """HEART_BEAT to every known broker; failures are logged."""
+    async def greet(self, channel: Channel) -> None:
+        """Returns when a heartbeat was answered on this connection: from then on its broker knows
+        the groups of this client. Raises what the request raises."""
+        if channel.greeted:
+            return
+        async with channel.greeting:
+            if not channel.greeted:
+                await self._heartbeat(channel)
+
+    async def greet_all(self) -> bool:
+        """`greet` for every known broker; failures are logged. Whether there was none."""
+        failed: list[str] = []
+
+        async def greet(address: str) -> None:
+            try:
+                await self.greet(await self.channel(address))
+            except PyrmqError as e:
+                log.info("not registered with broker %s: %s", address, e)
+                failed.append(address)
+
+        async with trio.open_nursery() as nursery:
+            for address in self.brokers():
+                nursery.start_soon(greet, address)
+        return not failed
+
+    async def _heartbeat(self, channel: Channel) -> None:
         body = fastjson.dumps(
             {
                 "clientID": self.client_id,
@@ -178,17 +244,35 @@ class ClientInstance:
                 "withoutSub": False,
             }
         )
-        await self._all_brokers(RequestCode.HEART_BEAT, {}, body)
+        await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
+        channel.greeted = True
+
+    async def heartbeat(self) -> None:
+        """HEART_BEAT to every known broker; failures are logged."""
+        await self._all_brokers("heartbeat", self._heartbeat)
 
     async def unregister(self, **groups: str) -> None:
         """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every known broker."""
         ext: dict[str, str | int | bool] = {"clientID": self.client_id, **groups}
-        await self._all_brokers(RequestCode.UNREGISTER_CLIENT, ext, b"")
 
-    async def _all_brokers(self, code: int, ext: dict[str, str | int | bool], body: bytes) -> None:
-        for address in self.brokers():
+        async def unregister(channel: Channel) -> None:
+            await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
+
+        await self._all_brokers("goodbye", unregister)
+
+    async def _all_brokers(self, what: str, tell: Callable[[Channel], Awaitable[None]]) -> None:
+        """All at once, so that one that does not answer holds up no other."""
+
+        async def to(address: str) -> None:
             try:
-                channel = await self.channel(address)
-                await channel.request(code, ext, body, timeout=API_TIMEOUT)
+                await tell(await self.channel(address))
             except PyrmqError as e:
-                log.warning("request %d to broker %s: %s", code, address, e)
+                log.warning("%s to broker %s: %s", what, address, e)
+
+        async with trio.open_nursery() as nursery:
+            for address in self.brokers():
+                nursery.start_soon(to, address)
+
+
+def _masters(route: TopicRoute) -> Iterable[str]:
+    return (b.broker_addrs[MASTER_ID] for b in route.brokers if MASTER_ID in b.broker_addrs)

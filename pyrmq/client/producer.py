@@ -8,6 +8,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import trio
@@ -35,6 +36,8 @@ from pyrmq.model.message import (
     encode_properties,
 )
 from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, check_group, check_topic
+from pyrmq.model.transaction import TRAN_MSG
+from pyrmq.net.channel import Channel
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,20 @@ ZLIB_TYPE = 0x300
 RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 """Answers after which another broker may do better."""
 
+DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+
 Selector = Callable[[list[MessageQueue]], MessageQueue]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A send request but for its queue; `key` is the UNIQ_KEY or those of a batch."""
+
+    code: int
+    topic: str
+    key: str
+    fields: dict[str, str | int | bool]
+    body: bytes
 
 
 class Producer:
@@ -82,10 +98,14 @@ class Producer:
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
-                await self._client.unregister(producerGroup=self.group)
+            await self._unregister()
         finally:
             await self._client.__aexit__(*error)
+
+    async def _unregister(self) -> None:
+        self._client.producer_groups.discard(self.group)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
+            await self._client.unregister(producerGroup=self.group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, in order."""
@@ -109,13 +129,8 @@ class Producer:
         broker; with one of them there is one attempt.
         """
         self._check(message)
-        properties = message.all_properties()
-        key = properties.setdefault(UNIQ_KEY, self._new_key())
-        body, sys_flag = self._compressed(message.body)
-        fields = self._fields(message.topic, properties, message.flag, sys_flag)
-        return await self._deliver(
-            RequestCode.SEND_MESSAGE_V2, message.topic, fields, body, key, queue, select, timeout
-        )
+        request = self._outgoing(message, message.all_properties())
+        return await self._deliver(request, queue, select, timeout)
 
     async def send_batch(
         self,
@@ -125,34 +140,16 @@ class Producer:
         timeout: float | None = None,
     ) -> SendResult:
         """Sends messages of one topic as one request: all are stored in a row, or none."""
-        topic, keys, fields, body = self._batch(messages)
-        return await self._deliver(
-            RequestCode.SEND_BATCH_MESSAGE,
-            topic,
-            fields,
-            body,
-            ",".join(keys),
-            queue,
-            None,
-            timeout,
-        )
+        return await self._deliver(self._batch(messages), queue, None, timeout)
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Sends without waiting for an answer: it may be lost without a word."""
         self._check(message)
-        properties = message.all_properties()
-        properties.setdefault(UNIQ_KEY, self._new_key())
-        body, sys_flag = self._compressed(message.body)
-        fields = self._fields(message.topic, properties, message.flag, sys_flag)
+        request = self._outgoing(message, message.all_properties())
         target = queue or await self._choose(message.topic, None, None)
-        if target.topic != message.topic:
-            raise ClientError(f"{target} is not a queue of topic {message.topic}")
-        channel = await self._client.master(message.topic, target.broker_name)
-        await channel.oneway(
-            RequestCode.SEND_MESSAGE_V2,
-            {**fields, "e": target.queue_id, "n": target.broker_name},
-            body,
-        )
+        channel = await self._channel_of(target, message.topic)
+        ext = {**request.fields, "e": target.queue_id, "n": target.broker_name}
+        await channel.oneway(request.code, ext, request.body)
 
     def _check(self, message: Message) -> None:
         check_topic(message.topic)
@@ -166,16 +163,27 @@ class Producer:
             raise MessageIllegalError(
                 f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
             )
-        for name in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG"):
+        for name in DELAYS:
             if name in message.properties:
                 raise MessageIllegalError(
-                    f"property {name}: this version sends no delayed or transactional messages"
+                    f"property {name}: this version sends no delayed messages"
                 )
+        if TRAN_MSG in message.properties:
+            raise MessageIllegalError(
+                f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
+            )
 
-    def _compressed(self, body: bytes) -> tuple[bytes, int]:
-        if len(body) < self._compress_over:
-            return body, 0
-        return zlib.compress(body, 5), COMPRESSED | ZLIB_TYPE
+    def _outgoing(
+        self, message: Message, properties: dict[str, str], sys_flag: int = 0
+    ) -> Outgoing:
+        """The request for a message; gives it a UNIQ_KEY if it has none."""
+        key = properties.setdefault(UNIQ_KEY, self._new_key())
+        body = message.body
+        if len(body) >= self._compress_over:
+            body = zlib.compress(body, 5)
+            sys_flag |= COMPRESSED | ZLIB_TYPE
+        fields = self._fields(message.topic, properties, message.flag, sys_flag)
+        return Outgoing(RequestCode.SEND_MESSAGE_V2, message.topic, key, fields, body)
 
     def _fields(
         self, topic: str, properties: dict[str, str], flag: int, sys_flag: int, batch: bool = False
@@ -194,9 +202,7 @@ class Producer:
             "m": batch,
         }
 
-    def _batch(
-        self, messages: Sequence[Message]
-    ) -> tuple[str, list[str], dict[str, str | int | bool], bytes]:
+    def _batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages:
             raise MessageIllegalError("a batch needs at least one message")
         first = messages[0]
@@ -216,7 +222,8 @@ class Producer:
                 f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
             )
         wait = {"WAIT": "true" if first.wait_store_ok else "false"}
-        return first.topic, keys, self._fields(first.topic, wait, 0, 0, batch=True), body
+        fields = self._fields(first.topic, wait, 0, 0, batch=True)
+        return Outgoing(RequestCode.SEND_BATCH_MESSAGE, first.topic, ",".join(keys), fields, body)
 
     def _next(self, queues: list[MessageQueue], last_broker: str | None) -> MessageQueue:
         """The next queue in turn, on another broker than the one that just failed if there is."""
@@ -228,15 +235,12 @@ class Producer:
 
     async def _deliver(
         self,
-        code: int,
-        topic: str,
-        fields: dict[str, str | int | bool],
-        body: bytes,
-        key: str,
+        request: Outgoing,
         queue: MessageQueue | None,
         select: Selector | None,
         timeout: float | None,
     ) -> SendResult:
+        topic = request.topic
         if queue is not None and select is not None:
             raise ClientError("give either queue or select, not both")
         limit = self._timeout if timeout is None else timeout
@@ -246,13 +250,11 @@ class Producer:
             for attempt in range(1 if queue or select else 1 + self._retries):
                 try:
                     target = queue or await self._choose(topic, select, last_broker)
-                    if target.topic != topic:
-                        raise ClientError(f"{target} is not a queue of topic {topic}")
                     last_broker = target.broker_name
-                    channel = await self._client.master(topic, target.broker_name)
-                    ext = {**fields, "e": target.queue_id, "n": target.broker_name}
-                    answer = await channel.call(code, ext, body, timeout=limit)
-                    return self._result(answer, target, key)
+                    channel = await self._channel_of(target, topic)
+                    ext = {**request.fields, "e": target.queue_id, "n": target.broker_name}
+                    answer = await channel.call(request.code, ext, request.body, timeout=limit)
+                    return self._result(answer, target, request.key)
                 except ResponseError as e:
                     failure = e
                     if e.code not in RETRY_CODES:
@@ -272,6 +274,12 @@ class Producer:
     ) -> MessageQueue:
         queues = await self.queues(topic)
         return select(queues) if select else self._next(queues, last_broker)
+
+    async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
+        """The connection that messages of `topic` for a queue go to."""
+        if queue.topic != topic:
+            raise ClientError(f"{queue} is not a queue of topic {topic}")
+        return await self._client.master(topic, queue.broker_name)
 
     async def _refresh(self, topic: str) -> None:
         try:

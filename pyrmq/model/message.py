@@ -98,6 +98,11 @@ class Message:
             out[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
         return out
 
+    @property
+    def transaction_id(self) -> str | None:
+        """UNIQ_KEY, which a message has once it was sent in a transaction."""
+        return self.properties.get(UNIQ_KEY)
+
 
 class SendStatus(Enum):
     SEND_OK = 0
@@ -153,6 +158,11 @@ class ReceivedMessage:
     def msg_id(self) -> str:
         """UNIQ_KEY if the message has one, else the offset id."""
         return self.properties.get(UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def transaction_id(self) -> str | None:
+        """UNIQ_KEY: the `transaction_id` that the message had when it was sent."""
+        return self.properties.get(UNIQ_KEY)
 
 
 def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:

@@ -30,15 +30,29 @@ CONNECT_TIMEOUT = 3.0
 WRITE_TIMEOUT = 3.0
 """Seconds that a frame may take to leave."""
 Handler = Callable[["Channel", Command], Awaitable[Response | None]]
+Closed = Callable[["Channel"], None]
 
 
 class Channel:
-    """One connection to a server. Use through `Channels`, which opens and reopens them."""
+    """One connection to a server. Use through `Channels`, which opens and reopens them.
 
-    def __init__(self, stream: trio.abc.Stream, address: Address, handler: Handler | None) -> None:
+    `greeted` says whether a heartbeat was answered on it, `greeting` is held while one is under
+    way; both are their owner's.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        address: Address,
+        handler: Handler | None,
+        on_closed: Closed | None = None,
+    ) -> None:
         self.address = address
         self.closed = False
+        self.greeted = False
+        self.greeting = trio.Lock()
         self._stream = stream
+        self._on_closed = on_closed
         self._session = Session(Listener(), b"\0\0\0\0", 0)
         self._handler = handler
         self._opaque = itertools.count(1)
@@ -64,6 +78,8 @@ class Channel:
             waiting, self._waiting = self._waiting, {}
             for event, _ in waiting.values():
                 event.set()
+            if self._on_closed is not None:
+                self._on_closed(self)
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
                 await trio.aclose_forcefully(self._stream)
 
@@ -167,19 +183,25 @@ class Channel:
         return answer
 
     async def oneway(
-        self, code: int, ext: Mapping[str, str | int | bool] | None = None, body: bytes = b""
+        self,
+        code: int,
+        ext: Mapping[str, str | int | bool] | None = None,
+        body: bytes = b"",
+        *,
+        remark: str | None = None,
     ) -> None:
         """Sends a request that is not answered."""
         opaque = next(self._opaque) & 0x7FFFFFFF
-        await self._send(encode_request(code, opaque, ext, body, oneway=True))
+        await self._send(encode_request(code, opaque, ext, body, oneway=True, remark=remark))
 
 
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
-    requests of servers go to `handler`."""
+    requests of servers go to `handler`, connections that ended to `on_closed`."""
 
-    def __init__(self, handler: Handler | None = None) -> None:
+    def __init__(self, handler: Handler | None = None, on_closed: Closed | None = None) -> None:
         self._handler = handler
+        self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
         self._locks: dict[Address, trio.Lock] = {}
         self._tasks = Tasks()
@@ -211,7 +233,7 @@ class Channels:
         except (OSError, trio.TooSlowError) as e:
             raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        channel = Channel(stream, address, self._handler)
+        channel = Channel(stream, address, self._handler, self._on_closed)
         self._channels[address] = channel
         self._tasks.start_soon(channel.run)
         return channel

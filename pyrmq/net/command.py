@@ -99,10 +99,11 @@ def encode_request(
     *,
     oneway: bool = False,
     codec: int = JSON,
+    remark: str | None = None,
 ) -> bytes:
     """A whole request frame."""
     flag = FLAG_ONEWAY if oneway else 0
-    header = encode_header(codec, code, opaque, flag, ext)
+    header = encode_header(codec, code, opaque, flag, ext, remark)
     return frame_head(codec, header, len(body)) + body
 
 

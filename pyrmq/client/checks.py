@@ -1,0 +1,138 @@
+"""Answering a broker that asks what became of a transaction, on a bounded pool.
+
+A question may be dropped at any time: the broker asks again, this producer or another one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.client.listener import Outcome
+from pyrmq.errors import ClientError, ConnectError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.transaction import TransactionState
+from pyrmq.net.channel import Channel
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 64 << 20
+"""Bodies of all questions that wait, bytes: however many slots there are."""
+_ECHOED = ("topic", "transactionId", "bname")
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    channel: Channel
+    fields: dict[str, str | int | bool]
+    message: ReceivedMessage
+
+
+class CheckPool:
+    """`concurrency` tasks that `ask` the listener and tell the broker, `slots` questions waiting.
+
+    An async context manager; `close` before leaving it lets running checks come to an end.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        ask: Callable[[ReceivedMessage], Awaitable[Outcome]],
+        concurrency: int,
+        slots: int,
+    ) -> None:
+        if concurrency < 1 or slots < 1:
+            raise ClientError("check_concurrency and check_queue must be at least 1")
+        self.answered = self.dropped = self.failed = self.running = 0
+        self._group = group
+        self._ask = ask
+        self._workers = concurrency
+        self._bytes = 0
+        self._send, self._receive = trio.open_memory_channel[_Check](slots)
+        self._ended = trio.Event()
+        self._tasks = Tasks()
+
+    @property
+    def waiting(self) -> int:
+        return self._receive.statistics().current_buffer_used
+
+    async def __aenter__(self) -> CheckPool:
+        await self._tasks.__aenter__()
+        for _ in range(self._workers):
+            self._tasks.start_soon(self._work)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._tasks.__aexit__(*error)
+        self.dropped += self.waiting
+        self._receive.close()
+
+    async def close(self, grace: float) -> None:
+        """Takes no more questions; returns when those taken are answered or time is up."""
+        self._send.close()
+        with trio.move_on_after(grace, shield=True):
+            await self._ended.wait()
+
+    def offer(self, channel: Channel, ext: Mapping[str, str], message: ReceivedMessage) -> None:
+        """Takes a question, or drops it."""
+        try:
+            offsets = {n: int(ext[n]) for n in ("tranStateTableOffset", "commitLogOffset")}
+        except (KeyError, ValueError) as e:
+            self._drop(message, f"its offsets are not readable: {e}")
+            return
+        fields: dict[str, str | int | bool] = {
+            **{name: ext[name] for name in _ECHOED if name in ext},
+            **offsets,
+            "producerGroup": self._group,
+            "msgId": message.msg_id,
+            "fromTransactionCheck": True,
+        }
+        if self._bytes + len(message.body) > MAX_BYTES and self._bytes:
+            self._drop(message, f"{self._bytes} bytes wait already")
+            return
+        try:
+            self._send.send_nowait(_Check(channel, fields, message))
+        except trio.WouldBlock:
+            self._drop(message, f"{self.waiting} checks wait already")
+        except trio.ClosedResourceError:
+            self._drop(message, "this producer is about to end")
+        else:
+            self._bytes += len(message.body)
+
+    def _drop(self, message: ReceivedMessage, why: str) -> None:
+        self.dropped += 1
+        log.warning("a check of transaction %s is dropped: %s", message.msg_id, why)
+
+    async def _work(self) -> None:
+        try:
+            async for check in self._receive.clone():
+                self._bytes -= len(check.message.body)
+                self.running += 1
+                try:
+                    await self._answer(check)
+                finally:
+                    self.running -= 1
+        finally:
+            self._workers -= 1
+            if not self._workers:
+                self._ended.set()
+
+    async def _answer(self, check: _Check) -> None:
+        outcome = await self._ask(check.message)
+        if outcome.error is not None:
+            self.failed += 1
+        if outcome.state is not TransactionState.COMMIT:
+            log.info("checked transaction %s: %s", check.message.msg_id, outcome.state.name)
+        fields = {**check.fields, "commitOrRollback": outcome.state.value}
+        try:
+            await check.channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+        except ConnectError as e:
+            self.failed += 1
+            log.warning("check of transaction %s not answered: %s", check.message.msg_id, e)
+        else:
+            self.answered += 1

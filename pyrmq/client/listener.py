@@ -1,0 +1,94 @@
+"""What runs in a transaction and what answers for it afterwards. [TransactionListener]
+
+Functions may be `async def` or plain `def`. Async ones run in the caller's task, plain ones in a
+worker thread, where they may block. Whatever they do, the outcome is a state: no answer, a wrong
+one or an exception is UNKNOWN, and the broker asks later.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import trio
+
+from pyrmq.model.message import Message, ReceivedMessage
+from pyrmq.model.transaction import TransactionState
+
+log = logging.getLogger(__name__)
+
+MAX_REMARK = 1000
+"""Characters of an error that go to the broker."""
+
+State = TransactionState | None
+Answer = State | Awaitable[State]
+Execute = Callable[[Message, Any], Answer]
+Check = Callable[[ReceivedMessage], Answer]
+
+
+class TransactionListener(Protocol):
+    """The local transaction of a half message, and what became of it."""
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
+        """Runs once the broker has the half. `message.transaction_id` names the transaction:
+        what `check_local_transaction` needs is stored under it, in the same local transaction."""
+        ...
+
+    def check_local_transaction(self, message: ReceivedMessage) -> Answer:
+        """The broker has heard of no outcome. May be asked of any producer of the group, several
+        times, and while the local transaction still runs: UNKNOWN has it asked again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A state, and the error that made it UNKNOWN."""
+
+    state: TransactionState
+    error: Exception | None = None
+
+    @property
+    def remark(self) -> str | None:
+        """The error as the broker's log shall have it."""
+        if self.error is None:
+            return None
+        try:
+            text = f"{type(self.error).__name__}: {self.error}"
+        except Exception:
+            text = type(self.error).__name__
+        return text[:MAX_REMARK].encode(errors="replace").decode()
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call gives a coroutine; objects with an async `__call__` do, too."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not that it is there
+    )
+
+
+async def outcome_of(
+    function: Callable[..., Answer],
+    *args: object,
+    threads: trio.CapacityLimiter,
+    abandon: bool = False,
+) -> Outcome:
+    """Calls a listener's function. `abandon` lets a cancellation leave its thread behind."""
+    try:
+        if is_async(function):
+            answer = function(*args)
+        else:
+            answer = await trio.to_thread.run_sync(
+                function, *args, limiter=threads, abandon_on_cancel=abandon
+            )
+        state = await answer if inspect.isawaitable(answer) else answer
+        if state is None:
+            return Outcome(TransactionState.UNKNOWN)
+        if not isinstance(state, TransactionState):
+            raise TypeError(f"a transaction's outcome is a TransactionState, not {state!r:.100}")
+    except Exception as e:
+        log.exception("a transaction's listener failed: its outcome is UNKNOWN")
+        return Outcome(TransactionState.UNKNOWN, e)
+    return Outcome(state)

@@ -1,0 +1,390 @@
+"""Messages that become visible together with a local transaction. [TransactionMQProducer]
+
+A half message is stored where no consumer sees it. Then the local transaction runs, and its
+outcome, COMMIT or ROLLBACK, decides over the half. If the broker hears of none (the process died,
+the answer was lost, the outcome was UNKNOWN), it asks a live producer of the group, whose check
+looks the transaction up: what it finds may only depend on what the local transaction stored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self, overload
+
+import trio
+
+from pyrmq.client.checks import CheckPool
+from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
+from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
+from pyrmq.client.producer import DELAYS, Producer
+from pyrmq.client.transaction_function import TransactionFunction
+from pyrmq.errors import ClientError, ConnectError, MessageIllegalError, PyrmqError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import (
+    UNIQ_KEY,
+    Message,
+    MessageQueue,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+)
+from pyrmq.model.names import check_topic
+from pyrmq.model.transaction import (
+    CHECK_IMMUNITY,
+    CHECK_TIMES,
+    PREPARED_QUEUE_OFFSET,
+    PRODUCER_GROUP,
+    REAL_TOPIC,
+    TRAN_MSG,
+    TRANSACTION_ID,
+    TransactionState,
+)
+from pyrmq.net.channel import Channel
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+PREPARED = 0x4
+"""sysFlag of the request that sends a half. [MessageSysFlag.TRANSACTION_PREPARED_TYPE]"""
+CHECK_CONCURRENCY = 4
+CHECK_QUEUE = 2000
+EXECUTE_THREADS = 40
+"""Plain functions that run local transactions at a time."""
+END_TIMEOUT = 3.0
+CLOSE_GRACE = 3.0
+"""Seconds that checks which run when the producer is left have to come to an end."""
+REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
+"""Seconds until a broker that could not be reached is tried again: the first, doubled up to the
+last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSendResult(SendResult):
+    """Where the half went, what its local transaction said, and the error it ended with."""
+
+    local_state: TransactionState = TransactionState.UNKNOWN
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatistics:
+    """Counters since the start; `checks_waiting` and `checks_running` are those of now.
+
+    `committed`, `rolled_back` and `unknown` are outcomes of local transactions, `ends_failed` those
+    that could not be told. A check that was dropped or whose answer failed is asked again.
+    """
+
+    halves_sent: int
+    committed: int
+    rolled_back: int
+    unknown: int
+    ends_failed: int
+    checks_answered: int
+    checks_dropped: int
+    checks_failed: int
+    checks_unreadable: int
+    checks_waiting: int
+    checks_running: int
+
+
+class TransactionalProducer(Producer):
+    """Sends messages in transactions, and others as `Producer` does; an async context manager.
+
+        class Orders:
+            async def execute_local_transaction(self, message, arg): ...
+            async def check_local_transaction(self, message): ...
+
+        async with TransactionalProducer("orders", Orders(), namesrv=...) as producer:
+            result = await producer.send_in_transaction(Message("T", b"..."), arg)
+
+    or with functions, one pair for a topic or for all topics that have none:
+
+        producer = TransactionalProducer("orders", namesrv=...)
+
+        @producer.transaction("T")
+        async def place_order(message, order): ...
+
+        @place_order.check
+        async def _(message): ...
+
+        async with producer:
+            result = await place_order(Message("T", b"..."), order)
+
+    All producers of a group answer for each other: they need the same listeners. From the start on
+    every master broker that the name server knows can ask; `topics` limits that to the brokers of
+    some topics. `check_concurrency` checks run at a time while up to `check_queue` wait; further
+    ones are dropped, the broker asks again. Other options are `Producer`'s.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener | None = None,
+        *,
+        namesrv: str | None = None,
+        topics: Iterable[str] | None = None,
+        check_concurrency: int = CHECK_CONCURRENCY,
+        check_queue: int = CHECK_QUEUE,
+        execute_threads: int = EXECUTE_THREADS,
+        **producer_options: Any,
+    ) -> None:
+        super().__init__(group, namesrv=namesrv, **producer_options)
+        self._topics = (
+            None if topics is None else [topics] if isinstance(topics, str) else [*topics]
+        )
+        for topic in self._topics or ():
+            check_topic(topic)
+        for name in ("execute_local_transaction", "check_local_transaction"):
+            if listener is not None and not callable(getattr(listener, name, None)):
+                raise ClientError(f"the listener has no function {name}")
+        self._listener = listener
+        self._by_topic: dict[str, TransactionListener] = {}
+        self._pool = CheckPool(group, self._check_back, check_concurrency, check_queue)
+        self._execute_threads = trio.CapacityLimiter(execute_threads)
+        self._check_threads = trio.CapacityLimiter(check_concurrency)
+        self._outcomes = dict.fromkeys(TransactionState, 0)
+        self._halves = self._ends_failed = 0
+        self._lost = trio.Event()
+        self._tasks = Tasks()
+        self._client.on_closed.append(lambda: self._lost.set())
+
+    @overload
+    def transaction(self, topic: Execute) -> TransactionFunction: ...
+
+    @overload
+    def transaction(self, topic: str | None = None) -> Callable[[Execute], TransactionFunction]: ...
+
+    def transaction(
+        self, topic: Execute | str | None = None
+    ) -> TransactionFunction | Callable[[Execute], TransactionFunction]:
+        """Decorates the function that runs the local transaction for messages of `topic`, or of
+        all topics that have none of their own. Its `check` decorates the other one."""
+        if callable(topic):
+            return self._add(None, topic)
+        if topic is not None:
+            check_topic(topic)
+        return lambda execute: self._add(topic, execute)
+
+    def _add(self, topic: str | None, execute: Execute) -> TransactionFunction:
+        function = TransactionFunction(self, execute)
+        if topic is None:
+            if self._listener is not None:
+                raise ClientError("there is a transaction for all topics already: name its topic")
+            self._listener = function
+        elif topic in self._by_topic:
+            raise ClientError(f"topic {topic} has a transaction already")
+        else:
+            self._by_topic[topic] = function
+        return function
+
+    def listener_of(self, topic: str) -> TransactionListener | None:
+        """Who runs and answers for transactions of a topic."""
+        return self._by_topic.get(topic, self._listener)
+
+    def statistics(self) -> TransactionStatistics:
+        """What was done so far."""
+        pool, outcomes = self._pool, self._outcomes
+        return TransactionStatistics(
+            halves_sent=self._halves,
+            committed=outcomes[TransactionState.COMMIT],
+            rolled_back=outcomes[TransactionState.ROLLBACK],
+            unknown=outcomes[TransactionState.UNKNOWN],
+            ends_failed=self._ends_failed,
+            checks_answered=pool.answered,
+            checks_dropped=pool.dropped,
+            checks_failed=pool.failed,
+            checks_unreadable=self._client.unreadable_checks,
+            checks_waiting=pool.waiting,
+            checks_running=pool.running,
+        )
+
+    async def __aenter__(self) -> Self:
+        listeners = [*self._by_topic.values(), *([self._listener] if self._listener else [])]
+        if not listeners:
+            raise ClientError("no listener: pass one or decorate a function with .transaction")
+        for each in listeners:
+            if isinstance(each, TransactionFunction) and not each.has_check:
+                raise ClientError(
+                    f"transaction {each.__name__} has no check: decorate one with "
+                    f"@{each.__name__}.check"
+                )
+        await super().__aenter__()
+        try:
+            await self._pool.__aenter__()
+            await self._tasks.__aenter__()
+            self._client.on_check[self.group] = self._pool.offer
+            registered = trio.Event()
+            self._tasks.start_soon(self._stay_registered, registered)
+            with trio.move_on_after(API_TIMEOUT):
+                await registered.wait()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await self._tasks.__aexit__()
+            await self._unregister()  # first, so that brokers ask others from now on
+            await self._pool.close(CLOSE_GRACE)
+            self._client.on_check.pop(self.group, None)
+            await self._pool.__aexit__()
+        finally:
+            await self._client.__aexit__(*error)
+
+    # Being found: a broker asks only those whose heartbeat came on a connection that lives.
+
+    async def _stay_registered(self, registered: trio.Event) -> None:
+        """Heartbeats to brokers that are new or came back, at once and not at the next turn."""
+        retry = REGISTER_RETRY[0]
+        while True:
+            self._lost = trio.Event()
+            complete = await self._register()
+            registered.set()
+            if complete:
+                retry = REGISTER_RETRY[0]
+                with trio.move_on_after(ROUTE_INTERVAL):
+                    await self._lost.wait()
+            else:
+                await trio.sleep(retry)
+                retry = min(2 * retry, REGISTER_RETRY[1])
+
+    async def _register(self) -> bool:
+        try:
+            if self._topics is None:
+                await self._client.find_all_masters()
+            for topic in self._topics or ():
+                await self._client.route(topic)
+        except PyrmqError as e:
+            log.info("brokers of group %s not found: %s", self.group, e)
+            await self._client.greet_all()
+            return False
+        return await self._client.greet_all()
+
+    async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
+        """A broker knows this producer before it gets a half: nobody else may be there to ask."""
+        channel = await super()._channel_of(queue, topic)
+        await self._client.greet(channel)
+        return channel
+
+    # Sending.
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+        check_immunity: int | None = None,
+    ) -> TransactionSendResult:
+        """Sends a half, runs the local transaction with `arg`, and tells the broker its outcome.
+
+        An error of the half is raised, and nothing was run: but the broker may have it and ask.
+        An error of the local transaction is in the result, and its state is UNKNOWN. If the broker
+        has the half less safely than asked (a `status` other than SEND_OK), nothing is run and the
+        state is ROLLBACK. `check_immunity` is the time, in seconds, before the broker asks for the
+        first time; an outcome that comes later counts only as the answer to a check.
+        """
+        half = self._half(message, check_immunity)
+        listener = self.listener_of(message.topic)
+        if listener is None:
+            raise ClientError(f"no transaction was decorated for topic {message.topic}")
+        properties = half.all_properties()
+        request = self._outgoing(half, properties, PREPARED)
+        sent = await self._deliver(request, queue, None, timeout)
+        self._halves += 1
+        outcome = Outcome(TransactionState.ROLLBACK)
+        if sent.status is SendStatus.SEND_OK:
+            half.properties[UNIQ_KEY] = request.key
+            if sent.transaction_id:
+                half.properties[TRANSACTION_ID] = sent.transaction_id
+            execute = listener.execute_local_transaction
+            outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
+        self._outcomes[outcome.state] += 1
+        await self._end(sent, outcome)
+        return TransactionSendResult(
+            sent.status,
+            sent.msg_id,
+            sent.offset_msg_id,
+            sent.queue,
+            sent.queue_offset,
+            sent.transaction_id,
+            outcome.state,
+            outcome.error,
+        )
+
+    def _half(self, message: Message, check_immunity: int | None) -> Message:
+        """A copy of the message as a half."""
+        if not isinstance(message, Message):
+            raise MessageIllegalError(
+                f"a transaction takes one Message, not {type(message).__name__}: "
+                "batches cannot be sent in a transaction"
+            )
+        for name in DELAYS:
+            if name in message.properties:
+                raise MessageIllegalError(
+                    f"property {name}: a message sent in a transaction cannot be delayed"
+                )
+        properties = dict(message.properties)
+        for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
+            properties.pop(name, None)  # left from a message that is sent on
+        half = replace(message, properties=properties)
+        self._check(half)
+        if check_immunity is not None:
+            if check_immunity < 1:
+                raise ClientError("check_immunity is a number of seconds from 1 on")
+            properties[CHECK_IMMUNITY] = str(check_immunity)
+        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self.group}
+        return half
+
+    async def _end(self, sent: SendResult, outcome: Outcome) -> None:
+        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
+        queue = sent.queue
+        try:
+            with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
+                fields: dict[str, str | int | bool] = {
+                    "topic": queue.topic,
+                    "producerGroup": self.group,
+                    "tranStateTableOffset": sent.queue_offset,
+                    "commitLogOffset": _commit_log_offset(sent.offset_msg_id),
+                    "commitOrRollback": outcome.state.value,
+                    "fromTransactionCheck": False,
+                    "msgId": sent.msg_id,
+                    "transactionId": sent.transaction_id or sent.msg_id,
+                    "bname": queue.broker_name,
+                }
+                channel = await self._client.master(queue.topic, queue.broker_name)
+                await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+            if limit.cancelled_caught:
+                raise ConnectError(f"not sent in {END_TIMEOUT:g} s")
+        except PyrmqError as e:
+            self._ends_failed += 1
+            log.warning(
+                "%s of transaction %s not told, the broker will ask: %s",
+                outcome.state.name,
+                sent.msg_id,
+                e,
+            )
+
+    # Being asked.
+
+    async def _check_back(self, message: ReceivedMessage) -> Outcome:
+        topic = message.properties.get(REAL_TOPIC, message.topic)
+        listener = self.listener_of(topic)
+        if listener is None:
+            error = ClientError(f"no transaction was decorated for topic {topic}")
+            log.error("check of %s: %s", message.msg_id, error)
+            return Outcome(TransactionState.UNKNOWN, error)
+        check = listener.check_local_transaction
+        return await outcome_of(check, message, threads=self._check_threads, abandon=True)
+
+
+def _commit_log_offset(offset_msg_id: str) -> int:
+    """The physical offset that an offset id ends with."""
+    try:
+        return int.from_bytes(bytes.fromhex(offset_msg_id[-16:]), signed=True)
+    except ValueError as e:
+        raise ClientError(f"the broker's answer has no message id: {offset_msg_id!r:.80}") from e

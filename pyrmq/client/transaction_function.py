@@ -1,0 +1,59 @@
+"""A local transaction as a decorated function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyrmq.client.listener import Check, Execute
+from pyrmq.errors import ClientError
+from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
+from pyrmq.model.transaction import TransactionState
+
+if TYPE_CHECKING:
+    from pyrmq.client.transaction import TransactionalProducer, TransactionSendResult
+
+
+class TransactionFunction:
+    """A local transaction as a function: call it to send a message in it.
+
+    Made by `TransactionalProducer.transaction`; `check` decorates what answers for it later.
+    """
+
+    def __init__(self, producer: TransactionalProducer, execute: Execute) -> None:
+        self.__name__: str = getattr(execute, "__name__", type(execute).__name__)
+        self.__doc__ = execute.__doc__
+        self.__wrapped__ = execute
+        self._producer = producer
+        self.execute_local_transaction: Execute = execute
+        self.check_local_transaction: Check = self._no_check
+
+    def check(self, function: Check) -> Check:
+        """Decorates the function that says what became of a transaction."""
+        self.check_local_transaction = function
+        return function
+
+    @property
+    def has_check(self) -> bool:
+        return self.check_local_transaction != self._no_check
+
+    def _no_check(self, message: ReceivedMessage) -> TransactionState:
+        return TransactionState.UNKNOWN
+
+    async def __call__(
+        self,
+        message: Message,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+        check_immunity: int | None = None,
+    ) -> TransactionSendResult:
+        """As `TransactionalProducer.send_in_transaction` with this function."""
+        if self._producer.listener_of(message.topic) is not self:
+            raise ClientError(
+                f"topic {message.topic} is not one of transaction {self.__name__}: "
+                "its checks would go elsewhere"
+            )
+        return await self._producer.send_in_transaction(
+            message, arg, queue=queue, timeout=timeout, check_immunity=check_immunity
+        )
