@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
 """Bodies of all questions that wait, bytes: however many slots there are."""
+_OFFSETS = ("tranStateTableOffset", "commitLogOffset")
 _ECHOED = ("topic", "transactionId", "bname")
 
 
@@ -48,7 +49,7 @@ class CheckPool:
     ) -> None:
         if concurrency < 1 or slots < 1:
             raise ClientError("check_concurrency and check_queue must be at least 1")
-        self.answered = self.dropped = self.failed = self.running = 0
+        self.answered = self.dropped = self.failed = self.running = self.waiting = 0
         self._group = group
         self._ask = ask
         self._workers = concurrency
@@ -56,10 +57,6 @@ class CheckPool:
         self._send, self._receive = trio.open_memory_channel[_Check](slots)
         self._ended = trio.Event()
         self._tasks = Tasks()
-
-    @property
-    def waiting(self) -> int:
-        return self._receive.statistics().current_buffer_used
 
     async def __aenter__(self) -> CheckPool:
         await self._tasks.__aenter__()
@@ -69,7 +66,7 @@ class CheckPool:
 
     async def __aexit__(self, *error: object) -> None:
         await self._tasks.__aexit__(*error)
-        self.dropped += self.waiting
+        self.dropped, self.waiting = self.dropped + self.waiting, 0
         self._receive.close()
 
     async def close(self, grace: float) -> None:
@@ -80,10 +77,9 @@ class CheckPool:
 
     def offer(self, channel: Channel, ext: Mapping[str, str], message: ReceivedMessage) -> None:
         """Takes a question, or drops it."""
-        try:
-            offsets = {n: int(ext[n]) for n in ("tranStateTableOffset", "commitLogOffset")}
-        except (KeyError, ValueError) as e:
-            self._drop(message, f"its offsets are not readable: {e}")
+        offsets = {name: ext.get(name, "") for name in _OFFSETS}
+        if not all(_is_offset(text) for text in offsets.values()):
+            self._drop(message, f"its offsets are no offsets: {offsets!r:.100}")
             return
         fields: dict[str, str | int | bool] = {
             **{name: ext[name] for name in _ECHOED if name in ext},
@@ -102,6 +98,7 @@ class CheckPool:
         except trio.ClosedResourceError:
             self._drop(message, "this producer is about to end")
         else:
+            self.waiting += 1
             self._bytes += len(message.body)
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
@@ -111,6 +108,7 @@ class CheckPool:
     async def _work(self) -> None:
         try:
             async for check in self._receive.clone():
+                self.waiting -= 1
                 self._bytes -= len(check.message.body)
                 self.running += 1
                 try:
@@ -136,3 +134,7 @@ class CheckPool:
             log.warning("check of transaction %s not answered: %s", check.message.msg_id, e)
         else:
             self.answered += 1
+
+
+def _is_offset(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 1 << 63

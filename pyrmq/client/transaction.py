@@ -383,8 +383,11 @@ class TransactionalProducer(Producer):
 
 
 def _commit_log_offset(offset_msg_id: str) -> int:
-    """The physical offset that an offset id ends with."""
+    """The physical offset that an offset id (host, port, offset in hex) ends with."""
     try:
-        return int.from_bytes(bytes.fromhex(offset_msg_id[-16:]), signed=True)
-    except ValueError as e:
-        raise ClientError(f"the broker's answer has no message id: {offset_msg_id!r:.80}") from e
+        raw = bytes.fromhex(offset_msg_id)
+    except ValueError:
+        raw = b""
+    if len(raw) not in (16, 28):
+        raise ClientError(f"the broker's answer has no message id: {offset_msg_id!r:.80}")
+    return int.from_bytes(raw[-8:], signed=True)

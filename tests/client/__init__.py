@@ -1,0 +1,1 @@
+"""The client alone, against scripted servers in the same process."""

@@ -1,0 +1,457 @@
+"""Sending in transactions: what goes to the broker, in which order, and what the user gets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyrmq.client import Producer, TransactionalProducer, TransactionState
+from pyrmq.errors import (
+    ClientError,
+    InvalidParameterError,
+    MessageIllegalError,
+    SystemBusyError,
+)
+from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Scripted
+from tests.support.fake_cluster import (
+    END,
+    HALF_OFFSET,
+    HEART_BEAT,
+    PHYSICAL_OFFSET,
+    SEND,
+    UNREGISTER,
+    FakeBroker,
+    FakeCluster,
+    sent_properties,
+    stored,
+)
+
+ONE = MessageQueue("T", "broker-a", 1)
+
+
+def producer(listener: Any, **options: Any) -> TransactionalProducer:
+    return TransactionalProducer("pg", listener, namesrv=FakeCluster.namesrv, **options)
+
+
+@pytest.mark.parametrize("kind", [Scripted, Async])
+@pytest.mark.parametrize("state", [COMMIT, ROLLBACK, UNKNOWN, None])
+async def test_half_then_local_transaction_then_outcome(
+    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None
+) -> None:
+    listener = kind(lambda: state)
+    message = Message("T", b"body", tags="t", keys="k", flag=9, properties={"a": "b"})
+    async with producer(listener) as sender:
+        result = await sender.send_in_transaction(message, "arg", queue=ONE)
+        end = await broker.next_end()
+        statistics = sender.statistics()
+    (half,) = broker.requests(SEND)
+    properties = sent_properties(half)
+    key = properties.pop("UNIQ_KEY")
+    assert properties == {
+        "a": "b",
+        "TAGS": "t",
+        "KEYS": "k",
+        "WAIT": "true",
+        "TRAN_MSG": "true",
+        "PGROUP": "pg",
+    }
+    assert (half.ext["f"], half.ext["a"], half.ext["b"], half.ext["e"]) == ("4", "pg", "T", "1")
+    ((executed, arg),) = listener.executed
+    assert (executed.topic, executed.body, executed.flag, arg) == ("T", b"body", 9, "arg")
+    assert executed.transaction_id == executed.properties["__transactionId__"] == key
+    expected = UNKNOWN if state is None else state
+    assert end.ext == {
+        "topic": "T",
+        "producerGroup": "pg",
+        "tranStateTableOffset": str(HALF_OFFSET),
+        "commitLogOffset": str(PHYSICAL_OFFSET),
+        "commitOrRollback": str(int(expected)),
+        "fromTransactionCheck": "false",
+        "msgId": key,
+        "transactionId": key,
+        "bname": "broker-a",
+    }
+    assert end.is_oneway
+    assert (end.body, end.remark) == (b"", None)
+    assert (result.local_state, result.error, result.msg_id) == (expected, None, key)
+    assert (result.status, result.queue, result.queue_offset) == (SendStatus.SEND_OK, ONE, 5)
+    assert message == Message("T", b"body", tags="t", keys="k", flag=9, properties={"a": "b"})
+    assert statistics.halves_sent == 1
+    outcomes = (statistics.committed, statistics.rolled_back, statistics.unknown)
+    assert outcomes == tuple(int(expected is s) for s in (COMMIT, ROLLBACK, UNKNOWN))
+
+
+class BrokenText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "remark"),
+    [
+        (ValueError("sold out ✓"), "ValueError: sold out ✓"),
+        (OSError("name \udc80"), "OSError: name ?"),
+        (ExceptionGroup("both", [ValueError("x")]), "ExceptionGroup: both (1 sub-exception)"),
+        (BrokenText(), "BrokenText"),
+        (ValueError("x" * 5000), "ValueError: " + "x" * 988),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+async def test_an_exception_is_unknown_with_its_text(
+    broker: FakeBroker, error: Exception, remark: str
+) -> None:
+    def fail() -> TransactionState:
+        raise error
+
+    async with producer(Async(fail)) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        end = await broker.next_end()
+    assert (result.local_state, result.error) == (UNKNOWN, error)
+    assert (end.ext["commitOrRollback"], end.remark) == ("0", remark)
+
+
+@pytest.mark.parametrize("answer", [True, 8, "COMMIT"])
+async def test_what_is_no_state_is_unknown(broker: FakeBroker, answer: Any) -> None:
+    async with producer(Async(lambda: answer)) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        end = await broker.next_end()
+    assert result.local_state is UNKNOWN
+    assert isinstance(result.error, TypeError)
+    assert end.ext["commitOrRollback"] == "0"
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+async def test_a_half_that_is_less_safe_than_asked_is_rolled_back(
+    broker: FakeBroker, code: int
+) -> None:
+    broker.answers[SEND] = lambda command: stored(command, code)
+    listener = Scripted()
+    async with producer(listener) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        end = await broker.next_end()
+    assert (result.status, result.local_state) == (SendStatus(code), ROLLBACK)
+    assert end.ext["commitOrRollback"] == "12"
+    assert listener.executed == []
+
+
+async def test_every_attempt_of_a_half_is_the_same_transaction(cluster: FakeCluster) -> None:
+    busy: list[str] = []
+
+    def once_busy(command: Any) -> Any:
+        busy.append(command.ext["n"])
+        return command.reply(2) if len(busy) < 3 else stored(command)
+
+    for broker in cluster.brokers.values():
+        broker.answers[SEND] = once_busy
+    listener = Async()
+    async with producer(listener) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"))
+        end = await cluster[result.queue.broker_name].next_end()
+    halves = [h for b in cluster.brokers.values() for h in b.requests(SEND)]
+    assert {sent_properties(h)["UNIQ_KEY"] for h in halves} == {result.msg_id}
+    assert len(halves) == 3
+    assert busy[0] != busy[1] != busy[2], "another broker each time"
+    assert end.ext["bname"] == result.queue.broker_name == busy[2]
+    assert len(listener.executed) == 1
+
+
+async def test_a_half_that_is_refused_runs_nothing(broker: FakeBroker) -> None:
+    broker.answers[SEND] = lambda command: command.reply(2)
+    listener = Scripted()
+    async with producer(listener) as sender:
+        with pytest.raises(SystemBusyError):
+            await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert sender.statistics().halves_sent == 0
+    assert listener.executed == []
+    assert broker.requests(END) == []
+
+
+async def test_an_outcome_that_cannot_be_told_is_left_to_the_check(
+    cluster: FakeCluster, broker: FakeBroker
+) -> None:
+    class Lost(Async):
+        async def execute_local_transaction(self, message: Message, arg: Any) -> Any:
+            cluster.down.add("broker-a")
+            await broker.connections[0].close()
+            await trio.testing.wait_all_tasks_blocked()
+            return COMMIT
+
+    async with producer(Lost()) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert result.local_state is COMMIT
+        assert (sender.statistics().committed, sender.statistics().ends_failed) == (1, 1)
+
+
+@pytest.mark.parametrize("bad", ["", "nonsense", "0A00000100002A9F00000011223344zz"])
+async def test_an_answer_without_message_id(broker: FakeBroker, bad: str) -> None:
+    broker.answers[SEND] = lambda command: stored(command, msgId=bad)
+    async with producer(Async()) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert result.local_state is COMMIT
+        assert sender.statistics().ends_failed == 1
+    assert broker.requests(END) == []
+
+
+async def test_an_ipv6_message_id(broker: FakeBroker) -> None:
+    broker.answers[SEND] = lambda command: stored(command, msgId="20" * 20 + "000000000000FFFF")
+    async with producer(Async()) as sender:
+        await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert (await broker.next_end()).ext["commitLogOffset"] == "65535"
+
+
+async def test_a_cancelled_task_still_tells_what_its_thread_decided(broker: FakeBroker) -> None:
+    """The local transaction cannot be cancelled in its thread; it commits, and so does the half."""
+    entered, go = trio.Event(), threading.Event()
+
+    def execute() -> TransactionState:
+        trio.from_thread.run_sync(entered.set)
+        go.wait(20)
+        return COMMIT
+
+    async with producer(Scripted(execute)) as sender, trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: sender.send_in_transaction(Message("T", b"x"), queue=ONE))
+        await entered.wait()
+        nursery.cancel_scope.cancel()
+        go.set()
+    assert [e.ext["commitOrRollback"] for e in broker.requests(END)] == ["8"]
+
+
+async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(broker: FakeBroker) -> None:
+    class Stuck(Async):
+        async def execute_local_transaction(self, message: Message, arg: Any) -> Any:
+            scope.cancel()
+            await trio.sleep_forever()
+
+    with trio.CancelScope() as scope:
+        async with producer(Stuck()) as sender:
+            await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+    assert scope.cancelled_caught
+    assert broker.requests(END) == []
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (Message("T", b"x", properties={"DELAY": "1"}), "DELAY.*cannot be delayed"),
+        (Message("T", b"x", properties={"TIMER_DELIVER_MS": "1"}), "cannot be delayed"),
+        (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), "cannot be delayed"),
+        (Message("T", b"x", properties={"TIMER_DELAY_MS": "1"}), "cannot be delayed"),
+        ([Message("T", b"x")], "batches cannot"),
+        (Message("T", b""), "empty"),
+        (Message("T", b"x", properties={"a": "\x01"}), "'a'"),
+    ],
+)
+async def test_messages_that_cannot_be_halves(broker: FakeBroker, message: Any, words: str) -> None:
+    async with producer(Scripted()) as sender:
+        with pytest.raises(MessageIllegalError, match=words):
+            await sender.send_in_transaction(message)
+    assert broker.requests(SEND) == []
+
+
+@pytest.mark.parametrize("kind", [Producer, TransactionalProducer])
+async def test_other_sends_point_to_send_in_transaction(
+    broker: FakeBroker, kind: type[Producer]
+) -> None:
+    half = Message("T", b"x", properties={"TRAN_MSG": "true"})
+    more = {"listener": Scripted()} if kind is TransactionalProducer else {}
+    async with kind("pg", namesrv=FakeCluster.namesrv, **more) as sender:
+        for send in (sender.send(half), sender.send_batch([half]), sender.send_oneway(half)):
+            with pytest.raises(MessageIllegalError, match="send_in_transaction"):
+                await send
+        assert (await sender.send(Message("T", b"x"), queue=ONE)).status is SendStatus.SEND_OK
+    (plain,) = broker.requests(SEND)
+    assert (plain.ext["f"], "TRAN_MSG" in sent_properties(plain)) == ("0", False)
+
+
+async def test_a_consumed_message_can_be_sent_on_in_a_transaction(broker: FakeBroker) -> None:
+    """What an earlier transaction left in the properties does not count for this one."""
+    left = {"TRAN_MSG": "true", "PGROUP": "other", "TRANSACTION_CHECK_TIMES": "14", "a": "b"}
+    async with producer(Async()) as sender:
+        await sender.send_in_transaction(Message("T", b"x", properties=left), queue=ONE)
+    (half,) = broker.requests(SEND)
+    properties = sent_properties(half)
+    assert (properties["PGROUP"], properties["a"]) == ("pg", "b")
+    assert "TRANSACTION_CHECK_TIMES" not in properties
+
+
+async def test_check_immunity(broker: FakeBroker) -> None:
+    given = Message("T", b"x", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "7"})
+    async with producer(Async()) as sender:
+        await sender.send_in_transaction(given, queue=ONE)
+        await sender.send_in_transaction(given, queue=ONE, check_immunity=60)
+        with pytest.raises(ClientError, match="check_immunity"):
+            await sender.send_in_transaction(given, check_immunity=0)
+    sent = [sent_properties(h)["CHECK_IMMUNITY_TIME_IN_SECONDS"] for h in broker.requests(SEND)]
+    assert sent == ["7", "60"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"check_concurrency": 0}, "check_concurrency"),
+        ({"check_queue": 0}, "check_queue"),
+        ({"listener": object()}, "execute_local_transaction"),
+    ],
+)
+def test_refused_options(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ClientError, match=words):
+        producer(**{"listener": Scripted(), **options})
+
+
+def test_refused_topics() -> None:
+    with pytest.raises(InvalidParameterError, match="bad topic"):
+        producer(Scripted(), topics=["bad topic"])
+
+
+# Functions.
+
+
+async def test_functions_by_topic(cluster: FakeCluster, broker: FakeBroker) -> None:
+    sender = producer(None)
+    ran: list[Any] = []
+
+    @sender.transaction("T")
+    async def orders(message: Message, arg: Any) -> TransactionState:
+        """Places an order."""
+        ran.append(("orders", arg))
+        return COMMIT
+
+    @sender.transaction()
+    def others(message: Message, arg: Any) -> TransactionState:
+        ran.append(("others", arg))
+        return ROLLBACK
+
+    @orders.check
+    def check(message: ReceivedMessage) -> TransactionState:
+        return COMMIT
+
+    @others.check
+    async def _(message: ReceivedMessage) -> TransactionState:
+        return COMMIT
+
+    assert (orders.__name__, orders.__doc__) == ("orders", "Places an order.")
+    assert isinstance(check, Callable), "the check is still a function"
+    async with sender:
+        first = await orders(Message("T", b"x"), 1, queue=ONE, check_immunity=3)
+        second = await others(Message("U", b"x"), 2)
+        third = await sender.send_in_transaction(Message("T", b"x"), 3)
+        with pytest.raises(ClientError, match="topic U is not one of transaction orders"):
+            await orders(Message("U", b"x"))
+    assert ran == [("orders", 1), ("others", 2), ("orders", 3)]
+    assert [r.local_state for r in (first, second, third)] == [COMMIT, ROLLBACK, COMMIT]
+
+
+async def test_a_topic_without_a_function(cluster: FakeCluster) -> None:
+    sender = producer(None)
+    orders = sender.transaction("T")(Scripted().execute_local_transaction)
+    orders.check(Scripted().check_local_transaction)
+    async with sender:
+        with pytest.raises(ClientError, match="topic U"):
+            await sender.send_in_transaction(Message("U", b"x"))
+
+
+async def test_functions_that_are_missing_or_too_many(cluster: FakeCluster) -> None:
+    with pytest.raises(ClientError, match="no listener"):
+        async with producer(None):
+            pass
+    sender = producer(None)
+
+    @sender.transaction
+    async def place(message: Message, arg: Any) -> TransactionState:
+        return COMMIT
+
+    with pytest.raises(ClientError, match=r"@place\.check"):
+        async with sender:
+            pass
+    with pytest.raises(ClientError, match="name its topic"):
+        sender.transaction(place.__wrapped__)
+    sender.transaction("T")(place.__wrapped__)
+    with pytest.raises(ClientError, match="T has a transaction"):
+        sender.transaction("T")(place.__wrapped__)
+    with pytest.raises(InvalidParameterError):
+        sender.transaction("bad topic")
+
+
+# Being known to brokers.
+
+
+async def test_every_broker_knows_a_producer_that_was_only_started(cluster: FakeCluster) -> None:
+    async with producer(Scripted()):
+        for broker in cluster.brokers.values():
+            (beat,) = broker.requests(HEART_BEAT)
+            assert b'{"groupName":"pg"}' in beat.body
+    for broker in cluster.brokers.values():
+        assert [r.ext["producerGroup"] for r in broker.requests(UNREGISTER)] == ["pg"]
+
+
+async def test_a_broker_knows_the_producer_before_it_gets_a_half(broker: FakeBroker) -> None:
+    """Also when its heartbeat failed at the start; one that fails still sends nothing."""
+    working = []
+    broker.answers[HEART_BEAT] = lambda command: command.reply(0 if working else 2)
+    async with producer(Async()) as sender:
+        with pytest.raises(SystemBusyError):
+            await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert broker.requests(SEND) == []
+        working.append(True)
+        broker.connections[0].requests.clear()
+        await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert [r.code for r in broker.requests(HEART_BEAT, SEND)] == [HEART_BEAT, SEND]
+
+
+async def test_many_first_halves_share_one_heartbeat(broker: FakeBroker) -> None:
+    async with producer(Async(), topics=["Other"]) as sender, trio.open_nursery() as nursery:
+        await broker.connections[0].close()
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(20):
+            nursery.start_soon(lambda: sender.send_in_transaction(Message("T", b"x"), queue=ONE))
+    codes = [r.code for r in broker.connections[-1].requests]
+    assert (codes[0], codes.count(HEART_BEAT), codes.count(SEND)) == (HEART_BEAT, 1, 20)
+
+
+async def test_a_connection_that_broke_is_registered_anew(
+    broker: FakeBroker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with producer(Scripted()):
+        began = trio.current_time()
+        await broker.connections[0].close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [r.code for r in broker.connections[1].requests] == [HEART_BEAT]
+        assert trio.current_time() == began
+
+
+async def test_a_broker_that_was_away_is_registered_with_soon(
+    cluster: FakeCluster, broker: FakeBroker, autojump_clock: trio.testing.MockClock
+) -> None:
+    cluster.down.add("broker-a")
+    async with producer(Scripted()):
+        assert broker.connections == []
+        await trio.sleep(7)
+        cluster.down.clear()
+        await trio.sleep(5)
+        assert [r.code for r in broker.requests()] == [HEART_BEAT]
+
+
+async def test_a_start_without_servers_is_one(
+    cluster: FakeCluster, autojump_clock: trio.testing.MockClock
+) -> None:
+    cluster.down |= {"names", "broker-a", "broker-b"}
+    async with producer(Scripted()):
+        cluster.down.clear()
+        await trio.sleep(5)
+        assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
+
+
+async def test_brokers_of_some_topics_only(cluster: FakeCluster) -> None:
+    async with producer(Scripted(), topics=["T", "U"]):
+        assert [r.ext["topic"] for r in cluster.asked[105]] == ["T", "U"]
+        assert cluster.asked[106] == []
+        assert len(cluster["broker-b"].requests(HEART_BEAT)) == 1
