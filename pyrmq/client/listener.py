@@ -32,12 +32,12 @@ Check = Callable[[ReceivedMessage], Answer]
 class TransactionListener(Protocol):
     """The local transaction of a half message, and what became of it."""
 
-    def execute_local_transaction(self, message: Message, arg: Any) -> Answer:
+    def execute_local_transaction(self, message: Message, arg: Any, /) -> Answer:
         """Runs once the broker has the half. `message.transaction_id` names the transaction:
         what `check_local_transaction` needs is stored under it, in the same local transaction."""
         ...
 
-    def check_local_transaction(self, message: ReceivedMessage) -> Answer:
+    def check_local_transaction(self, message: ReceivedMessage, /) -> Answer:
         """The broker has heard of no outcome. May be asked of any producer of the group, several
         times, and while the local transaction still runs: UNKNOWN has it asked again."""
         ...
@@ -80,8 +80,9 @@ async def outcome_of(
         if is_async(function):
             answer = function(*args)
         else:
-            answer = await trio.to_thread.run_sync(
-                function, *args, limiter=threads, abandon_on_cancel=abandon
+            # In a tuple, because trio takes no coroutine from a thread.
+            (answer,) = await trio.to_thread.run_sync(
+                lambda: (function(*args),), limiter=threads, abandon_on_cancel=abandon
             )
         state = await answer if inspect.isawaitable(answer) else answer
         if state is None:
@@ -89,6 +90,7 @@ async def outcome_of(
         if not isinstance(state, TransactionState):
             raise TypeError(f"a transaction's outcome is a TransactionState, not {state!r:.100}")
     except Exception as e:
-        log.exception("a transaction's listener failed: its outcome is UNKNOWN")
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        log.exception("%s failed: the outcome of the transaction is UNKNOWN", name)
         return Outcome(TransactionState.UNKNOWN, e)
     return Outcome(state)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self, overload
 
@@ -20,7 +21,13 @@ from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import DELAYS, Producer
 from pyrmq.client.transaction_function import TransactionFunction
-from pyrmq.errors import ClientError, ConnectError, MessageIllegalError, PyrmqError
+from pyrmq.errors import (
+    ClientError,
+    ConnectError,
+    MessageIllegalError,
+    PyrmqError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     UNIQ_KEY,
@@ -252,16 +259,18 @@ class TransactionalProducer(Producer):
                 retry = min(2 * retry, REGISTER_RETRY[1])
 
     async def _register(self) -> bool:
+        """Whether all brokers that are known to be there know this producer."""
+        complete = True
         try:
             if self._topics is None:
                 await self._client.find_all_masters()
             for topic in self._topics or ():
-                await self._client.route(topic)
+                with suppress(TopicNotExistError):  # nobody has halves of it
+                    await self._client.route(topic)
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, e)
-            await self._client.greet_all()
-            return False
-        return await self._client.greet_all()
+            complete = False
+        return await self._client.greet_all() and complete
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """A broker knows this producer before it gets a half: nobody else may be there to ask."""
@@ -334,8 +343,8 @@ class TransactionalProducer(Producer):
         half = replace(message, properties=properties)
         self._check(half)
         if check_immunity is not None:
-            if check_immunity < 1:
-                raise ClientError("check_immunity is a number of seconds from 1 on")
+            if not isinstance(check_immunity, int) or check_immunity < 1:
+                raise ClientError("check_immunity is a whole number of seconds from 1 on")
             properties[CHECK_IMMUNITY] = str(check_immunity)
         properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self.group}
         return half

@@ -288,8 +288,9 @@ async def test_check_immunity(broker: FakeBroker) -> None:
     async with producer(Async()) as sender:
         await sender.send_in_transaction(given, queue=ONE)
         await sender.send_in_transaction(given, queue=ONE, check_immunity=60)
-        with pytest.raises(ClientError, match="check_immunity"):
-            await sender.send_in_transaction(given, check_immunity=0)
+        for wrong in (0, 1.5, "7"):
+            with pytest.raises(ClientError, match="check_immunity"):
+                await sender.send_in_transaction(given, check_immunity=wrong)  # type: ignore[arg-type]
     sent = [sent_properties(h)["CHECK_IMMUNITY_TIME_IN_SECONDS"] for h in broker.requests(SEND)]
     assert sent == ["7", "60"]
 
@@ -448,6 +449,15 @@ async def test_a_start_without_servers_is_one(
         cluster.down.clear()
         await trio.sleep(5)
         assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
+
+
+async def test_topics_that_do_not_exist_yet_are_no_fault(cluster: FakeCluster) -> None:
+    cluster.missing.add("New")
+    async with producer(Async(), topics=["New"]) as sender:
+        assert [b.connections for b in cluster.brokers.values()] == [[], []]
+        cluster.missing.clear()
+        result = await sender.send_in_transaction(Message("New", b"x"))
+        assert result.local_state is COMMIT
 
 
 async def test_brokers_of_some_topics_only(cluster: FakeCluster) -> None:

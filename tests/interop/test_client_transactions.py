@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -43,21 +44,42 @@ SECONDS = 60.0
 COMMITTED_BITS = 0x8
 
 
+class Running(NamedTuple):
+    """A name server's address, and a broker that asks about transactions every second."""
+
+    namesrv: str
+    kill_and_restart: Callable[[], object]
+
+
 @pytest.fixture(scope="module", params=["apache", "pyrmq"])
-def broker(
+def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A name server's address; its broker asks about transactions every second."""
+) -> Iterator[Running]:
     if request.param == "pyrmq":
         with ServerProcess(tmp_path_factory.mktemp("ours") / "store", conf=CONF) as server:
-            yield "{}:{}".format(*server.namesrv)
+
+            def restart() -> None:
+                server.kill()
+                server.restart()
+
+            yield Running("{}:{}".format(*server.namesrv), restart)
         return
     home: Path = request.getfixturevalue("home")
     with (
         peer.NameServer(home / "namesrv") as names,
-        peer.RealBroker(home / "store", names.address, CONF, home=home / "broker"),
+        peer.RealBroker(home / "store", names.address, CONF, home=home / "broker") as real,
     ):
-        yield names.address
+
+        def restart() -> None:
+            real.kill()
+            real.start()
+
+        yield Running(names.address, restart)
+
+
+@pytest.fixture
+def broker(running: Running) -> str:
+    return running.namesrv
 
 
 class Scripted:
@@ -199,6 +221,64 @@ async def test_another_process_of_the_group_answers_for_one_that_died(
         (got,) = await receive(broker, topic, 1)
     assert got.body == b"orphan"
     assert got.transaction_id == listener.checked[0].transaction_id == died.stdout.decode().strip()
+
+
+async def test_a_broker_that_was_killed_asks_a_producer_that_stayed(
+    running: Running, topic: str, group: str
+) -> None:
+    is_back = False
+    listener = Scripted(lambda m: COMMIT if is_back else UNKNOWN)
+    async with TransactionalProducer(group, listener, namesrv=running.namesrv) as producer:
+        result = await producer.send_in_transaction(Message(topic, b"before the kill"))
+        await trio.to_thread.run_sync(running.kill_and_restart)
+        is_back = True
+        (got,) = await receive(running.namesrv, topic, 1)
+    assert (got.body, got.transaction_id) == (b"before the kill", result.msg_id)
+
+
+async def test_ten_messages_of_which_eight_are_consumed(
+    broker: str, topic: str, group: str
+) -> None:
+    """As in RocketMQ's documentation: two are rolled back, two are decided by the check."""
+    by_key = {f"Num{n}": ROLLBACK if n < 2 else COMMIT if n < 8 else UNKNOWN for n in range(10)}
+    producer = TransactionalProducer(group, namesrv=broker)
+
+    @producer.transaction
+    async def decide(message: Message, state: TransactionState) -> TransactionState:
+        return state
+
+    @decide.check
+    async def _(message: ReceivedMessage) -> TransactionState:
+        assert by_key[message.keys[0]] is UNKNOWN
+        return COMMIT
+
+    async with producer:
+        for key, state in by_key.items():
+            result = await decide(Message(topic, key.encode(), keys=key), state)
+            assert result.local_state is state
+        got = await receive(broker, topic, 8)
+    assert bodies(got) == [b"Num%d" % n for n in range(2, 10)]
+    times = {m.keys[0]: int(m.properties.get(CHECK_TIMES, 0)) for m in got}
+    assert {key: count > 0 for key, count in times.items()} == {
+        f"Num{n}": n >= 8 for n in range(2, 10)
+    }
+
+
+async def test_three_tags_of_which_two_are_consumed(broker: str, topic: str, group: str) -> None:
+    by_tag = {"TAGA": COMMIT, "TAGB": ROLLBACK}
+
+    class Listener:
+        def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
+            return by_tag.get(message.tags or "", UNKNOWN)
+
+        def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
+            return COMMIT if message.tags == "TAGC" else ROLLBACK
+
+    async with TransactionalProducer(group, Listener(), namesrv=broker) as producer:
+        for tag in ("TAGA", "TAGB", "TAGC"):
+            await producer.send_in_transaction(Message(topic, tag.encode(), tags=tag))
+        got = await receive(broker, topic, 2)
+    assert bodies(got) == [b"TAGA", b"TAGC"]
 
 
 async def test_decorated_functions(broker: str, topic: str, group: str) -> None:

@@ -33,6 +33,7 @@ from tests.support.wire import FLAG_ONEWAY, Command, FrameReader, encode
 
 HEART_BEAT, UNREGISTER, END, CHECK, SEND = 34, 35, 37, 39, 310
 ROUTE, CLUSTER = 105, 106
+NO_TOPIC = 17
 QUEUES = 2
 HALF_OFFSET = 5
 PHYSICAL_OFFSET = 0x1122334455
@@ -153,13 +154,15 @@ def record(body: bytes = b"body", topic: str = "T", sys_flag: int = 0, **propert
 
 
 class FakeCluster:
-    """Every topic exists with two queues on each broker. `connect` stands for open_tcp_stream."""
+    """Every topic that is not `missing` has two queues on each broker. `connect` stands for
+    open_tcp_stream; names in `down` refuse."""
 
     namesrv = "names:9876"
 
     def __init__(self, *names: str) -> None:
         self.brokers = {name: FakeBroker(name) for name in names}
         self.down: set[str] = set()
+        self.missing: set[str] = set()
         self.asked: dict[int, list[Command]] = defaultdict(list)
         self._manager = trio.open_nursery()
 
@@ -200,7 +203,8 @@ class FakeCluster:
                         await broker.handle(connection, command)
                     else:
                         self.asked[command.code].append(command)
-                        await connection.send(command.reply(0, {}, self._names(command)))
+                        code = NO_TOPIC if command.ext.get("topic") in self.missing else 0
+                        await connection.send(command.reply(code, {}, self._names(command)))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
