@@ -4,11 +4,8 @@ from pyrmq.client.consumer import PushConsumer
 from pyrmq.client.listener import TransactionListener
 from pyrmq.client.offsets import ConsumeFrom
 from pyrmq.client.producer import Producer
-from pyrmq.client.transaction import (
-    TransactionalProducer,
-    TransactionSendResult,
-    TransactionStatistics,
-)
+from pyrmq.client.transaction import TransactionalProducer
+from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.model.transaction import TransactionState
 
 __all__ = [

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import Any, Self, overload
 
 import trio
@@ -21,6 +21,7 @@ from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import DELAYS, Producer
 from pyrmq.client.transaction_function import TransactionFunction
+from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
     ConnectError,
@@ -65,35 +66,6 @@ CLOSE_GRACE = 3.0
 REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
 """Seconds until a broker that could not be reached is tried again: the first, doubled up to the
 last."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionSendResult(SendResult):
-    """Where the half went, what its local transaction said, and the error it ended with."""
-
-    local_state: TransactionState = TransactionState.UNKNOWN
-    error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionStatistics:
-    """Counters since the start; `checks_waiting` and `checks_running` are those of now.
-
-    `committed`, `rolled_back` and `unknown` are outcomes of local transactions, `ends_failed` those
-    that could not be told. A check that was dropped or whose answer failed is asked again.
-    """
-
-    halves_sent: int
-    committed: int
-    rolled_back: int
-    unknown: int
-    ends_failed: int
-    checks_answered: int
-    checks_dropped: int
-    checks_failed: int
-    checks_unreadable: int
-    checks_waiting: int
-    checks_running: int
 
 
 class TransactionalProducer(Producer):
@@ -155,6 +127,7 @@ class TransactionalProducer(Producer):
         self._halves = self._ends_failed = 0
         self._lost = trio.Event()
         self._tasks = Tasks()
+        self._leaving = AsyncExitStack()
         self._client.on_closed.append(lambda: self._lost.set())
 
     @overload
@@ -217,29 +190,22 @@ class TransactionalProducer(Producer):
                     f"transaction {each.__name__} has no check: decorate one with "
                     f"@{each.__name__}.check"
                 )
-        await super().__aenter__()
-        try:
-            await self._pool.__aenter__()
-            await self._tasks.__aenter__()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._client)
+            await stack.enter_async_context(self._pool)
+            stack.push_async_callback(self._pool.close, CLOSE_GRACE)
+            stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
+            await stack.enter_async_context(self._tasks)
             self._client.on_check[self.group] = self._pool.offer
             registered = trio.Event()
             self._tasks.start_soon(self._stay_registered, registered)
             with trio.move_on_after(API_TIMEOUT):
                 await registered.wait()
-        except BaseException:
-            await self.__aexit__()
-            raise
+            self._leaving = stack.pop_all()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await self._tasks.__aexit__()
-            await self._unregister()  # first, so that brokers ask others from now on
-            await self._pool.close(CLOSE_GRACE)
-            self._client.on_check.pop(self.group, None)
-            await self._pool.__aexit__()
-        finally:
-            await self._client.__aexit__(*error)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._leaving.__aexit__(*error)
 
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 
@@ -291,11 +257,12 @@ class TransactionalProducer(Producer):
     ) -> TransactionSendResult:
         """Sends a half, runs the local transaction with `arg`, and tells the broker its outcome.
 
-        An error of the half is raised, and nothing was run: but the broker may have it and ask.
-        An error of the local transaction is in the result, and its state is UNKNOWN. If the broker
-        has the half less safely than asked (a `status` other than SEND_OK), nothing is run and the
-        state is ROLLBACK. `check_immunity` is the time, in seconds, before the broker asks for the
-        first time; an outcome that comes later counts only as the answer to a check.
+        `queue` and `timeout` are those of `send` and belong to the half. An error of the half is
+        raised, and nothing was run: but the broker may have it and ask. An error of the local
+        transaction is in the result, and its state is UNKNOWN. If the broker has the half less
+        safely than asked (a `status` other than SEND_OK), nothing is run and the state is ROLLBACK.
+        `check_immunity` is the time, in seconds, before the broker asks for the first time; an
+        outcome that comes later counts only as the answer to a check.
         """
         half = self._half(message, check_immunity)
         listener = self.listener_of(message.topic)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.client.listener import Check, Execute
+from pyrmq.client.transaction_result import TransactionSendResult
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 if TYPE_CHECKING:
-    from pyrmq.client.transaction import TransactionalProducer, TransactionSendResult
+    from pyrmq.client.transaction import TransactionalProducer
 
 
 class TransactionFunction:

@@ -378,6 +378,16 @@ async def test_a_cancelled_body_leaves_in_order(
     assert scope.cancelled_caught
 
 
+async def test_an_interrupt_in_a_check_ends_the_producer(broker: FakeBroker) -> None:
+    def interrupted() -> TransactionState:
+        raise SystemExit(3)
+
+    with pytest.RaisesGroup(SystemExit, flatten_subgroups=True):
+        async with producer(Async(check=interrupted)):
+            await broker.ask(record(**HALF), **HEADER)
+            await trio.sleep_forever()
+
+
 async def test_a_cancelled_start(cluster: FakeCluster) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
