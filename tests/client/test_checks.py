@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
 from pyrmq.client import TransactionalProducer, TransactionState, checks
 from pyrmq.errors import ProtocolError
@@ -51,7 +52,7 @@ async def settled() -> None:
 @pytest.mark.parametrize("kind", [Scripted, Async])
 @pytest.mark.parametrize("state", [COMMIT, ROLLBACK, UNKNOWN, None])
 async def test_the_answer(
-    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None
+    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None, mock_clock: MockClock
 ) -> None:
     listener = kind(check=lambda: state)
     async with producer(listener) as asked:
@@ -78,7 +79,7 @@ async def test_the_answer(
     assert (end.is_oneway, end.body, end.remark) == (True, b"", None)
 
 
-async def test_an_old_brokers_question(broker: FakeBroker) -> None:
+async def test_an_old_brokers_question(broker: FakeBroker, clock: MockClock) -> None:
     """Without topic, ids and bname; the message has no UNIQ_KEY: its offset id names it."""
     async with producer(Async()):
         await broker.ask(record(PGROUP="pg"), tranStateTableOffset=1, commitLogOffset=2)
@@ -93,7 +94,7 @@ async def test_an_old_brokers_question(broker: FakeBroker) -> None:
     }
 
 
-async def test_a_body_comes_as_consumers_get_it(broker: FakeBroker) -> None:
+async def test_a_body_comes_as_consumers_get_it(broker: FakeBroker, clock: MockClock) -> None:
     listener = Async()
     async with producer(listener):
         await broker.ask(record(zlib.compress(b"x" * 9000), sys_flag=0x301, **HALF), **HEADER)
@@ -101,7 +102,9 @@ async def test_a_body_comes_as_consumers_get_it(broker: FakeBroker) -> None:
     assert listener.checked[0].body == b"x" * 9000
 
 
-async def test_an_exception_is_unknown_with_its_text(broker: FakeBroker) -> None:
+async def test_an_exception_is_unknown_with_its_text(
+    broker: FakeBroker, mock_clock: MockClock
+) -> None:
     def fail() -> TransactionState:
         raise LookupError("no table")
 
@@ -112,14 +115,16 @@ async def test_an_exception_is_unknown_with_its_text(broker: FakeBroker) -> None
         assert asked.statistics().checks_failed == 1
 
 
-async def test_the_answer_goes_to_the_broker_that_asked(cluster: FakeCluster) -> None:
+async def test_the_answer_goes_to_the_broker_that_asked(
+    cluster: FakeCluster, clock: MockClock
+) -> None:
     async with producer(Async()):
         await cluster["broker-b"].ask(record(**HALF), **HEADER)
         await cluster["broker-b"].next_end()
     assert cluster["broker-a"].requests(END) == []
 
 
-async def test_functions_by_topic(broker: FakeBroker) -> None:
+async def test_functions_by_topic(broker: FakeBroker, clock: MockClock) -> None:
     asked = producer(None)
     for topic, state in (("T", COMMIT), (None, ROLLBACK)):
         pair = Async(check=lambda state=state: state)
@@ -131,7 +136,7 @@ async def test_functions_by_topic(broker: FakeBroker) -> None:
     assert {e.ext["msgId"]: e.ext["commitOrRollback"] for e in ends} == {"T": "8", "U": "12"}
 
 
-async def test_a_topic_that_nobody_answers_for(broker: FakeBroker) -> None:
+async def test_a_topic_that_nobody_answers_for(broker: FakeBroker, clock: MockClock) -> None:
     asked = producer(None)
     pair = Async()
     asked.transaction("T")(pair.execute_local_transaction).check(pair.check_local_transaction)
@@ -146,7 +151,7 @@ async def test_a_topic_that_nobody_answers_for(broker: FakeBroker) -> None:
 # Bounds.
 
 
-async def test_checks_beyond_the_queue_are_dropped(broker: FakeBroker) -> None:
+async def test_checks_beyond_the_queue_are_dropped(broker: FakeBroker, clock: MockClock) -> None:
     listener = Held()
     async with producer(listener, check_concurrency=2, check_queue=3) as asked:
         for n in range(9):
@@ -165,7 +170,7 @@ async def test_checks_beyond_the_queue_are_dropped(broker: FakeBroker) -> None:
 
 
 async def test_large_bodies_do_not_pile_up(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
     monkeypatch.setattr(checks, "MAX_BYTES", 1000)
     listener = Held()
@@ -182,7 +187,9 @@ async def test_large_bodies_do_not_pile_up(
         assert asked.statistics().checks_answered == 3, "a body above the bound goes alone"
 
 
-async def test_blocking_checks_run_beside_each_other_in_threads(broker: FakeBroker) -> None:
+async def test_blocking_checks_run_beside_each_other_in_threads(
+    broker: FakeBroker, mock_clock: MockClock
+) -> None:
     together = threading.Barrier(3, timeout=20)
 
     def check() -> TransactionState:
@@ -213,7 +220,9 @@ BAD_BODIES = {
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
-async def test_a_message_that_cannot_be_read(broker: FakeBroker, body: bytes) -> None:
+async def test_a_message_that_cannot_be_read(
+    broker: FakeBroker, body: bytes, clock: MockClock
+) -> None:
     listener = Async()
     async with producer(listener) as asked:
         await broker.ask(body, **HEADER)
@@ -237,7 +246,9 @@ async def test_a_message_that_cannot_be_read(broker: FakeBroker, body: bytes) ->
         {"commitLogOffset": -1},
     ],
 )
-async def test_offsets_that_cannot_be(broker: FakeBroker, change: dict[str, Any]) -> None:
+async def test_offsets_that_cannot_be(
+    broker: FakeBroker, change: dict[str, Any], clock: MockClock
+) -> None:
     listener = Async()
     header = {k: v for k, v in {**HEADER, **change}.items() if v is not None}
     async with producer(listener) as asked:
@@ -249,7 +260,9 @@ async def test_offsets_that_cannot_be(broker: FakeBroker, change: dict[str, Any]
 
 
 @pytest.mark.parametrize("group", [None, "other"])
-async def test_a_group_that_is_not_here(broker: FakeBroker, group: str | None) -> None:
+async def test_a_group_that_is_not_here(
+    broker: FakeBroker, group: str | None, clock: MockClock
+) -> None:
     listener = Async()
     properties = {"PGROUP": group} if group else {}
     async with producer(listener):
@@ -273,9 +286,7 @@ def test_no_bytes_do_more_than_a_protocol_error(data: st.DataObject) -> None:
 # Leaving.
 
 
-async def test_a_running_check_is_given_time(
-    broker: FakeBroker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_running_check_is_given_time(broker: FakeBroker, clock: MockClock) -> None:
     class Slow(Async):
         async def check_local_transaction(self, message: ReceivedMessage) -> Any:
             await trio.sleep(2)
@@ -292,9 +303,7 @@ async def test_a_running_check_is_given_time(
     assert (seen.checks_answered, seen.checks_running, seen.checks_waiting) == (1, 0, 0)
 
 
-async def test_checks_that_never_end_are_cancelled(
-    broker: FakeBroker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_checks_that_never_end_are_cancelled(broker: FakeBroker, clock: MockClock) -> None:
     listener = Held()
     began = trio.current_time()
     async with producer(listener, check_concurrency=2) as asked:
@@ -309,7 +318,7 @@ async def test_checks_that_never_end_are_cancelled(
 
 
 async def test_a_thread_that_never_ends_is_left_behind(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
     monkeypatch.setattr("pyrmq.client.transaction.CLOSE_GRACE", 0.01)
     entered, go = trio.Event(), threading.Event()
@@ -330,7 +339,7 @@ async def test_a_thread_that_never_ends_is_left_behind(
     assert broker.requests(END) == []
 
 
-async def test_nothing_is_taken_while_leaving(broker: FakeBroker) -> None:
+async def test_nothing_is_taken_while_leaving(broker: FakeBroker, clock: MockClock) -> None:
     """A check that comes after the goodbye is for somebody else."""
     listener = Held()
     asked = producer(listener)
@@ -351,7 +360,7 @@ async def test_nothing_is_taken_while_leaving(broker: FakeBroker) -> None:
     assert [m.transaction_id for m in listener.checked] == ["KEY"]
 
 
-async def test_an_answer_to_a_connection_that_is_gone(broker: FakeBroker) -> None:
+async def test_an_answer_to_a_connection_that_is_gone(broker: FakeBroker, clock: MockClock) -> None:
     listener = Held()
     async with producer(listener) as asked:
         await broker.ask(record(**HALF), **HEADER)
@@ -366,9 +375,7 @@ async def test_an_answer_to_a_connection_that_is_gone(broker: FakeBroker) -> Non
     assert len(broker.requests(SEND)) <= 1
 
 
-async def test_a_cancelled_body_leaves_in_order(
-    broker: FakeBroker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_cancelled_body_leaves_in_order(broker: FakeBroker, clock: MockClock) -> None:
     with trio.CancelScope() as scope:
         async with producer(Held()):
             await broker.ask(record(**HALF), **HEADER)
@@ -378,7 +385,9 @@ async def test_a_cancelled_body_leaves_in_order(
     assert scope.cancelled_caught
 
 
-async def test_an_interrupt_in_a_check_ends_the_producer(broker: FakeBroker) -> None:
+async def test_an_interrupt_in_a_check_ends_the_producer(
+    broker: FakeBroker, clock: MockClock
+) -> None:
     def interrupted() -> TransactionState:
         raise SystemExit(3)
 
@@ -388,7 +397,7 @@ async def test_an_interrupt_in_a_check_ends_the_producer(broker: FakeBroker) -> 
             await trio.sleep_forever()
 
 
-async def test_a_cancelled_start(cluster: FakeCluster) -> None:
+async def test_a_cancelled_start(cluster: FakeCluster, clock: MockClock) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         async with producer(Scripted()):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from pyrmq.client import Producer, TransactionalProducer, TransactionState
 from pyrmq.errors import (
@@ -42,7 +43,7 @@ def producer(listener: Any, **options: Any) -> TransactionalProducer:
 @pytest.mark.parametrize("kind", [Scripted, Async])
 @pytest.mark.parametrize("state", [COMMIT, ROLLBACK, UNKNOWN, None])
 async def test_half_then_local_transaction_then_outcome(
-    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None
+    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None, mock_clock: MockClock
 ) -> None:
     listener = kind(lambda: state)
     message = Message("T", b"body", tags="t", keys="k", flag=9, properties={"a": "b"})
@@ -104,7 +105,7 @@ class BrokenText(Exception):
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 async def test_an_exception_is_unknown_with_its_text(
-    broker: FakeBroker, error: Exception, remark: str
+    broker: FakeBroker, error: Exception, remark: str, clock: MockClock
 ) -> None:
     def fail() -> TransactionState:
         raise error
@@ -116,8 +117,10 @@ async def test_an_exception_is_unknown_with_its_text(
     assert (end.ext["commitOrRollback"], end.remark) == ("0", remark)
 
 
-@pytest.mark.parametrize("answer", [True, 8, "COMMIT"])
-async def test_what_is_no_state_is_unknown(broker: FakeBroker, answer: Any) -> None:
+@pytest.mark.parametrize("answer", [True, False, 8, "COMMIT"])
+async def test_what_is_no_state_is_unknown(
+    broker: FakeBroker, answer: Any, clock: MockClock
+) -> None:
     async with producer(Async(lambda: answer)) as sender:
         result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
         end = await broker.next_end()
@@ -128,7 +131,7 @@ async def test_what_is_no_state_is_unknown(broker: FakeBroker, answer: Any) -> N
 
 @pytest.mark.parametrize("code", [10, 11, 12])
 async def test_a_half_that_is_less_safe_than_asked_is_rolled_back(
-    broker: FakeBroker, code: int
+    broker: FakeBroker, code: int, mock_clock: MockClock
 ) -> None:
     broker.answers[SEND] = lambda command: stored(command, code)
     listener = Scripted()
@@ -140,7 +143,9 @@ async def test_a_half_that_is_less_safe_than_asked_is_rolled_back(
     assert listener.executed == []
 
 
-async def test_every_attempt_of_a_half_is_the_same_transaction(cluster: FakeCluster) -> None:
+async def test_every_attempt_of_a_half_is_the_same_transaction(
+    cluster: FakeCluster, clock: MockClock
+) -> None:
     busy: list[str] = []
 
     def once_busy(command: Any) -> Any:
@@ -161,7 +166,9 @@ async def test_every_attempt_of_a_half_is_the_same_transaction(cluster: FakeClus
     assert len(listener.executed) == 1
 
 
-async def test_a_half_that_is_refused_runs_nothing(broker: FakeBroker) -> None:
+async def test_a_half_that_is_refused_runs_nothing(
+    broker: FakeBroker, mock_clock: MockClock
+) -> None:
     broker.answers[SEND] = lambda command: command.reply(2)
     listener = Scripted()
     async with producer(listener) as sender:
@@ -173,7 +180,7 @@ async def test_a_half_that_is_refused_runs_nothing(broker: FakeBroker) -> None:
 
 
 async def test_an_outcome_that_cannot_be_told_is_left_to_the_check(
-    cluster: FakeCluster, broker: FakeBroker
+    cluster: FakeCluster, broker: FakeBroker, clock: MockClock
 ) -> None:
     class Lost(Async):
         async def execute_local_transaction(self, message: Message, arg: Any) -> Any:
@@ -188,8 +195,8 @@ async def test_an_outcome_that_cannot_be_told_is_left_to_the_check(
         assert (sender.statistics().committed, sender.statistics().ends_failed) == (1, 1)
 
 
-@pytest.mark.parametrize("bad", ["", "nonsense", "0A00000100002A9F00000011223344zz"])
-async def test_an_answer_without_message_id(broker: FakeBroker, bad: str) -> None:
+@pytest.mark.parametrize("bad", ["", "nonsense", "00" * 12, "0A00000100002A9F00000011223344zz"])
+async def test_an_answer_without_message_id(broker: FakeBroker, bad: str, clock: MockClock) -> None:
     broker.answers[SEND] = lambda command: stored(command, msgId=bad)
     async with producer(Async()) as sender:
         result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
@@ -198,14 +205,16 @@ async def test_an_answer_without_message_id(broker: FakeBroker, bad: str) -> Non
     assert broker.requests(END) == []
 
 
-async def test_an_ipv6_message_id(broker: FakeBroker) -> None:
+async def test_an_ipv6_message_id(broker: FakeBroker, clock: MockClock) -> None:
     broker.answers[SEND] = lambda command: stored(command, msgId="20" * 20 + "000000000000FFFF")
     async with producer(Async()) as sender:
         await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
         assert (await broker.next_end()).ext["commitLogOffset"] == "65535"
 
 
-async def test_a_cancelled_task_still_tells_what_its_thread_decided(broker: FakeBroker) -> None:
+async def test_a_cancelled_task_still_tells_what_its_thread_decided(
+    broker: FakeBroker, mock_clock: MockClock
+) -> None:
     """The local transaction cannot be cancelled in its thread; it commits, and so does the half."""
     entered, go = trio.Event(), threading.Event()
 
@@ -222,7 +231,9 @@ async def test_a_cancelled_task_still_tells_what_its_thread_decided(broker: Fake
     assert [e.ext["commitOrRollback"] for e in broker.requests(END)] == ["8"]
 
 
-async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(broker: FakeBroker) -> None:
+async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(
+    broker: FakeBroker, clock: MockClock
+) -> None:
     class Stuck(Async):
         async def execute_local_transaction(self, message: Message, arg: Any) -> Any:
             scope.cancel()
@@ -250,7 +261,9 @@ async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(broker: Fak
         (Message("T", b"x", properties={"a": "\x01"}), "'a'"),
     ],
 )
-async def test_messages_that_cannot_be_halves(broker: FakeBroker, message: Any, words: str) -> None:
+async def test_messages_that_cannot_be_halves(
+    broker: FakeBroker, message: Any, words: str, mock_clock: MockClock
+) -> None:
     async with producer(Scripted()) as sender:
         with pytest.raises(MessageIllegalError, match=words):
             await sender.send_in_transaction(message)
@@ -259,7 +272,7 @@ async def test_messages_that_cannot_be_halves(broker: FakeBroker, message: Any, 
 
 @pytest.mark.parametrize("kind", [Producer, TransactionalProducer])
 async def test_other_sends_point_to_send_in_transaction(
-    broker: FakeBroker, kind: type[Producer]
+    broker: FakeBroker, kind: type[Producer], mock_clock: MockClock
 ) -> None:
     half = Message("T", b"x", properties={"TRAN_MSG": "true"})
     more = {"listener": Scripted()} if kind is TransactionalProducer else {}
@@ -272,7 +285,9 @@ async def test_other_sends_point_to_send_in_transaction(
     assert (plain.ext["f"], "TRAN_MSG" in sent_properties(plain)) == ("0", False)
 
 
-async def test_a_consumed_message_can_be_sent_on_in_a_transaction(broker: FakeBroker) -> None:
+async def test_a_consumed_message_can_be_sent_on_in_a_transaction(
+    broker: FakeBroker, clock: MockClock
+) -> None:
     """What an earlier transaction left in the properties does not count for this one."""
     left = {"TRAN_MSG": "true", "PGROUP": "other", "TRANSACTION_CHECK_TIMES": "14", "a": "b"}
     async with producer(Async()) as sender:
@@ -283,7 +298,7 @@ async def test_a_consumed_message_can_be_sent_on_in_a_transaction(broker: FakeBr
     assert "TRANSACTION_CHECK_TIMES" not in properties
 
 
-async def test_check_immunity(broker: FakeBroker) -> None:
+async def test_check_immunity(broker: FakeBroker, clock: MockClock) -> None:
     given = Message("T", b"x", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "7"})
     async with producer(Async()) as sender:
         await sender.send_in_transaction(given, queue=ONE)
@@ -316,7 +331,9 @@ def test_refused_topics() -> None:
 # Functions.
 
 
-async def test_functions_by_topic(cluster: FakeCluster, broker: FakeBroker) -> None:
+async def test_functions_by_topic(
+    cluster: FakeCluster, broker: FakeBroker, mock_clock: MockClock
+) -> None:
     sender = producer(None)
     ran: list[Any] = []
 
@@ -351,7 +368,7 @@ async def test_functions_by_topic(cluster: FakeCluster, broker: FakeBroker) -> N
     assert [r.local_state for r in (first, second, third)] == [COMMIT, ROLLBACK, COMMIT]
 
 
-async def test_a_topic_without_a_function(cluster: FakeCluster) -> None:
+async def test_a_topic_without_a_function(cluster: FakeCluster, mock_clock: MockClock) -> None:
     sender = producer(None)
     orders = sender.transaction("T")(Scripted().execute_local_transaction)
     orders.check(Scripted().check_local_transaction)
@@ -360,7 +377,9 @@ async def test_a_topic_without_a_function(cluster: FakeCluster) -> None:
             await sender.send_in_transaction(Message("U", b"x"))
 
 
-async def test_functions_that_are_missing_or_too_many(cluster: FakeCluster) -> None:
+async def test_functions_that_are_missing_or_too_many(
+    cluster: FakeCluster, clock: MockClock
+) -> None:
     with pytest.raises(ClientError, match="no listener"):
         async with producer(None):
             pass
@@ -385,7 +404,9 @@ async def test_functions_that_are_missing_or_too_many(cluster: FakeCluster) -> N
 # Being known to brokers.
 
 
-async def test_every_broker_knows_a_producer_that_was_only_started(cluster: FakeCluster) -> None:
+async def test_every_broker_knows_a_producer_that_was_only_started(
+    cluster: FakeCluster, clock: MockClock
+) -> None:
     async with producer(Scripted()):
         for broker in cluster.brokers.values():
             (beat,) = broker.requests(HEART_BEAT)
@@ -394,7 +415,9 @@ async def test_every_broker_knows_a_producer_that_was_only_started(cluster: Fake
         assert [r.ext["producerGroup"] for r in broker.requests(UNREGISTER)] == ["pg"]
 
 
-async def test_a_broker_knows_the_producer_before_it_gets_a_half(broker: FakeBroker) -> None:
+async def test_a_broker_knows_the_producer_before_it_gets_a_half(
+    broker: FakeBroker, clock: MockClock
+) -> None:
     """Also when its heartbeat failed at the start; one that fails still sends nothing."""
     working = []
     broker.answers[HEART_BEAT] = lambda command: command.reply(0 if working else 2)
@@ -408,18 +431,18 @@ async def test_a_broker_knows_the_producer_before_it_gets_a_half(broker: FakeBro
         assert [r.code for r in broker.requests(HEART_BEAT, SEND)] == [HEART_BEAT, SEND]
 
 
-async def test_many_first_halves_share_one_heartbeat(broker: FakeBroker) -> None:
-    async with producer(Async(), topics=["Other"]) as sender, trio.open_nursery() as nursery:
-        await broker.connections[0].close()
-        await trio.testing.wait_all_tasks_blocked()
+async def test_many_first_halves_share_one_heartbeat(broker: FakeBroker, clock: MockClock) -> None:
+    async with producer(Async(), topics=[]) as sender, trio.open_nursery() as nursery:
+        assert broker.connections == []
         for _ in range(20):
             nursery.start_soon(lambda: sender.send_in_transaction(Message("T", b"x"), queue=ONE))
-    codes = [r.code for r in broker.connections[-1].requests]
+    (connection,) = broker.connections
+    codes = [r.code for r in connection.requests]
     assert (codes[0], codes.count(HEART_BEAT), codes.count(SEND)) == (HEART_BEAT, 1, 20)
 
 
 async def test_a_connection_that_broke_is_registered_anew(
-    broker: FakeBroker, autojump_clock: trio.testing.MockClock
+    broker: FakeBroker, clock: MockClock
 ) -> None:
     async with producer(Scripted()):
         began = trio.current_time()
@@ -430,7 +453,7 @@ async def test_a_connection_that_broke_is_registered_anew(
 
 
 async def test_a_broker_that_was_away_is_registered_with_soon(
-    cluster: FakeCluster, broker: FakeBroker, autojump_clock: trio.testing.MockClock
+    cluster: FakeCluster, broker: FakeBroker, clock: MockClock
 ) -> None:
     cluster.down.add("broker-a")
     async with producer(Scripted()):
@@ -441,9 +464,7 @@ async def test_a_broker_that_was_away_is_registered_with_soon(
         assert [r.code for r in broker.requests()] == [HEART_BEAT]
 
 
-async def test_a_start_without_servers_is_one(
-    cluster: FakeCluster, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_start_without_servers_is_one(cluster: FakeCluster, clock: MockClock) -> None:
     cluster.down |= {"names", "broker-a", "broker-b"}
     async with producer(Scripted()):
         cluster.down.clear()
@@ -451,7 +472,9 @@ async def test_a_start_without_servers_is_one(
         assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
 
 
-async def test_topics_that_do_not_exist_yet_are_no_fault(cluster: FakeCluster) -> None:
+async def test_topics_that_do_not_exist_yet_are_no_fault(
+    cluster: FakeCluster, clock: MockClock
+) -> None:
     cluster.missing.add("New")
     async with producer(Async(), topics=["New"]) as sender:
         assert [b.connections for b in cluster.brokers.values()] == [[], []]
@@ -460,7 +483,13 @@ async def test_topics_that_do_not_exist_yet_are_no_fault(cluster: FakeCluster) -
         assert result.local_state is COMMIT
 
 
-async def test_brokers_of_some_topics_only(cluster: FakeCluster) -> None:
+async def test_a_missing_topic_hides_no_other(cluster: FakeCluster, clock: MockClock) -> None:
+    cluster.missing.add("New")
+    async with producer(Async(), topics=["New", "T"]):
+        assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
+
+
+async def test_brokers_of_some_topics_only(cluster: FakeCluster, mock_clock: MockClock) -> None:
     async with producer(Scripted(), topics=["T", "U"]):
         assert [r.ext["topic"] for r in cluster.asked[105]] == ["T", "U"]
         assert cluster.asked[106] == []
