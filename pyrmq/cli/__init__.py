@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import messages, serve, store
+    from pyrmq.cli import admin, messages, serve, store
 
     for command in (
         serve.server,
@@ -41,6 +41,7 @@ def _add_commands() -> None:
         messages.send,
         messages.consume,
         store.store,
+        admin.admin,
     ):
         main.add_command(command)
 

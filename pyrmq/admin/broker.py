@@ -1,0 +1,259 @@
+"""The requests that operators send to one broker, and the way to the brokers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from pyrmq.engine import Command
+from pyrmq.errors import (
+    ClientError,
+    ConnectError,
+    ProtocolError,
+    PyrmqError,
+    QueryNotFoundError,
+    RequestTimeoutError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import ReceivedMessage, decode_record
+from pyrmq.model.names import TRANSACTION_GROUP
+from pyrmq.model.route import MASTER_ID, TopicRoute
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address, format_address
+from pyrmq.net.channel import Channels
+
+GROUP = "TOOLS_CONSUMER"
+"""The group that tools pull as; every broker knows it. [MixAll.TOOLS_CONSUMER_GROUP]"""
+TIMEOUT = 10.0
+PULL_COUNT = 256
+"""Messages asked for at a time; brokers send fewer when they think that better."""
+QUERY_COUNT = 64
+SUBSCRIPTION = 0x4
+FOREVER = 2**63 - 1
+Ext = dict[str, str | int | bool]
+
+
+def number(answer: Command, name: str) -> int:
+    """An ext field that has to be a number of 64 bits."""
+    try:
+        value = int(answer.ext[name])
+    except (KeyError, ValueError) as e:
+        raise ProtocolError(f"answer without {name}") from e
+    if not -1 <= value <= FOREVER:
+        raise ProtocolError(f"answer with {name}={value}")
+    return value
+
+
+def split_records(body: bytes) -> Iterator[memoryview]:
+    """The records of an answer as they are. ProtocolError if their sizes do not add up."""
+    view = memoryview(body)
+    while view:
+        size = int.from_bytes(view[:4], "big", signed=True)
+        if not 28 <= size <= len(view):
+            raise ProtocolError("not message records: sizes do not add up")
+        yield view[:size]
+        view = view[size:]
+
+
+def queue_offset_of(record: memoryview) -> int:
+    """The queue offset that a record states, without reading the rest of it."""
+    return int.from_bytes(record[20:28], "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    body: bytes
+    next_offset: int
+    end: bool
+    """Whether the broker has nothing from the offset on."""
+
+
+class BrokerLink:
+    """One broker; every request is a two-way one. Transactions use queue 0 of their topics."""
+
+    def __init__(self, channels: Channels, address: Address) -> None:
+        self._channels = channels
+        self.address = address
+        self.name = format_address(address)
+
+    async def _call(self, code: int, ext: Ext, timeout: float = TIMEOUT) -> Command:
+        channel = await self._channels.get(self.address)
+        return await channel.call(code, ext, timeout=timeout)
+
+    async def _request(self, code: int, ext: Ext) -> Command:
+        answer = await self._call(code, ext)
+        if answer.code != ResponseCode.SUCCESS:
+            raise ResponseError.of(answer.code, answer.remark or "")
+        return answer
+
+    async def queue_range(self, topic: str) -> tuple[int, int]:
+        """First offset and end of a topic's queue; equal where there is nothing, or no topic."""
+        place: Ext = {"topic": topic, "queueId": 0}
+        try:
+            end = number(await self._request(RequestCode.GET_MAX_OFFSET, place), "offset")
+            if end <= 0:
+                return 0, 0
+            begin = number(await self._request(RequestCode.GET_MIN_OFFSET, place), "offset")
+        except TopicNotExistError:
+            return 0, 0
+        return min(max(begin, 0), end), end
+
+    async def group_offset(self, topic: str) -> int | None:
+        """How far transactions are settled, as far as the broker has written that down."""
+        ext: Ext = {"topic": topic, "queueId": 0, "consumerGroup": TRANSACTION_GROUP}
+        try:
+            offset = number(await self._request(RequestCode.QUERY_CONSUMER_OFFSET, ext), "offset")
+        except (QueryNotFoundError, TopicNotExistError):
+            return None
+        return offset if offset >= 0 else None
+
+    async def offset_at(self, topic: str, time: int) -> int:
+        """The offset of the first message that was stored at a time (ms) or later."""
+        ext: Ext = {"topic": topic, "queueId": 0, "timestamp": time}
+        return number(await self._request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext), "offset")
+
+    async def pull(self, topic: str, offset: int, count: int = PULL_COUNT) -> Pulled:
+        """Records from an offset on; `next_offset` is beyond `offset` unless that is the end."""
+        ext: Ext = {
+            "consumerGroup": GROUP,
+            "topic": topic,
+            "queueId": 0,
+            "queueOffset": offset,
+            "maxMsgNums": count,
+            "sysFlag": SUBSCRIPTION,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 0,
+            "subscription": "*",
+            "subVersion": 0,
+            "expressionType": "TAG",
+        }
+        answer = await self._call(RequestCode.PULL_MESSAGE, ext)
+        if answer.code == ResponseCode.PULL_NOT_FOUND:
+            return Pulled(b"", offset, True)
+        if answer.code not in (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
+            raise ResponseError.of(answer.code, answer.remark or "")
+        found = answer.code == ResponseCode.SUCCESS
+        following = number(answer, "nextBeginOffset")
+        if following <= offset:
+            if found:
+                raise ProtocolError(f"pull at {offset} goes on at {following}")
+            return Pulled(b"", offset, True)
+        return Pulled(answer.body if found else b"", following, False)
+
+    async def view(self, phys: int) -> ReceivedMessage | None:
+        """The message at a physical offset."""
+        answer = await self._call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": phys})
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        try:
+            message = decode_record(memoryview(answer.body), raw=True)
+        except ProtocolError:
+            return None  # RocketMQ answers with whatever stands there
+        return message if message.commit_log_offset == phys else None
+
+    async def query(self, topic: str, key: str) -> list[ReceivedMessage]:
+        """Messages of a topic that the index knows under a unique key, by physical offset."""
+        ext: Ext = {
+            "topic": topic,
+            "key": key,
+            "maxNum": QUERY_COUNT,
+            "beginTimestamp": 0,
+            "endTimestamp": FOREVER,
+        }
+        try:
+            answer = await self._request(RequestCode.QUERY_MESSAGE, ext)
+        except (QueryNotFoundError, TopicNotExistError):
+            return []
+        found = [decode_record(r, raw=True) for r in split_records(answer.body)]
+        return sorted(
+            {
+                m.commit_log_offset: m
+                for m in found
+                if m.topic == topic and m.properties.get("UNIQ_KEY") == key
+            }.values(),
+            key=lambda m: m.commit_log_offset,
+        )
+
+    async def end_transaction(self, ext: Ext) -> Command:
+        """END_TRANSACTION, two-way: what the broker answered."""
+        return await self._call(RequestCode.END_TRANSACTION, ext)
+
+    async def resume(self, topic: str, offset_msg_id: str) -> Command:
+        """RESUME_CHECK_HALF_MESSAGE: what the broker answered."""
+        ext: Ext = {"topic": topic, "msgId": offset_msg_id}
+        return await self._call(RequestCode.RESUME_CHECK_HALF_MESSAGE, ext)
+
+    async def runtime_info(self) -> dict[str, str]:
+        """GET_BROKER_RUNTIME_INFO; empty where the broker does not answer it."""
+        answer = await self._call(RequestCode.GET_BROKER_RUNTIME_INFO, {})
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        table = fastjson.loads_object(answer.body).get("table")
+        return {str(k): str(v) for k, v in table.items()} if isinstance(table, dict) else {}
+
+
+class Cluster:
+    """Where the brokers are: one address that was given, or what a name server says. An async
+    context manager."""
+
+    def __init__(self, namesrv: list[Address], broker: Address | None = None) -> None:
+        self._namesrv = namesrv
+        self._broker = broker
+        self._channels = Channels()
+
+    async def __aenter__(self) -> Self:
+        await self._channels.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._channels.__aexit__(*error)
+
+    async def links(self, name: str | None = None, *, every: bool = False) -> list[BrokerLink]:
+        """The brokers to ask: the one that was given; else all masters (of the cluster `name`),
+        which have to be a single one unless `every` is said."""
+        if self._broker is not None:
+            return [BrokerLink(self._channels, self._broker)]
+        masters = await self._masters(name)
+        if not masters:
+            where = f" of cluster {name}" if name else ""
+            raise ClientError(f"the name server knows no broker{where} that is a master")
+        if len(masters) > 1 and not every:
+            known = ", ".join(format_address(a) for a in masters[:8])
+            raise ClientError(
+                f"there are {len(masters)} brokers ({known}): say which with --broker, "
+                "or ask all of them with --all-brokers"
+            )
+        return [BrokerLink(self._channels, a) for a in masters]
+
+    async def _masters(self, name: str | None) -> list[Address]:
+        from pyrmq.net.address import parse_address
+
+        info = fastjson.loads_object((await self._cluster_info()).body)
+        table = info.get("brokerAddrTable")
+        brokers = list(table.values()) if isinstance(table, dict) else []
+        route = TopicRoute.from_json({"brokerDatas": brokers})
+        clusters = sorted({b.cluster for b in route.brokers})
+        if name is not None and name not in clusters:
+            raise ClientError(f"no cluster {name}: there are {', '.join(clusters[:8]) or 'none'}")
+        return sorted(
+            parse_address(b.broker_addrs[MASTER_ID], "broker address")
+            for b in route.brokers
+            if MASTER_ID in b.broker_addrs and name in (None, b.cluster)
+        )
+
+    async def _cluster_info(self) -> Command:
+        failure: PyrmqError | None = None
+        for server in self._namesrv:
+            try:
+                channel = await self._channels.get(server)
+                return await channel.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+            except (ConnectError, RequestTimeoutError) as e:
+                failure = e
+        raise ConnectError(f"no name server answered: {failure}") from failure

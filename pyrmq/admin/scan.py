@@ -1,0 +1,205 @@
+"""Reading the half and op queues of a broker. [TransactionalMessageServiceImpl.check]"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pyrmq.admin.broker import BrokerLink, queue_offset_of, split_records
+from pyrmq.admin.halves import (
+    OP_TAG,
+    Filter,
+    Half,
+    PendingTable,
+    identity_of,
+    op_offsets,
+    settled_by,
+)
+from pyrmq.admin.offset_set import OffsetSet
+from pyrmq.errors import ClientError, ProtocolError, TopicNotExistError
+from pyrmq.model.message import ReceivedMessage, decode_record
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+
+Progress = Callable[[str, int, int], None]
+"""Is told what is read, how many of how many."""
+
+
+class NoTransactionsError(ClientError):
+    """A broker that no transaction was ever sent to."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Bounds:
+    """Where a broker's transactions are: what lies before `half` and `op` is settled for good."""
+
+    half_begin: int
+    half: int
+    half_end: int
+    op_begin: int
+    op: int
+    op_end: int
+
+
+async def bounds(link: BrokerLink) -> Bounds:
+    """NoTransactionsError where the broker has no half topic."""
+    # The op offset first, the op queue's end last: what moves meanwhile must not leave out an op
+    # record of a half that is read.
+    op = await link.group_offset(OP_TOPIC)
+    half = await link.group_offset(HALF_TOPIC)
+    half_begin, half_end = await link.queue_range(HALF_TOPIC)
+    if half_end == 0:
+        try:
+            await link.pull(HALF_TOPIC, 0, 1)
+        except TopicNotExistError:
+            raise NoTransactionsError(
+                f"{link.name} has no topic {HALF_TOPIC}: no transaction was ever sent to it"
+            ) from None
+    op_begin, op_end = await link.queue_range(OP_TOPIC)
+    return Bounds(
+        half_begin,
+        min(max(half or 0, half_begin), half_end),
+        half_end,
+        op_begin,
+        min(max(op or 0, op_begin), op_end),
+        op_end,
+    )
+
+
+def _records(body: bytes, begin: int, end: int) -> Iterator[memoryview]:
+    """The records of a pull that are of offsets begin..end-1."""
+    for record in split_records(body):
+        if begin <= queue_offset_of(record) < end:
+            yield record
+
+
+async def each_op(
+    link: BrokerLink,
+    begin: int,
+    end: int,
+    take: Callable[[ReceivedMessage], object],
+    progress: Progress = no_progress,
+) -> None:
+    """Gives `take` the op records of offsets begin..end-1. A record that is damaged is left out:
+    what it names stays open, which is what the broker makes of it as well."""
+    at = begin
+    while at < end:
+        progress("op records", at - begin, end - begin)
+        pulled = await link.pull(OP_TOPIC, at)
+        if pulled.end:
+            return
+        for record in _records(pulled.body, at, end):
+            try:
+                message = decode_record(record, raw=True)
+            except ProtocolError:
+                continue
+            if message.tags == OP_TAG:
+                take(message)
+        at = pulled.next_offset
+
+
+async def settled_offsets(
+    link: BrokerLink, where: Bounds, progress: Progress = no_progress
+) -> OffsetSet:
+    """The half offsets that op records name."""
+    settled = OffsetSet()
+
+    def take(message: ReceivedMessage) -> None:
+        for offset in op_offsets(message.body):
+            if where.half_begin <= offset < where.half_end:
+                settled.add(offset)
+
+    await each_op(link, where.op, where.op_end, take, progress)
+    return settled
+
+
+async def each_open_half(
+    link: BrokerLink,
+    where: Bounds,
+    settled: OffsetSet,
+    take: Callable[[ReceivedMessage], object],
+    progress: Progress = no_progress,
+) -> int:
+    """Gives `take` the halves that no op record names, without reading runs of those that are
+    settled; how many were damaged."""
+    damaged = 0
+    at = settled.next_absent(where.half)
+    while at < where.half_end:
+        progress("half messages", at - where.half, where.half_end - where.half)
+        pulled = await link.pull(HALF_TOPIC, at)
+        if pulled.end:
+            break
+        for record in _records(pulled.body, at, where.half_end):
+            if queue_offset_of(record) in settled:
+                continue
+            try:
+                take(decode_record(record, raw=True))
+            except ProtocolError:
+                damaged += 1
+        at = settled.next_absent(pulled.next_offset)
+    return damaged
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a broker has pending."""
+
+    table: PendingTable
+    where: Bounds
+    settled: int
+    damaged: int
+
+
+async def pending(
+    link: BrokerLink, limit: int, wanted: Filter | None = None, progress: Progress = no_progress
+) -> Scan:
+    """The pending transactions of a broker, as of the time when the op records were read."""
+    where = await bounds(link)
+    settled = await settled_offsets(link, where, progress)
+    table = PendingTable(limit, wanted)
+
+    def take(message: ReceivedMessage) -> None:
+        half = Half.of(message, link.name)
+        if not settled_by(half, settled):
+            table.add(half, identity_of(message))
+
+    damaged = await each_open_half(link, where, settled, take, progress)
+    return Scan(table, where, len(settled), damaged)
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What can be counted from outside, and what the broker itself counts (if it says so)."""
+
+    scan: Scan | None
+    """None where the broker never had a transaction."""
+    set_aside: int
+    counters: dict[str, str]
+
+
+COUNTERS = (
+    "transactionHalfCount",
+    "transactionCommitCount",
+    "transactionRollbackCount",
+    "transactionPendingCount",
+    "transactionCheckCount",
+    "transactionSetAsideCount",
+    "transactionOldestPendingAgeMs",
+)
+"""Keys of pyrmq's brokers in the answer to GET_BROKER_RUNTIME_INFO; Apache's have none of them."""
+
+
+async def statistics(
+    link: BrokerLink, wanted: Filter | None = None, progress: Progress = no_progress
+) -> Statistics:
+    """Counts the pending ones; a broker without transactions has none."""
+    info = await link.runtime_info()
+    begin, end = await link.queue_range(CHECK_MAX_TOPIC)
+    try:
+        scan: Scan | None = await pending(link, 1, wanted, progress)
+    except NoTransactionsError:
+        scan = None
+    return Statistics(scan, end - begin, {k: info[k] for k in COUNTERS if k in info})

@@ -1,0 +1,308 @@
+"""`pyrmq admin …`: what operators ask of brokers that are running."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.cli.targets import Target, ask, ask_each, targeted
+
+if TYPE_CHECKING:
+    from pyrmq.admin.broker import BrokerLink
+    from pyrmq.admin.halves import Filter
+    from pyrmq.admin.transactions import Answer, Transaction
+    from pyrmq.cli.txn_text import ScanLine
+
+MAX_LIMIT = 100_000
+
+
+@click.group()
+def admin() -> None:
+    """Look into brokers that are running: ours, or Apache RocketMQ's."""
+
+
+@admin.group()
+def txn() -> None:
+    """Transactions: what is pending, and deciding it in the producer's place.
+
+    An ID is a transaction id, an offset in the half queue or an offset id (offsetMsgId).
+    """
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+_topic = click.option("-t", "--topic", help="Transactions for this topic only.")
+_group = click.option("-g", "--group", help="Transactions of this producer group only.")
+
+
+def _wanted(topic: str | None, group: str | None, older_than: float | None) -> Filter:
+    from pyrmq.admin.halves import Filter
+    from pyrmq.cli.txn_text import now_ms
+
+    limit = None if older_than is None else now_ms() - int(older_than * 1000)
+    return Filter(topic, group, limit)
+
+
+@txn.command("list")
+@targeted
+@_topic
+@_group
+@click.option(
+    "--older-than",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Only what was sent so long ago.",
+)
+@click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
+@_json
+def list_(
+    target: Target,
+    topic: str | None,
+    group: str | None,
+    older_than: float | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List what is neither committed nor rolled back, the oldest first.
+
+    Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
+    """
+    from pyrmq.admin.scan import pending
+    from pyrmq.cli import txn_text as text
+
+    wanted = _wanted(topic, group, older_than)
+    results = ask_each(target, lambda link, line: pending(link, limit, wanted, line))
+    found = [(name, scan) for name, scan in results if not isinstance(scan, Exception)]
+    rows = sorted(
+        (half for _, scan in found for half in scan.table.rows()), key=lambda half: half.born
+    )[:limit]
+    with text.printing():
+        if as_json:
+            for half in rows:
+                click.echo(text.to_json(text.half_json(half)))
+        elif rows:
+            for one in text.table(rows, len(results) > 1):
+                click.echo(one)
+    for name, scan in found:
+        for one in text.scan_lines(name, scan, sum(half.broker == name for half in rows)):
+            click.echo(one, err=True)
+    _tell_failures(results)
+
+
+def _tell_failures(results: list[Any]) -> None:
+    """Names the brokers that did not answer; exit code 1 if there are any. One without
+    transactions is no failure among others."""
+    from pyrmq.admin.scan import NoTransactionsError
+
+    failures = [(name, e) for name, e in results if isinstance(e, Exception)]
+    for name, e in failures:
+        click.echo(f"{name}: {e}", err=True)
+    if any(not isinstance(e, NoTransactionsError) for _, e in failures):
+        raise click.exceptions.Exit(1)
+
+
+@txn.command()
+@targeted
+@_topic
+@_group
+@_json
+def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -> None:
+    """Count what is pending, by topic and producer group, and what is set aside."""
+    from pyrmq.admin.scan import statistics
+    from pyrmq.cli import txn_text as text
+
+    wanted = _wanted(topic, group, None)
+    results = ask_each(target, lambda link, line: statistics(link, wanted, line))
+    with text.printing():
+        for name, found in results:
+            if isinstance(found, Exception):
+                continue
+            if as_json:
+                click.echo(text.to_json(text.statistics_json(name, found)))
+                continue
+            for one in text.statistics_lines(name, found):
+                click.echo(one)
+    _tell_failures(results)
+
+
+@txn.command()
+@targeted
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option(
+    "--body",
+    type=click.IntRange(0, 1 << 20),
+    default=256,
+    show_default=True,
+    metavar="BYTES",
+    help="How much of the body is shown.",
+)
+@_json
+def show(target: Target, ids: tuple[str, ...], body: int, as_json: bool) -> None:
+    """Show all that brokers have of a transaction, and what became of it."""
+    from pyrmq.cli import txn_text as text
+
+    found, missing = _find(target, ids)
+    with text.printing():
+        shown = {(t.link.name, t.identity): t for here in found.values() for t in here}
+        for t in shown.values():
+            if as_json:
+                click.echo(text.to_json(text.transaction_json(t, body)))
+                continue
+            for one in text.transaction_lines(t, body):
+                click.echo(one)
+    _end(missing)
+
+
+Found = dict[str, list["Transaction"]]
+
+
+def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
+    """What the ids lead to, and what is to be said of those that lead nowhere."""
+    from pyrmq.admin.scan import NoTransactionsError
+    from pyrmq.admin.transactions import find
+    from pyrmq.errors import ClientError
+
+    async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
+        found: Found = {}
+        problems: list[str] = []
+        for name in dict.fromkeys(ids):
+            here: list[Transaction] = []
+            said = len(problems)
+            for link in links:
+                try:
+                    here += await find(link, name, line)
+                except NoTransactionsError:
+                    if len(links) == 1:
+                        raise
+                except ClientError as e:
+                    problems.append(f"{name}: {link.name}: {e}")
+            if here:
+                found[name] = here
+            elif said == len(problems):
+                asked = ", ".join(link.name for link in links[:8])
+                problems.append(f"{name}: no such transaction on {asked}")
+        return found, problems
+
+    return ask(target, work)
+
+
+def _end(problems: Sequence[str]) -> None:
+    from pyrmq.cli.txn_text import plain
+
+    for problem in problems:
+        click.echo(f"Error: {plain(problem)}", err=True)
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _ready(
+    found: Found, check: Callable[[Transaction], object], problems: list[str]
+) -> list[Transaction]:
+    """The transactions that can be changed, each once; the others become problems."""
+    from pyrmq.errors import ClientError
+
+    ready: dict[Any, Transaction] = {}
+    for name, here in found.items():
+        if len(here) > 1:
+            places = ", ".join(f"{t.message.offset_msg_id} on {t.link.name}" for t in here[:8])
+            problems.append(f"{name} is {len(here)} transactions: name one of {places}")
+            continue
+        try:
+            check(here[0])
+        except ClientError as e:
+            problems.append(str(e))
+        else:
+            ready[here[0].link.name, here[0].identity] = here[0]
+    return list(ready.values())
+
+
+def _change(
+    target: Target,
+    ids: Sequence[str],
+    verb: str,
+    yes: bool,
+    check: Callable[[Transaction], object],
+    act: Callable[[Transaction], Awaitable[Answer]],
+) -> None:
+    """Finds, asks, and does it for each that is still as it was found."""
+    from pyrmq.admin.transactions import find
+    from pyrmq.cli.txn_text import age, now_ms, plain
+    from pyrmq.errors import PyrmqError
+
+    found, problems = _find(target, ids)
+    ready = _ready(found, check, problems)
+    if ready and not yes:
+        for t in ready:
+            old = age(now_ms() - t.message.born_timestamp)
+            click.echo(
+                f"{plain(t.label)} on {t.link.name}: topic {plain(t.topic)}, "
+                f"producer group {plain(t.group)}, sent {old} ago, {t.state.value}"
+            )
+        click.confirm(f"{verb} {len(ready)} of them?", abort=True)
+
+    async def work(links: Sequence[BrokerLink], line: ScanLine) -> list[str]:
+        by_name = {link.name: link for link in links}
+        failed: list[str] = []
+        for t in ready:
+            try:
+                again = await find(by_name[t.link.name], t.message.offset_msg_id, line)
+                check(again[0] if again else t)
+                answer = await act(again[0] if again else t)
+            except PyrmqError as e:
+                failed.append(f"{t.label} on {t.link.name}: {e}")
+                continue
+            said = f"{t.label} on {t.link.name}: {verb}: the broker answered {answer}"
+            if answer.done:
+                click.echo(plain(said))
+            else:
+                failed.append(said)
+        return failed
+
+    if ready:
+        problems += ask(target, work)
+    _end(problems)
+
+
+_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+
+@txn.command()
+@targeted
+@_ids
+@_yes
+def commit(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+    """Commit: the message is delivered, as if its producer had said so."""
+    from pyrmq.model.transaction import TransactionState
+
+    _decide(target, ids, "commit", yes, TransactionState.COMMIT)
+
+
+@txn.command()
+@targeted
+@_ids
+@_yes
+def rollback(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+    """Roll back: the message is never delivered, as if its producer had said so."""
+    from pyrmq.model.transaction import TransactionState
+
+    _decide(target, ids, "rollback", yes, TransactionState.ROLLBACK)
+
+
+def _decide(target: Target, ids: Sequence[str], verb: str, yes: bool, state: Any) -> None:
+    from pyrmq.admin.transactions import check_decidable, decide
+
+    _change(target, ids, verb, yes, lambda t: check_decidable(t, state), lambda t: decide(t, state))
+
+
+@txn.command()
+@targeted
+@_ids
+@_yes
+def resume(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+    """Have the producer asked again about a transaction that was set aside."""
+    from pyrmq.admin.transactions import check_resumable
+    from pyrmq.admin.transactions import resume as resume_it
+
+    _change(target, ids, "resume", yes, check_resumable, resume_it)

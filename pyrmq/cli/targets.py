@@ -1,0 +1,137 @@
+"""Options that say which brokers a command is for, and running it with them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyrmq.admin.broker import BrokerLink
+    from pyrmq.cli.txn_text import ScanLine
+    from pyrmq.net.address import Address
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which brokers a command is for."""
+
+    namesrv: list[Address]
+    broker: Address | None
+    every: bool
+    cluster: str | None
+
+
+def _addresses(ctx: click.Context, param: click.Parameter, value: str | None) -> list[Address]:
+    from pyrmq.errors import ConfigError
+    from pyrmq.net.address import parse_addresses
+
+    try:
+        return parse_addresses(value or "")
+    except ConfigError as e:
+        raise click.BadParameter(str(e)) from e
+
+
+_OPTIONS = (
+    click.option(
+        "-n",
+        "--namesrv",
+        envvar="NAMESRV_ADDR",
+        default="127.0.0.1:9876",
+        show_default=True,
+        callback=_addresses,
+        help="Name servers, `host:port;host:port`.",
+    ),
+    click.option(
+        "-b",
+        "--broker",
+        metavar="HOST:PORT",
+        callback=_addresses,
+        help="This broker; no name server is asked.",
+    ),
+    click.option("--all-brokers", is_flag=True, help="Every master that the name server knows."),
+    click.option("--cluster", help="Brokers of this cluster only."),
+)
+
+
+def targeted(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say which brokers; the command gets a Target first."""
+    from functools import wraps
+
+    @wraps(command)
+    def run(
+        namesrv: list[Address],
+        broker: list[Address],
+        all_brokers: bool,
+        cluster: str | None,
+        **rest: Any,
+    ) -> None:
+        if len(broker) > 1:
+            raise click.UsageError("--broker is one address")
+        if broker and (all_brokers or cluster):
+            raise click.UsageError("--broker excludes --all-brokers and --cluster")
+        if not broker and not namesrv:
+            raise click.UsageError("--namesrv names no name server")
+        command(Target(namesrv, broker[0] if broker else None, all_brokers, cluster), **rest)
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run
+
+
+def ask(target: Target, work: Callable[[Sequence[BrokerLink], ScanLine], Awaitable[T]]) -> T:
+    """Runs `work` with the brokers that are meant; Ctrl-C ends it in order."""
+    import trio
+
+    from pyrmq.admin.broker import Cluster
+    from pyrmq.cli.txn_text import ScanLine
+
+    line = ScanLine()
+    done: list[T] = []
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(stop_on_signal, nursery.cancel_scope)
+            async with Cluster(target.namesrv, target.broker) as cluster:
+                links = await cluster.links(target.cluster, every=target.every)
+                done.append(await work(links, line))
+            nursery.cancel_scope.cancel()
+
+    async def stop_on_signal(
+        scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                scope.cancel()
+
+    try:
+        trio.run(run)
+    finally:
+        line.clear()
+    if not done:
+        raise click.Abort
+    return done[0]
+
+
+def ask_each(target: Target, work: Callable[[BrokerLink, ScanLine], Awaitable[T]]) -> list[Any]:
+    """The result, or the error, of each broker. Of a single broker errors come as they are."""
+    from pyrmq.errors import PyrmqError
+
+    async def all_of(links: Sequence[BrokerLink], line: ScanLine) -> list[Any]:
+        found: list[Any] = []
+        for link in links:
+            try:
+                found.append((link.name, await work(link, line)))
+            except PyrmqError as e:
+                if len(links) == 1:
+                    raise
+                found.append((link.name, e))
+        return found
+
+    return ask(target, all_of)

@@ -1,0 +1,284 @@
+"""Transactions as text and as JSON. What comes from messages is shown without control characters:
+it was written by others, and a terminal obeys what it reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from pyrmq.admin.halves import Half, immune_until
+from pyrmq.admin.scan import Scan, Statistics
+from pyrmq.admin.transactions import Transaction, body_head
+from pyrmq.cli.store import moment
+from pyrmq.errors import ProtocolError
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.transaction import CHECK_TIMES
+
+
+def plain(text: str) -> str:
+    """The text with everything escaped that is not printed as itself."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in text
+    )
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1))
+
+
+def age(ms: int) -> str:
+    """A duration for people, in its two largest units."""
+    seconds = max(ms, 0) // 1000
+    for unit, size, lower, small in (
+        ("d", 86_400, "h", 3600),
+        ("h", 3600, "m", 60),
+        ("m", 60, "s", 1),
+    ):
+        if seconds >= size:
+            return f"{seconds // size}{unit} {seconds % size // small}{lower}"
+    return f"{seconds}s"
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """A reader that has enough (`| head`) ends the output without a word."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class ScanLine:
+    """Progress of long scans on stderr: one line that changes, or a line now and then in a log."""
+
+    FIRST, TERMINAL, LOG = 1.0, 0.2, 10.0
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._shown = False
+        self._next = time.monotonic() + self.FIRST
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (self.TERMINAL if self._terminal else self.LOG)
+        text = f"{what}: {done} of {total} ({100 * done // max(total, 1)} %)"
+        if self._terminal:
+            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+            self._shown = True
+        else:
+            click.echo(text, err=True)
+
+    def clear(self) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False
+
+
+def half_json(half: Half) -> dict[str, Any]:
+    return {
+        "broker": half.broker,
+        "halfOffset": half.queue_offset,
+        "commitLogOffset": half.phys,
+        "offsetMsgId": half.offset_msg_id,
+        "transactionId": half.transaction_id or None,
+        "topic": half.topic,
+        "queueId": half.queue_id,
+        "producerGroup": half.group,
+        "keys": half.keys or None,
+        "bornTimestamp": half.born,
+        "storeTimestamp": half.stored,
+        "checks": half.checks or 0,
+        "size": half.size,
+        "immuneUntil": half.immune_until,
+    }
+
+
+HEAD = (
+    "HALF", "TRANSACTION ID", "TOPIC", "PRODUCER GROUP", "KEYS", "AGE", "CHECKS", "SIZE",
+    "IMMUNE UNTIL",
+)  # fmt: skip
+
+
+def table(rows: Sequence[Half], with_broker: bool) -> Iterator[str]:
+    """Rows under a heading, columns as wide as they need to be."""
+    now = now_ms()
+    lines: list[tuple[str, ...]] = [HEAD]
+    for half in rows:
+        lines.append(
+            (
+                str(half.queue_offset),
+                plain(half.transaction_id) or "-",
+                plain(half.topic) or "-",
+                plain(half.group) or "-",
+                plain(half.keys) or "-",
+                age(now - half.born),
+                str(half.checks or 0),
+                str(half.size),
+                moment(half.immune_until) if half.immune_until is not None else "-",
+            )
+        )
+    names = ["BROKER", *(half.broker for half in rows)]
+    if with_broker:
+        lines = [(*line, name) for line, name in zip(lines, names, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(
+            cell.ljust(width) for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+
+
+def scan_lines(broker: str, scan: Scan, shown: int) -> Iterator[str]:
+    """What a scan comes to, in words."""
+    found = scan.table
+    count = f"{found.count}" if found.exact else f"more than {found.count}"
+    text = f"{broker}: {count} pending"
+    if found.oldest is not None:
+        text += f", the oldest for {age(now_ms() - found.oldest)}"
+    if shown < found.count:
+        text += f"; the oldest {shown} are shown (--limit)"
+    yield text
+    if scan.damaged:
+        yield f"{broker}: {scan.damaged} half messages are damaged and left out"
+
+
+def statistics_json(broker: str, found: Statistics) -> dict[str, Any]:
+    scan = found.scan
+    pending = scan.table if scan is not None else None
+    now = now_ms()
+    return {
+        "broker": broker,
+        "pending": pending.count if pending is not None else 0,
+        "pendingExact": pending.exact if pending is not None else True,
+        "oldestPendingAge": now - pending.oldest
+        if pending is not None and pending.oldest is not None
+        else None,
+        "setAside": found.set_aside,
+        "places": [
+            {
+                "topic": topic,
+                "producerGroup": group,
+                "pending": place.count,
+                "oldestPendingAge": now - place.oldest if place.oldest is not None else None,
+            }
+            for (topic, group), place in (sorted(pending.places.items()) if pending else [])
+        ],
+        "counters": {k: int(v) if v.isdecimal() else v for k, v in found.counters.items()},
+    }
+
+
+def statistics_lines(broker: str, found: Statistics) -> Iterator[str]:
+    if found.scan is None:
+        yield f"{broker}: no transaction was ever sent to it"
+    else:
+        yield from scan_lines(broker, found.scan, found.scan.table.count)
+        now = now_ms()
+        for (topic, group), place in sorted(found.scan.table.places.items()):
+            oldest = age(now - place.oldest) if place.oldest is not None else "-"
+            yield f"  {plain(topic)} {plain(group)}: {place.count} pending, the oldest for {oldest}"
+    yield f"{broker}: {found.set_aside} set aside"
+    for key, value in found.counters.items():
+        yield f"  {key}={plain(value)}"
+
+
+def place_json(message: ReceivedMessage) -> dict[str, Any]:
+    return {
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "commitLogOffset": message.commit_log_offset,
+        "offsetMsgId": message.offset_msg_id,
+        "storeTimestamp": message.store_timestamp,
+        "checks": message.properties.get(CHECK_TIMES),
+    }
+
+
+def transaction_json(t: Transaction, body: int) -> dict[str, Any]:
+    message = t.message
+    text, form = head_of(message, body)
+    return {
+        "broker": t.link.name,
+        "transactionId": t.transaction_id or None,
+        "state": t.state.name,
+        "topic": t.topic,
+        "producerGroup": t.group,
+        "bornTimestamp": message.born_timestamp,
+        "bornHost": message.born_host,
+        "immuneUntil": immune_until(message),
+        "halves": [place_json(m) for m in t.copies],
+        "ops": [
+            {"queueOffset": op.queue_offset, "storeTimestamp": op.stored, "names": op.names}
+            for op in t.ops
+        ],
+        "committed": [place_json(m) for m in t.committed],
+        "setAside": [place_json(m) for m in t.set_aside],
+        "notes": t.notes,
+        "properties": message.properties,
+        "bodyLength": len(message.body),
+        "body": text,
+        "bodyEncoding": form,
+    }
+
+
+def transaction_lines(t: Transaction, body: int) -> Iterator[str]:
+    """Everything about one transaction."""
+    message = t.message
+    yield f"transaction {plain(t.label)} on {t.link.name}"
+    yield f"  {t.state.value}"
+    for note in t.notes:
+        yield f"  note: {note}"
+    yield f"  topic {plain(t.topic)}, producer group {plain(t.group)}"
+    sent = f"{moment(message.born_timestamp)} ({age(now_ms() - message.born_timestamp)} ago)"
+    yield f"  sent {sent} from {message.born_host}"
+    until = immune_until(message)
+    if until is not None:
+        yield f"  its producer is not asked before {moment(until)}"
+    for m in t.copies:
+        yield f"  half       {_place(m)}"
+    for op in t.ops:
+        names = ", ".join(map(str, op.names))
+        yield f"  op         at {op.queue_offset}, {moment(op.stored)}, settles {names}"
+    for m in t.set_aside:
+        yield f"  set aside  {_place(m)}"
+    for m in t.committed:
+        yield f"  committed  queue {m.queue_id}, {_place(m)}"
+    for name, value in sorted(message.properties.items()):
+        yield f"  {plain(name)}={plain(value)}"
+    text, form = head_of(message, body)
+    yield f"  body of {len(message.body)} bytes as stored, {form}: {plain(text)}"
+
+
+def _place(m: ReceivedMessage) -> str:
+    checks = m.properties.get(CHECK_TIMES)
+    asked = f", checks {plain(checks)}" if checks else ""
+    return f"at {m.queue_offset}, {moment(m.store_timestamp)}, {m.offset_msg_id}{asked}"
+
+
+def head_of(message: ReceivedMessage, most: int) -> tuple[str, str]:
+    """The beginning of a body, and whether it is `text` or `hex`."""
+    try:
+        head = body_head(message, most)
+    except ProtocolError:
+        head = message.body[:most]
+    for cut in range(4):  # a character may be cut in two at the end
+        try:
+            return head[: len(head) - cut].decode(), "text"
+        except UnicodeDecodeError:
+            continue
+    return head.hex(), "hex"
