@@ -76,19 +76,19 @@ def _records(body: bytes, begin: int, end: int) -> Iterator[memoryview]:
             yield record
 
 
-async def each_op(
+async def each_record(
     link: BrokerLink,
+    topic: str,
     begin: int,
     end: int,
     take: Callable[[ReceivedMessage], object],
     progress: Progress = no_progress,
 ) -> None:
-    """Gives `take` the op records of offsets begin..end-1. A record that is damaged is left out:
-    what it names stays open, which is what the broker makes of it as well."""
+    """Gives `take` the messages of offsets begin..end-1, without those that are damaged."""
     at = begin
     while at < end:
-        progress("op records", at - begin, end - begin)
-        pulled = await link.pull(OP_TOPIC, at)
+        progress(topic, at - begin, end - begin)
+        pulled = await link.pull(topic, at)
         if pulled.end:
             return
         for record in _records(pulled.body, at, end):
@@ -96,9 +96,25 @@ async def each_op(
                 message = decode_record(record, raw=True)
             except ProtocolError:
                 continue
-            if message.tags == OP_TAG:
-                take(message)
+            take(message)
         at = pulled.next_offset
+
+
+async def each_op(
+    link: BrokerLink,
+    begin: int,
+    end: int,
+    take: Callable[[ReceivedMessage], object],
+    progress: Progress = no_progress,
+) -> None:
+    """Gives `take` the op records of offsets begin..end-1. What a damaged one names stays open,
+    which is what the broker makes of it as well."""
+
+    def pick(message: ReceivedMessage) -> None:
+        if message.tags == OP_TAG:
+            take(message)
+
+    await each_record(link, OP_TOPIC, begin, end, pick, progress)
 
 
 async def settled_offsets(
@@ -128,7 +144,7 @@ async def each_open_half(
     damaged = 0
     at = settled.next_absent(where.half)
     while at < where.half_end:
-        progress("half messages", at - where.half, where.half_end - where.half)
+        progress(HALF_TOPIC, at - where.half, where.half_end - where.half)
         pulled = await link.pull(HALF_TOPIC, at)
         if pulled.end:
             break

@@ -8,8 +8,10 @@ from enum import Enum
 
 from pyrmq.admin.broker import BrokerLink, Ext
 from pyrmq.admin.halves import (
+    Filter,
     Half,
     Identity,
+    PendingTable,
     as_number,
     identity_of,
     op_offsets,
@@ -22,6 +24,7 @@ from pyrmq.admin.scan import (
     bounds,
     each_op,
     each_open_half,
+    each_record,
     no_progress,
 )
 from pyrmq.errors import ClientError, ProtocolError, RequestTimeoutError
@@ -48,7 +51,7 @@ class State(Enum):
     """What has become of a transaction, in words."""
 
     PENDING = "pending: neither committed nor rolled back"
-    COMMITTED = "committed: its message is delivered"
+    COMMITTED = "committed: its message is in its topic"
     SETTLED = "settled without a message in its topic: rolled back (or its message is gone)"
     SET_ASIDE = f"set aside: its producer did not decide, it lies in {CHECK_MAX_TOPIC}"
     PASSED = (
@@ -272,6 +275,27 @@ def _judge(t: Transaction, where: Bounds, settled: OffsetSet) -> State:
     return State.PASSED
 
 
+async def set_aside(
+    link: BrokerLink, limit: int, wanted: Filter | None = None, progress: Progress = no_progress
+) -> tuple[list[Half], int]:
+    """The oldest messages that were set aside and that nobody has resumed or committed since, and
+    how many were ever set aside of those that are still stored. Their offsets are those in the
+    topic where they lie."""
+    table = PendingTable(limit, wanted)
+    begin, end = await link.queue_range(CHECK_MAX_TOPIC)
+
+    def take(message: ReceivedMessage) -> None:
+        table.add(Half.of(message, link.name), identity_of(message))
+
+    await each_record(link, CHECK_MAX_TOPIC, begin, end, take, progress)
+    found: dict[Identity, Half] = {}
+    for half in table.rows():
+        for t in await find(link, half.offset_msg_id, progress):
+            if t.state is State.SET_ASIDE:
+                found[t.identity] = half
+    return list(found.values()), table.count
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a broker said to a request that changes something."""
@@ -285,7 +309,8 @@ class Answer:
 
     def __str__(self) -> str:
         name = ResponseCode(self.code).name if self.code in _CODES else "unknown code"
-        return f"{self.code} {name}" + (f": {self.remark}" if self.remark else "")
+        remark = "" if self.done else self.remark  # RocketMQ's answers to success have odd ones
+        return f"{self.code} {name}" + (f": {remark}" if remark else "")
 
 
 _CODES = {int(code) for code in ResponseCode}

@@ -11,7 +11,7 @@ from pyrmq.cli.targets import Target, ask, ask_each, targeted
 
 if TYPE_CHECKING:
     from pyrmq.admin.broker import BrokerLink
-    from pyrmq.admin.halves import Filter
+    from pyrmq.admin.halves import Filter, Half
     from pyrmq.admin.transactions import Answer, Transaction
     from pyrmq.cli.txn_text import ScanLine
 
@@ -54,6 +54,7 @@ def _wanted(topic: str | None, group: str | None, older_than: float | None) -> F
     metavar="SECONDS",
     help="Only what was sent so long ago.",
 )
+@click.option("--set-aside", "aside", is_flag=True, help="What was set aside instead.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
 @_json
 def list_(
@@ -61,6 +62,7 @@ def list_(
     topic: str | None,
     group: str | None,
     older_than: float | None,
+    aside: bool,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -69,23 +71,30 @@ def list_(
     Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
     """
     from pyrmq.admin.scan import pending
+    from pyrmq.admin.transactions import set_aside
     from pyrmq.cli import txn_text as text
 
     wanted = _wanted(topic, group, older_than)
-    results = ask_each(target, lambda link, line: pending(link, limit, wanted, line))
-    found = [(name, scan) for name, scan in results if not isinstance(scan, Exception)]
-    rows = sorted(
-        (half for _, scan in found for half in scan.table.rows()), key=lambda half: half.born
-    )[:limit]
+
+    async def look(link: BrokerLink, line: ScanLine) -> tuple[list[Half], list[str]]:
+        if aside:
+            halves, count = await set_aside(link, limit, wanted, line)
+            return halves, list(text.aside_lines(link.name, count, limit))
+        scan = await pending(link, limit, wanted, line)
+        return scan.table.rows(), list(text.scan_lines(link.name, scan, limit))
+
+    results = ask_each(target, look)
+    found = [result for _, result in results if not isinstance(result, Exception)]
+    rows = sorted((half for halves, _ in found for half in halves), key=lambda half: half.born)
     with text.printing():
         if as_json:
-            for half in rows:
-                click.echo(text.to_json(text.half_json(half)))
+            for half in rows[:limit]:
+                click.echo(text.to_json(text.half_json(half, aside)))
         elif rows:
-            for one in text.table(rows, len(results) > 1):
+            for one in text.table(rows[:limit], len(results) > 1, aside):
                 click.echo(one)
-    for name, scan in found:
-        for one in text.scan_lines(name, scan, sum(half.broker == name for half in rows)):
+    for _, lines in found:
+        for one in lines:
             click.echo(one, err=True)
     _tell_failures(results)
 

@@ -40,11 +40,7 @@ UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1))
 def age(ms: int) -> str:
     """A duration for people, in its two largest units."""
     seconds = max(ms, 0) // 1000
-    for unit, size, lower, small in (
-        ("d", 86_400, "h", 3600),
-        ("h", 3600, "m", 60),
-        ("m", 60, "s", 1),
-    ):
+    for unit, size, lower, small in UNITS:
         if seconds >= size:
             return f"{seconds // size}{unit} {seconds % size // small}{lower}"
     return f"{seconds}s"
@@ -92,10 +88,10 @@ class ScanLine:
             self._shown = False
 
 
-def half_json(half: Half) -> dict[str, Any]:
+def half_json(half: Half, aside: bool = False) -> dict[str, Any]:
     return {
         "broker": half.broker,
-        "halfOffset": half.queue_offset,
+        "setAsideOffset" if aside else "halfOffset": half.queue_offset,
         "commitLogOffset": half.phys,
         "offsetMsgId": half.offset_msg_id,
         "transactionId": half.transaction_id or None,
@@ -117,10 +113,10 @@ HEAD = (
 )  # fmt: skip
 
 
-def table(rows: Sequence[Half], with_broker: bool) -> Iterator[str]:
+def table(rows: Sequence[Half], with_broker: bool, aside: bool = False) -> Iterator[str]:
     """Rows under a heading, columns as wide as they need to be."""
     now = now_ms()
-    lines: list[tuple[str, ...]] = [HEAD]
+    lines: list[tuple[str, ...]] = [("SET ASIDE AT", *HEAD[1:]) if aside else HEAD]
     for half in rows:
         lines.append(
             (
@@ -145,15 +141,21 @@ def table(rows: Sequence[Half], with_broker: bool) -> Iterator[str]:
         ).rstrip()
 
 
-def scan_lines(broker: str, scan: Scan, shown: int) -> Iterator[str]:
+def aside_lines(broker: str, count: int, limit: int) -> Iterator[str]:
+    """How many were set aside, in words."""
+    some = f"; of the oldest {limit}," if count > limit else ";"
+    yield f"{broker}: {count} were set aside{some} those are shown that still are"
+
+
+def scan_lines(broker: str, scan: Scan, limit: int) -> Iterator[str]:
     """What a scan comes to, in words."""
     found = scan.table
     count = f"{found.count}" if found.exact else f"more than {found.count}"
     text = f"{broker}: {count} pending"
     if found.oldest is not None:
         text += f", the oldest for {age(now_ms() - found.oldest)}"
-    if shown < found.count:
-        text += f"; the oldest {shown} are shown (--limit)"
+    if limit < found.count:
+        text += f"; the oldest {limit} are shown (--limit)"
     yield text
     if scan.damaged:
         yield f"{broker}: {scan.damaged} half messages are damaged and left out"
