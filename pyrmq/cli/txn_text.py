@@ -3,6 +3,7 @@ it was written by others, and a terminal obeys what it reads."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -278,9 +279,9 @@ def head_of(message: ReceivedMessage, most: int) -> tuple[str, str]:
         head = body_head(message, most)
     except ProtocolError:
         head = message.body[:most]
-    for cut in range(4):  # a character may be cut in two at the end
-        try:
-            return head[: len(head) - cut].decode(), "text"
-        except UnicodeDecodeError:
-            continue
-    return head.hex(), "hex"
+    # A character that the cut goes through is left out.
+    whole = len(head) < most
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(head, whole), "text"
+    except UnicodeDecodeError:
+        return head.hex(), "hex"

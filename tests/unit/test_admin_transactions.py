@@ -1,0 +1,307 @@
+"""One transaction on a broker of lists: what finds it, what is said of it, what is decided."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from pyrmq.admin import scan, transactions
+from pyrmq.admin.transactions import (
+    Answer,
+    State,
+    Transaction,
+    body_head,
+    check_decidable,
+    check_resumable,
+    decide,
+    find,
+    resume,
+)
+from pyrmq.errors import ClientError, ProtocolError
+from pyrmq.model.transaction import TransactionState
+from tests.support.fake_broker import ASIDE, BORN, HALF, OP, FakeBroker
+from tests.unit.fake_link import FakeLink
+
+COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    return FakeBroker()
+
+
+def found(broker: FakeBroker, name: str) -> list[Transaction]:
+    async def run() -> list[Transaction]:
+        return await find(FakeLink(broker), name)
+
+    return trio.run(run)
+
+
+def one(broker: FakeBroker, name: str) -> Transaction:
+    (transaction,) = found(broker, name)
+    return transaction
+
+
+def run(work: Callable[..., Awaitable[Answer]], *args: object) -> Answer:
+    return trio.run(work, *args)
+
+
+def decided(transaction: Transaction, state: TransactionState) -> Answer:
+    return trio.run(decide, transaction, state)
+
+
+def test_what_is_pending_is_found_by_all_of_its_names(broker: FakeBroker) -> None:
+    broker.half("other")
+    half = broker.half("K", KEYS="a b")
+    for name in ("K", "1", half.offset_msg_id, half.offset_msg_id.lower()):
+        t = one(broker, name)
+        assert (t.state, t.message.queue_offset) == (State.PENDING, 1), name
+        assert (t.transaction_id, t.topic, t.group) == ("K", "T", "PG")
+    assert found(broker, "2") == []
+    assert found(broker, "nothing") == []
+
+
+def test_a_key_is_no_transaction_id(broker: FakeBroker) -> None:
+    broker.half("K", KEYS="order-1")
+    assert found(broker, "order-1") == []
+
+
+def test_without_an_index_the_queue_is_read(broker: FakeBroker) -> None:
+    broker.index = False
+    for n in range(100):
+        broker.half(f"K{n}")
+    assert one(broker, "K77").message.queue_offset == 77
+
+
+def test_a_transaction_id_that_looks_like_an_offset_id(broker: FakeBroker) -> None:
+    """Both have 32 hex digits: what counts is whether that message is there."""
+    broker.half("other")
+    name = "7F00000100002A9F0000000000000000"
+    broker.half(name)
+    by_place = one(broker, broker.queues[HALF][0].offset_msg_id)
+    assert by_place.transaction_id == "other"
+    broker.log.pop(0)
+    assert one(broker, name).message.queue_offset == 1
+
+
+def test_a_message_that_is_of_no_transaction(broker: FakeBroker) -> None:
+    broker.half("K")
+    plain = broker.put("T", b"x", {"UNIQ_KEY": "P"})
+    with pytest.raises(ClientError, match="not of a transaction"):
+        found(broker, plain.offset_msg_id)
+
+
+def test_no_half_topic(broker: FakeBroker) -> None:
+    with pytest.raises(scan.NoTransactionsError, match="no transaction was ever sent"):
+        found(broker, "K")
+
+
+def test_the_last_copy_counts(broker: FakeBroker) -> None:
+    broker.half("K")
+    broker.half("K", TRANSACTION_CHECK_TIMES="1")
+    last = broker.half("K", TRANSACTION_CHECK_TIMES="2")
+    broker.offsets[HALF] = 2
+    for name in ("K", "0", "1", "2"):
+        t = one(broker, name)
+        assert [m.queue_offset for m in t.copies] == [0, 1, 2]
+        assert t.state is State.PENDING
+        assert check_decidable(t, COMMIT).queue_offset == 2
+    assert decided(one(broker, "0"), COMMIT).done
+    (ended,) = [c for c in broker.asked if c.code == 37]
+    assert ended.ext == {
+        "topic": "T",
+        "producerGroup": "PG",
+        "tranStateTableOffset": "2",
+        "commitLogOffset": str(last.physical_offset),
+        "commitOrRollback": "8",
+        "fromTransactionCheck": "true",
+        "msgId": "K",
+        "transactionId": "K",
+    }
+
+
+@pytest.mark.parametrize("state", [COMMIT, ROLLBACK])
+def test_what_is_decided_is_refused_from_then_on(
+    broker: FakeBroker, state: TransactionState
+) -> None:
+    broker.half("K")
+    assert decided(one(broker, "K"), state).done
+    t = one(broker, "K")
+    assert t.state is (State.COMMITTED if state is COMMIT else State.SETTLED)
+    assert [(op.queue_offset, op.names) for op in t.ops] == [(0, [0])]
+    for again in (COMMIT, ROLLBACK):
+        with pytest.raises(ClientError, match=r"K is (committed|settled)"):
+            decided(t, again)
+    with pytest.raises(ClientError, match="only what is set aside"):
+        check_resumable(t)
+
+
+def test_a_commit_whose_op_record_is_still_to_come(broker: FakeBroker) -> None:
+    """RocketMQ writes op records up to three seconds late: a second commit would deliver twice."""
+    half = broker.half("K")
+    broker.commit(half)
+    t = one(broker, "K")
+    assert t.state is State.COMMITTED
+    assert "not settled yet" in t.notes[0]
+    with pytest.raises(ClientError, match="committed"):
+        check_decidable(t, COMMIT)
+
+
+def test_delivered_twice_is_told(broker: FakeBroker) -> None:
+    half = broker.half("K")
+    broker.commit(half)
+    broker.commit(half)
+    assert "delivered 2 times" in one(broker, "K").notes
+
+
+def test_the_committed_message_leads_to_its_transaction(broker: FakeBroker) -> None:
+    half = broker.half("K")
+    delivered = broker.commit(half)
+    broker.op(0)
+    t = one(broker, delivered.offset_msg_id)
+    assert (t.state, len(t.copies), len(t.committed)) == (State.COMMITTED, 1, 1)
+
+
+def test_what_the_broker_has_passed(broker: FakeBroker) -> None:
+    broker.half("K")
+    broker.half("L")
+    broker.offsets[HALF] = 1
+    t = one(broker, "K")
+    assert t.state is State.PASSED
+    with pytest.raises(ClientError, match="passed it"):
+        check_decidable(t, COMMIT)
+    assert one(broker, "L").state is State.PENDING
+
+
+def test_old_op_records_are_shown_and_settle_nothing(broker: FakeBroker) -> None:
+    broker.half("K")
+    broker.op(0)
+    broker.half("K", TRANSACTION_CHECK_TIMES="1")
+    broker.offsets |= {HALF: 1, OP: 1}
+    t = one(broker, "K")
+    assert t.state is State.PENDING
+    assert [op.names for op in t.ops] == [[0]]
+
+
+def test_a_copy_is_settled_by_the_half_that_it_stands_for(broker: FakeBroker) -> None:
+    broker.half("K", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    broker.half("K", TRAN_PREPARED_QUEUE_OFFSET="0", TRANSACTION_CHECK_TIMES="1")
+    assert one(broker, "K").state is State.PENDING
+    broker.op(0)
+    assert one(broker, "K").state is State.SETTLED
+
+
+def test_set_aside_and_resumed(broker: FakeBroker) -> None:
+    broker.half("K")
+    aside = broker.half("K", where=ASIDE, TRANSACTION_CHECK_TIMES="15")
+    broker.offsets[HALF] = 1
+    for name in ("K", "0", aside.offset_msg_id):
+        assert one(broker, name).state is State.SET_ASIDE, name
+    with pytest.raises(ClientError, match="resume it first"):
+        check_decidable(one(broker, "K"), ROLLBACK)
+    assert run(resume, one(broker, "K")).done
+    assert [c.ext["msgId"] for c in broker.asked if c.code == 323] == [aside.offset_msg_id]
+    assert one(broker, "K").state is State.PENDING
+    with pytest.raises(ClientError, match="only what is set aside"):
+        run(resume, one(broker, "K"))
+    assert decided(one(broker, "K"), ROLLBACK).done
+    assert one(broker, "K").state is State.SETTLED
+
+
+def test_what_was_set_aside_can_be_committed_late(broker: FakeBroker) -> None:
+    broker.half("K")
+    broker.half("K", where=ASIDE)
+    broker.offsets[HALF] = 1
+    assert decided(one(broker, "K"), COMMIT).done
+    assert one(broker, "K").state is State.COMMITTED
+
+
+def test_set_aside_with_its_half_deleted(broker: FakeBroker) -> None:
+    broker.half("other")
+    aside = broker.half("K", where=ASIDE)
+    t = one(broker, aside.offset_msg_id)
+    assert (t.state, t.copies) == (State.SET_ASIDE, [])
+    with pytest.raises(ClientError, match="resume it instead"):
+        check_decidable(t, COMMIT)
+    assert run(resume, t).done
+
+
+def test_what_still_is_set_aside(broker: FakeBroker) -> None:
+    for key in ("gone", "resumed", "committed", "there"):
+        broker.half(key)
+        broker.half(key, where=ASIDE)
+    broker.offsets[HALF] = 4
+    assert run(resume, one(broker, "resumed")).done
+    assert decided(one(broker, "committed"), COMMIT).done
+
+    async def look() -> tuple[list, int]:
+        return await transactions.set_aside(FakeLink(broker), 10)
+
+    halves, count = trio.run(look)
+    assert ([h.transaction_id for h in halves], count) == (["gone", "there"], 4)
+
+
+def test_one_id_for_two_transactions(broker: FakeBroker) -> None:
+    """A producer that sends again after a timeout keeps the id."""
+    broker.half("K")
+    broker.half("K", born=BORN + 3000)
+    broker.op(0)
+    assert [t.state for t in found(broker, "K")] == [State.SETTLED, State.PENDING]
+    assert one(broker, "1").state is State.PENDING
+
+
+def test_a_half_without_a_unique_key(broker: FakeBroker) -> None:
+    broker.half(None)
+    broker.half(None)
+    t = one(broker, "1")
+    assert (t.state, t.label) == (State.PENDING, "half offset 1")
+    assert decided(t, ROLLBACK).done
+    assert one(broker, "1").state is State.SETTLED
+    assert one(broker, "0").state is State.PENDING
+
+
+def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
+    broker.half("K")
+    broker.change[37] = lambda c: c.reply(604)
+    answer = decided(one(broker, "K"), COMMIT)
+    assert (answer.done, str(answer)) == (False, "604 ILLEGAL_OPERATION")
+    broker.change[37] = lambda c: c.reply(4711)
+    assert str(decided(one(broker, "K"), COMMIT)) == "4711 unknown code"
+
+
+def test_unknown_is_no_decision(broker: FakeBroker) -> None:
+    broker.half("K")
+    with pytest.raises(ClientError, match="no decision"):
+        check_decidable(one(broker, "K"), TransactionState.UNKNOWN)
+
+
+def test_compressed_bodies(broker: FakeBroker) -> None:
+    broker.half("Z", body=zlib.compress(b"long " * 1000), sys_flag=1)
+    broker.half("BOMB", body=zlib.compress(bytes(50_000_000)), sys_flag=1)
+    broker.half("LZ4", body=b"\x04\x22", sys_flag=0x101)
+    broker.half("LIE", body=b"no zlib", sys_flag=1)
+    assert body_head(one(broker, "Z").message, 12) == b"long long lo"
+    assert body_head(one(broker, "BOMB").message, 256) == bytes(256)
+    assert body_head(one(broker, "LZ4").message, 256) == b"\x04\x22"
+    with pytest.raises(ProtocolError):
+        body_head(one(broker, "LIE").message, 12)
+
+
+def test_no_runtime_info_and_no_set_aside_topic(broker: FakeBroker) -> None:
+    async def look() -> scan.Statistics:
+        return await scan.statistics(FakeLink(broker))
+
+    empty = trio.run(look)
+    assert (empty.scan, empty.set_aside, empty.counters) == (None, 0, {})
+    broker.half("K")
+    broker.half("L", where=ASIDE)
+    broker.info = {"transactionHalfCount": "7", "bootTimestamp": "1"}
+    full = trio.run(look)
+    assert full.scan is not None
+    assert (full.scan.table.count, full.set_aside) == (1, 1)
+    assert full.counters == {"transactionHalfCount": "7"}
+    broker.change[28] = lambda c: c.reply(3)
+    assert trio.run(look).counters == {}
