@@ -153,7 +153,7 @@ class BrokerLink:
         if answer.code != ResponseCode.SUCCESS:
             return None
         try:
-            message = decode_record(memoryview(answer.body), raw=True)
+            message = decode_record(memoryview(answer.body), inflate_body=False)
         except ProtocolError:
             return None  # RocketMQ answers with whatever stands there
         return message if message.commit_log_offset == phys else None
@@ -171,7 +171,7 @@ class BrokerLink:
             answer = await self._request(RequestCode.QUERY_MESSAGE, ext)
         except (QueryNotFoundError, TopicNotExistError):
             return []
-        found = [decode_record(r, raw=True) for r in split_records(answer.body)]
+        found = [decode_record(r, inflate_body=False) for r in split_records(answer.body)]
         return sorted(
             {
                 m.commit_log_offset: m

@@ -93,7 +93,7 @@ async def each_record(
             return
         for record in _records(pulled.body, at, end):
             try:
-                message = decode_record(record, raw=True)
+                message = decode_record(record, inflate_body=False)
             except ProtocolError:
                 continue
             take(message)
@@ -152,7 +152,7 @@ async def each_open_half(
             if queue_offset_of(record) in settled:
                 continue
             try:
-                take(decode_record(record, raw=True))
+                take(decode_record(record, inflate_body=False))
             except ProtocolError:
                 damaged += 1
         at = settled.next_absent(pulled.next_offset)

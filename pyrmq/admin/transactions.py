@@ -37,6 +37,7 @@ from pyrmq.model.transaction import (
     REAL_TOPIC,
     TransactionState,
 )
+from pyrmq.net.address import offset_of_message_id
 
 OLD_OPS = 5000
 """Op records that are read only to show them."""
@@ -106,19 +107,6 @@ class Transaction:
         return self.transaction_id or f"half offset {self.message.queue_offset}"
 
 
-def _offset_id(text: str) -> int | None:
-    """The physical offset in an offset id (host, port, offset in hex), if it can be one."""
-    if len(text) not in (32, 56):
-        return None
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        return None
-    phys = int.from_bytes(raw[-8:], "big")
-    port = int.from_bytes(raw[-12:-8], "big")
-    return phys if port <= 65535 and phys < 1 << 56 else None
-
-
 async def _half_at(link: BrokerLink, offset: int) -> ReceivedMessage | None:
     begin, end = await link.queue_range(HALF_TOPIC)
     if not begin <= offset < end:
@@ -126,7 +114,7 @@ async def _half_at(link: BrokerLink, offset: int) -> ReceivedMessage | None:
     pulled = await link.pull(HALF_TOPIC, offset, 1)
     if not pulled.body:
         return None
-    message = decode_record(memoryview(pulled.body), raw=True)
+    message = decode_record(memoryview(pulled.body), inflate_body=False)
     return message if message.queue_offset == offset else None
 
 
@@ -137,8 +125,8 @@ async def _seeds(
     if name.isdecimal() and len(name) < 20:
         half = await _half_at(link, int(name))
         return [half] if half is not None else []
-    phys = _offset_id(name)
-    if phys is not None:
+    phys = offset_of_message_id(name)
+    if phys is not None and name[-24:-20] == "0000":  # a port has 16 bits
         message = await link.view(phys)
         if message is not None and message.offset_msg_id.upper() == name.upper():
             if REAL_TOPIC not in message.properties:
