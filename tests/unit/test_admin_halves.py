@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import trio
 from hypothesis import given, settings
@@ -66,6 +68,14 @@ def test_offsets_far_apart_do_not_take_all_memory(monkeypatch: pytest.MonkeyPatc
 )
 def test_what_an_op_record_names(body: bytes, offsets: list[int]) -> None:
     assert list(op_offsets(body)) == offsets
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_lanes() -> Iterator[None]:
+    """Op records are read in several lanes, however few there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "LANE", 2)
+        yield
 
 
 @st.composite
