@@ -222,16 +222,10 @@ class Statistics:
     counters: dict[str, str]
 
 
-COUNTERS = (
-    "transactionHalfCount",
-    "transactionCommitCount",
-    "transactionRollbackCount",
-    "transactionPendingCount",
-    "transactionCheckCount",
-    "transactionSetAsideCount",
-    "transactionOldestPendingAgeMs",
-)
-"""Keys of pyrmq's brokers in the answer to GET_BROKER_RUNTIME_INFO; Apache's have none of them."""
+COUNTER = "transaction"
+"""How the keys of a broker's own figures begin, in its GET_BROKER_RUNTIME_INFO. pyrmq's brokers have
+some, such as transactionHalfCount; Apache's have none."""
+MAX_COUNTERS = 64
 
 
 async def statistics(
@@ -244,4 +238,5 @@ async def statistics(
         scan: Scan | None = await pending(link, 1, wanted, progress)
     except NoTransactionsError:
         scan = None
-    return Statistics(scan, end - begin, {k: info[k] for k in COUNTERS if k in info})
+    names = sorted(name for name in info if name.startswith(COUNTER))[:MAX_COUNTERS]
+    return Statistics(scan, end - begin, {name: info[name] for name in names})

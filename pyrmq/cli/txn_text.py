@@ -198,7 +198,7 @@ def statistics_lines(broker: str, found: Statistics) -> Iterator[str]:
             yield f"  {plain(topic)} {plain(group)}: {place.count} pending, the oldest for {oldest}"
     yield f"{broker}: {found.set_aside} set aside"
     for key, value in found.counters.items():
-        yield f"  {key}={plain(value)}"
+        yield f"  {plain(key)}={plain(value)}"
 
 
 def place_json(message: ReceivedMessage) -> dict[str, Any]:

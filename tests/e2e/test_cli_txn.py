@@ -411,12 +411,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     store.put(OP, 0, b"1,", encode_properties({"TAGS": "d"}))
     store.close()
     conf = "transactionCheckInterval=3600000\nfileReservedTime=1000000\n"
-    with ServerProcess(root, conf=conf if TRANSACTIONS else "") as process:
+    with ServerProcess(root, conf=conf) as process:
         yield process
-
-
-TRANSACTIONS = False
-"""Whether the broker has configuration keys of transactions."""
 
 
 def test_our_broker_over_its_name_server(server: ServerProcess) -> None:
@@ -430,6 +426,8 @@ def test_our_broker_over_its_name_server(server: ServerProcess) -> None:
     assert settled["state"] == "SETTLED"
     (counted,) = lines(txn("stats", "-n", namesrv, "--json"))
     assert (counted["pending"], counted["setAside"]) == (2, 0)
+    assert counted["counters"]["transactionPendingCount"] == 2
+    assert counted["counters"]["transactionOldestPendingAgeMs"] > 0
 
 
 def test_our_broker_without_transactions(tmp_path: Path) -> None:

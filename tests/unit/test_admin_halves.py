@@ -219,6 +219,23 @@ def test_settled_runs_are_not_read() -> None:
     assert [c.ext["queueOffset"] for c in pulls] == ["0", "1001"]
 
 
+def test_no_pull_asks_for_what_is_deleted() -> None:
+    """Apache's broker writes a message about each pull outside of the queue."""
+    broker = FakeBroker(batch=2)
+    for n in range(9):
+        broker.half(f"K{n}")
+        broker.op(n) if n % 2 else None
+    broker.first |= {HALF: 5, OP: 2}
+    for known in ({}, {HALF: 1, OP: 0}, {HALF: 100, OP: 100}):
+        broker.offsets = known
+        broker.asked.clear()
+        expected = [] if 100 in known.values() else [6, 8]
+        assert [half.queue_offset for half in scanned(broker, 10).rows()] == expected
+        for pull in (c for c in broker.asked if c.code == 11):
+            begin = broker.first[pull.ext["topic"]]
+            assert begin <= int(pull.ext["queueOffset"]) < len(broker.queues[pull.ext["topic"]])
+
+
 def test_halves_that_come_meanwhile_are_left_out() -> None:
     """Those behind the end that was read first have op records that are not looked for."""
     broker = FakeBroker()
