@@ -223,8 +223,8 @@ class Statistics:
 
 
 COUNTER = "transaction"
-"""How the keys of a broker's own figures begin, in its GET_BROKER_RUNTIME_INFO. pyrmq's brokers have
-some, such as transactionHalfCount; Apache's have none."""
+"""How the keys begin of the figures that a broker keeps itself, in GET_BROKER_RUNTIME_INFO. pyrmq's
+brokers have some, such as transactionHalfCount; Apache's have none."""
 MAX_COUNTERS = 64
 
 
