@@ -93,9 +93,9 @@ async def each_record(
     progress: Progress = no_progress,
     *,
     lanes: int = 1,
-) -> None:
-    """Gives `take` the messages of offsets begin..end-1, without those that are damaged. With
-    several lanes many are read at a time, and their order is lost."""
+) -> bool:
+    """Gives `take` the messages of offsets begin..end-1, without those that are damaged; whether
+    the broker had them all. With several lanes many are read at a time, and their order is lost."""
     done = 0
 
     async def lane(at: int, stop: int) -> None:
@@ -124,6 +124,7 @@ async def each_record(
         failures = leaves(group)
     if failures:
         raise failures[0]
+    return done == end - begin
 
 
 async def each_op(
@@ -132,30 +133,40 @@ async def each_op(
     end: int,
     take: Callable[[ReceivedMessage], object],
     progress: Progress = no_progress,
-) -> None:
-    """Gives `take` the op records of offsets begin..end-1, in no order. What a damaged one names
-    stays open, which is what the broker makes of it as well."""
+) -> bool:
+    """Gives `take` the op records of offsets begin..end-1, in no order; whether the broker had them
+    all. What a damaged one names stays open, which is what the broker makes of it as well."""
 
     def pick(message: ReceivedMessage) -> None:
         if message.tags == OP_TAG:
             take(message)
 
-    await each_record(link, OP_TOPIC, begin, end, pick, progress, lanes=LANES)
+    return await each_record(link, OP_TOPIC, begin, end, pick, progress, lanes=LANES)
 
 
-async def settled_offsets(
-    link: BrokerLink, where: Bounds, progress: Progress = no_progress
-) -> OffsetSet:
-    """The half offsets that op records name."""
-    settled = OffsetSet()
+class Settled:
+    """The halves that op records name, from where they still count on."""
 
-    def take(message: ReceivedMessage) -> None:
-        for offset in op_offsets(message.body):
-            if where.half_begin <= offset < where.half_end:
-                settled.add(offset)
+    def __init__(self, link: BrokerLink, where: Bounds) -> None:
+        self.where = where
+        self.offsets = OffsetSet()
+        self._link = link
+        self._read_to = where.op
 
-    await each_op(link, where.op, where.op_end, take, progress)
-    return settled
+    async def refresh(self, progress: Progress = no_progress) -> None:
+        """Reads what was not read yet, and notes where the queues end now."""
+        where = self.where
+        # In this order: what settles meanwhile is settled, what comes meanwhile is not there.
+        where.half_end = max(where.half_end, (await self._link.queue_range(HALF_TOPIC))[1])
+        where.op_end = max(where.op_end, (await self._link.queue_range(OP_TOPIC))[1])
+
+        def take(message: ReceivedMessage) -> None:
+            for offset in op_offsets(message.body):
+                if offset >= where.half_begin:
+                    self.offsets.add(offset)
+
+        if await each_op(self._link, self._read_to, where.op_end, take, progress):
+            self._read_to = where.op_end
 
 
 async def each_open_half(
@@ -200,7 +211,9 @@ async def pending(
 ) -> Scan:
     """The pending transactions of a broker, as of the time when the op records were read."""
     where = await bounds(link)
-    settled = await settled_offsets(link, where, progress)
+    known = Settled(link, where)
+    await known.refresh(progress)
+    settled = known.offsets
     table = PendingTable(limit, wanted)
 
     def take(message: ReceivedMessage) -> None:

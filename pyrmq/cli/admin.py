@@ -12,7 +12,8 @@ from pyrmq.cli.targets import Target, ask, ask_each, targeted
 if TYPE_CHECKING:
     from pyrmq.admin.broker import BrokerLink
     from pyrmq.admin.halves import Filter, Half
-    from pyrmq.admin.transactions import Answer, Transaction
+    from pyrmq.admin.look import Transaction
+    from pyrmq.admin.transactions import Answer
     from pyrmq.cli.txn_text import ScanLine
 
 MAX_LIMIT = 100_000
@@ -168,24 +169,25 @@ Found = dict[str, list["Transaction"]]
 
 def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
     """What the ids lead to, and what is to be said of those that lead nowhere."""
+    from pyrmq.admin.look import Look
     from pyrmq.admin.scan import NoTransactionsError
-    from pyrmq.admin.transactions import find
     from pyrmq.errors import ClientError
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
         found: Found = {}
         problems: list[str] = []
+        looks = [Look(link, line) for link in links]
         for name in dict.fromkeys(ids):
             here: list[Transaction] = []
             said = len(problems)
-            for link in links:
+            for look in looks:
                 try:
-                    here += await find(link, name, line)
+                    here += await look.find(name)
                 except NoTransactionsError:
-                    if len(links) == 1:
+                    if len(looks) == 1:
                         raise
                 except ClientError as e:
-                    problems.append(f"{name}: {link.name}: {e}")
+                    problems.append(f"{name}: {look.link.name}: {e}")
             if here:
                 found[name] = here
             elif said == len(problems):
@@ -235,7 +237,7 @@ def _change(
     act: Callable[[Transaction], Awaitable[Answer]],
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
-    from pyrmq.admin.transactions import find
+    from pyrmq.admin.look import Look
     from pyrmq.cli.txn_text import age, now_ms, plain
     from pyrmq.errors import PyrmqError
 
@@ -251,11 +253,11 @@ def _change(
         click.confirm(f"{verb} {len(ready)} of them?", abort=True)
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> list[str]:
-        by_name = {link.name: link for link in links}
+        looks = {link.name: Look(link, line) for link in links}
         failed: list[str] = []
         for t in ready:
             try:
-                again = await find(by_name[t.link.name], t.message.offset_msg_id, line)
+                again = await looks[t.link.name].find(t.message.offset_msg_id)
                 check(again[0] if again else t)
                 answer = await act(again[0] if again else t)
             except PyrmqError as e:

@@ -36,7 +36,8 @@ class FakeBroker:
         self.log: dict[int, Record] = {}
         self.offsets: dict[str, int] = {}
         """Of the group that says how far transactions are settled, by topic."""
-        self.index = True
+        self.indexed: int | None = None
+        """Physical offset up to which the index knows messages, None for all."""
         self.info: dict[str, str] = {}
         self.asked: list[Command] = []
         self.change: dict[int, Callable[[Command], Command]] = {}
@@ -164,7 +165,7 @@ class FakeBroker:
         found = [
             r
             for r in self.queues.get(c.ext["topic"], ())
-            if self.index
+            if (self.indexed is None or r.physical_offset < self.indexed)
             and c.ext["key"]
             in (r.properties.get("UNIQ_KEY"), *r.properties.get("KEYS", "").split())
         ]

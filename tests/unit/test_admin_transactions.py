@@ -9,17 +9,8 @@ import pytest
 import trio
 
 from pyrmq.admin import scan, transactions
-from pyrmq.admin.transactions import (
-    Answer,
-    State,
-    Transaction,
-    body_head,
-    check_decidable,
-    check_resumable,
-    decide,
-    find,
-    resume,
-)
+from pyrmq.admin.look import Look, State, Transaction, body_head, find
+from pyrmq.admin.transactions import Answer, check_decidable, check_resumable, decide, resume
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.transaction import TransactionState
 from tests.support.fake_broker import ASIDE, BORN, HALF, OP, FakeBroker
@@ -70,10 +61,52 @@ def test_a_key_is_no_transaction_id(broker: FakeBroker) -> None:
 
 
 def test_without_an_index_the_queue_is_read(broker: FakeBroker) -> None:
-    broker.index = False
+    broker.indexed = 0
     for n in range(100):
         broker.half(f"K{n}")
     assert one(broker, "K77").message.queue_offset == 77
+
+
+def test_an_index_that_is_behind(broker: FakeBroker) -> None:
+    """The latest copy is found all the same: a decision about an older one would be ignored, or
+    delivered a second time after the next check."""
+    broker.half("K")
+    broker.indexed = broker.half("K", TRANSACTION_CHECK_TIMES="1").physical_offset
+    broker.half("K", TRANSACTION_CHECK_TIMES="2")
+    t = one(broker, "K")
+    assert [m.queue_offset for m in t.copies] == [0, 1, 2]
+    assert check_decidable(t, COMMIT).queue_offset == 2
+
+
+def test_many_ids_read_the_op_records_once(broker: FakeBroker) -> None:
+    broker.batch = 1
+    for n in range(40):
+        broker.half(f"K{n}")
+    for n in range(30):
+        broker.op(n)
+
+    async def look() -> list[State]:
+        reader = Look(FakeLink(broker))
+        states = []
+        for n in range(25, 45):
+            states += [t.state for t in await reader.find(f"K{n}")]
+            if n == 35:
+                # One that comes meanwhile, and what settles it and another one.
+                broker.half("K40")
+                broker.op(36, 40)
+        return states
+
+    before = len(broker.asked)
+    assert trio.run(look) == [
+        *[State.SETTLED] * 5,
+        *[State.PENDING] * 6,
+        State.SETTLED,
+        *[State.PENDING] * 3,
+        State.SETTLED,
+    ]
+    pulls = [c for c in broker.asked[before:] if c.code == 11 and c.ext["topic"] == OP]
+    # Each record once for all, and near each of the twenty those that are shown.
+    assert len([c for c in pulls if c.ext["queueOffset"] == "0"]) <= 21
 
 
 def test_a_transaction_id_that_looks_like_an_offset_id(broker: FakeBroker) -> None:
@@ -236,12 +269,14 @@ def test_what_still_is_set_aside(broker: FakeBroker) -> None:
     broker.offsets[HALF] = 4
     assert run(resume, one(broker, "resumed")).done
     assert decided(one(broker, "committed"), COMMIT).done
+    before = len(broker.asked)
 
     async def look() -> tuple[list, int]:
         return await transactions.set_aside(FakeLink(broker), 10)
 
     halves, count = trio.run(look)
     assert ([h.transaction_id for h in halves], count) == (["gone", "there"], 4)
+    assert not [c for c in broker.asked[before:] if c.ext.get("topic") == OP and c.code == 11]
 
 
 def test_one_id_for_two_transactions(broker: FakeBroker) -> None:
