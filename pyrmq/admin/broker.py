@@ -22,7 +22,7 @@ from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.route import MASTER_ID, TopicRoute
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address, format_address
+from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.channel import Channels
 
 GROUP = "TOOLS_CONSUMER"
@@ -233,8 +233,6 @@ class Cluster:
         return [BrokerLink(self._channels, a) for a in masters]
 
     async def _masters(self, name: str | None) -> list[Address]:
-        from pyrmq.net.address import parse_address
-
         info = fastjson.loads_object((await self._cluster_info()).body)
         table = info.get("brokerAddrTable")
         brokers = list(table.values()) if isinstance(table, dict) else []

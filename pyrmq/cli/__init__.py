@@ -14,6 +14,7 @@ class _Group(click.Group):
     """Shows pyrmq's own errors as one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        from pyrmq.cli.plain import plain
         from pyrmq.errors import PyrmqError, leaves
 
         try:
@@ -22,7 +23,7 @@ class _Group(click.Group):
             errors = leaves(e)
             if not all(isinstance(leaf, PyrmqError | OSError) for leaf in errors):
                 raise
-            raise click.ClickException("; ".join(map(str, errors))) from e
+            raise click.ClickException(plain("; ".join(map(str, errors)))) from e
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

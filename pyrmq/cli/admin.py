@@ -104,10 +104,11 @@ def _tell_failures(results: list[Any]) -> None:
     """Names the brokers that did not answer; exit code 1 if there are any. One without
     transactions is no failure among others."""
     from pyrmq.admin.scan import NoTransactionsError
+    from pyrmq.cli.plain import plain
 
     failures = [(name, e) for name, e in results if isinstance(e, Exception)]
     for name, e in failures:
-        click.echo(f"{name}: {e}", err=True)
+        click.echo(plain(f"{name}: {e}"), err=True)
     if any(not isinstance(e, NoTransactionsError) for _, e in failures):
         raise click.exceptions.Exit(1)
 
@@ -171,7 +172,7 @@ def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
     """What the ids lead to, and what is to be said of those that lead nowhere."""
     from pyrmq.admin.look import Look
     from pyrmq.admin.scan import NoTransactionsError
-    from pyrmq.errors import ClientError
+    from pyrmq.errors import PyrmqError
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
         found: Found = {}
@@ -186,7 +187,7 @@ def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
                 except NoTransactionsError:
                     if len(looks) == 1:
                         raise
-                except ClientError as e:
+                except PyrmqError as e:
                     problems.append(f"{name}: {look.link.name}: {e}")
             if here:
                 found[name] = here
@@ -199,7 +200,7 @@ def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
 
 
 def _end(problems: Sequence[str]) -> None:
-    from pyrmq.cli.txn_text import plain
+    from pyrmq.cli.plain import plain
 
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)
@@ -238,8 +239,9 @@ def _change(
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
     from pyrmq.admin.look import Look
-    from pyrmq.cli.txn_text import age, now_ms, plain
-    from pyrmq.errors import PyrmqError
+    from pyrmq.cli.plain import plain
+    from pyrmq.cli.txn_text import age, now_ms
+    from pyrmq.errors import ClientError, PyrmqError
 
     found, problems = _find(target, ids)
     ready = _ready(found, check, problems)
@@ -252,14 +254,21 @@ def _change(
             )
         click.confirm(f"{verb} {len(ready)} of them?", abort=True)
 
+    async def find_again(t: Transaction, looks: dict[str, Look]) -> Transaction:
+        look = looks.get(t.link.name)
+        found = await look.find(t.message.offset_msg_id) if look is not None else []
+        if not found:
+            raise ClientError("it is not there any more")
+        return found[0]
+
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> list[str]:
         looks = {link.name: Look(link, line) for link in links}
         failed: list[str] = []
         for t in ready:
             try:
-                again = await looks[t.link.name].find(t.message.offset_msg_id)
-                check(again[0] if again else t)
-                answer = await act(again[0] if again else t)
+                again = await find_again(t, looks)
+                check(again)
+                answer = await act(again)
             except PyrmqError as e:
                 failed.append(f"{t.label} on {t.link.name}: {e}")
                 continue

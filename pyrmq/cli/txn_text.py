@@ -1,11 +1,11 @@
-"""Transactions as text and as JSON. What comes from messages is shown without control characters:
-it was written by others, and a terminal obeys what it reads."""
+"""Transactions as text and as JSON. What comes from messages goes through `plain`."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,24 +17,18 @@ import click
 from pyrmq.admin.halves import Half, immune_until
 from pyrmq.admin.look import Transaction, body_head
 from pyrmq.admin.scan import Scan, Statistics
+from pyrmq.cli.plain import plain
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.transaction import CHECK_TIMES
 
 
-def plain(text: str) -> str:
-    """The text with everything escaped that is not printed as itself."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
-        for c in text
-    )
-
-
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+_LATE_CONTROLS = re.compile("[\x7f-\x9f]")
 UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1))
 
 
@@ -48,7 +42,9 @@ def age(ms: int) -> str:
 
 
 def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """One line. JSON lets DEL and the controls behind it stand, terminals obey some of them."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _LATE_CONTROLS.sub(lambda c: f"\\u{ord(c.group()):04x}", text)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,21 @@ def test_what_a_message_says_does_not_reach_the_terminal(broker: FakeBroker, add
         assert r"\x1b" in result.output or args == ["stats"]
 
 
+def test_what_a_broker_says_does_not_reach_the_terminal(broker: FakeBroker, address: str) -> None:
+    broker.half("K\x9b2J\x7f")
+    evil = "\x1b[2J\x07\x9b"
+    for code in (11, 37):
+        broker.change = {code: lambda c: replace(c.reply(1), remark=evil)}
+        for args in (["list"], ["stats"], ["show", "0"], ["commit", "--yes", "0"]):
+            result = txn(*args, "-b", address)
+            assert result.exit_code == int(code == 11 or args[0] == "commit"), args
+            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.output), args
+    broker.change = {}
+    result = txn("list", "-b", address, "--json")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.stdout)
+    assert json.loads(result.stdout)["transactionId"] == "K\x9b2J\x7f"
+
+
 def test_show_in_words_and_as_an_object(broker: FakeBroker, address: str) -> None:
     half = broker.half("K", body=b"hello \xc3\xa9", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     result = txn("commit", "K", "-b", address, "--yes")
@@ -193,6 +209,15 @@ def test_what_settles_while_the_question_stands(broker: FakeBroker, address: str
     result = txn("commit", "-y", "K", "-b", address)
     assert result.exit_code == 1
     assert "K is committed" in result.stderr
+    assert not [c for c in broker.asked if c.code == 37]
+
+
+def test_what_goes_while_the_question_stands(broker: FakeBroker, address: str) -> None:
+    broker.half("K")
+    broker.change[33] = lambda c: c.reply(1)
+    result = txn("commit", "-y", "K", "-b", address)
+    assert result.exit_code == 1
+    assert f"Error: K on {address}: it is not there any more" in result.stderr
     assert not [c for c in broker.asked if c.code == 37]
 
 
