@@ -197,6 +197,7 @@ class Broker:
                     await trio.to_thread.run_sync(broker.store.close)
 
     async def _drain(self) -> None:
+        self.transactions.stop()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.registration.unregister)
             nursery.start_soon(self.server.drain, GRACE)

@@ -158,7 +158,8 @@ class SendProcessor:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending transaction message is forbidden"
             )
-        if not half and self._int(command, "sysFlag") & _TRANSACTION_BITS:
+        retried = self._field(command, "topic").startswith(RETRY_PREFIX)
+        if not (half or retried) and self._int(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
         for name in _DELAYS:
             if name in properties and not (name == "DELAY" and properties[name] == "0"):
@@ -206,7 +207,7 @@ class SendProcessor:
             command.body,
             encode_properties({**properties, **added}),
             flag=self._int(command, "flag"),
-            sys_flag=self._int(command, "sysFlag"),
+            sys_flag=self._int(command, "sysFlag") & ~_TRANSACTION_BITS,
             born_timestamp=self._int(command, "bornTimestamp", str(now_ms())),
             born_host=connection.peer,
             reconsume_times=times,

@@ -18,8 +18,8 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
 from pyrmq.txn.asking import BUSY, Ask, Producers, check_frame
-from pyrmq.txn.late import LateDeliveries
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
+from pyrmq.txn.set_aside import SetAside
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Checker:
         store: Store,
         engine: Transactions,
         rules: Rules,
-        late: LateDeliveries,
+        aside: SetAside,
         *,
         producers: Producers,
         broker_name: str,
@@ -88,7 +88,7 @@ class Checker:
         self._store = store
         self._engine = engine
         self._rules = rules
-        self._late = late
+        self._aside = aside
         self._producers = producers
         self._broker_name = broker_name
         self._message_id = message_id
@@ -189,7 +189,7 @@ class Checker:
         if self._engine.find(half.offset) is None:
             return  # settled meanwhile
         key, phys = self._engine.set_aside(half.offset)
-        self._late.set_aside(key, half.born_timestamp, phys)
+        self._aside.add((key, half.born_timestamp, half.group, half.topic), phys)
         log.error(
             "transaction %s of group %s for topic %s is set aside (%s after %d checks): its "
             "message is in TRANS_CHECK_MAX_TIME_TOPIC, offset id %s",

@@ -13,8 +13,8 @@ from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
-from pyrmq.txn.late import LateDeliveries
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
+from pyrmq.txn.set_aside import SetAside
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Ender:
         self._engine = engine
         self._rules = rules
         self._now = now
-        self.late = LateDeliveries(store)
+        self.aside = SetAside(store)
         self.repeated = 0
         """Requests for what was settled already."""
 
@@ -48,7 +48,7 @@ class Ender:
             return None
         half = self._half(request)
         live = self._engine.live(half.commit_log_offset)
-        aside = self.late.find(half) if live is None else None
+        aside = self.aside.find(half) if live is None else None
         if live is not None:
             state = State.PENDING
         else:
@@ -71,6 +71,9 @@ class Ender:
         if action is Action.DELIVER_LATE:
             assert aside is not None
             return self._deliver_late(half, aside)
+        if action is Action.FORGET:
+            self.aside.close(half)
+            return 0
         self.repeated += 1
         self._engine.write_owed()  # settled counts once its op record is written
         return self._engine.progress()[2]
@@ -108,18 +111,17 @@ class Ender:
         if record is None:
             raise _refused(f"there is no message that was set aside at physical offset {phys}")
         message = decode_record(memoryview(record), inflate_body=False)
-        done = self.late.was_delivered(message, phys)
-        state = State.SETTLED if done else State.SET_ASIDE
+        state = State.SET_ASIDE if self.aside.find(message) == phys else State.SETTLED
         action, _ = TABLE[state, Event.RESUME]
         if action is Action.REFUSE:
-            raise _refused("the transaction was committed meanwhile")
+            raise _refused("it was delivered, rolled back or taken up again meanwhile")
         _, end = self._engine.resume(phys)
-        self.late.resumed(message)
+        self.aside.close(message)
         return end
 
     def _deliver_late(self, half: ReceivedMessage, aside: int) -> int:
         end = self._engine.deliver_late(aside, half.commit_log_offset)
-        self.late.delivered(half, aside)
+        self.aside.close(half)
         return end
 
 

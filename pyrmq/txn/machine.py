@@ -54,6 +54,7 @@ class Action(Enum):
     SET_ASIDE = "append to the overflow topic, op record, tell"
     SAY_SETTLED = "answer SUCCESS: it is settled already"
     DELIVER_LATE = "append to the real topic"
+    FORGET = "let it stay in the overflow topic"
     REOPEN = "append to the half topic without checks"
     REFUSE = "answer an error"
 
@@ -75,7 +76,7 @@ TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
     (State.SETTLED, Event.TOO_LATE): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.RESUME): (Action.REFUSE, State.SETTLED),
     (State.SET_ASIDE, Event.COMMIT): (Action.DELIVER_LATE, State.SETTLED),
-    (State.SET_ASIDE, Event.ROLLBACK): (Action.NOTHING, State.SET_ASIDE),
+    (State.SET_ASIDE, Event.ROLLBACK): (Action.FORGET, State.SETTLED),
     (State.SET_ASIDE, Event.UNKNOWN): (Action.NOTHING, State.SET_ASIDE),
     (State.SET_ASIDE, Event.RESUME): (Action.REOPEN, State.PENDING),
 }

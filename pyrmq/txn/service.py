@@ -51,7 +51,7 @@ class TransactionService:
             store,
             engine,
             rules,
-            self.ender.late,
+            self.ender.aside,
             producers=producers,
             broker_name=broker_name,
             message_id=message_id,
@@ -61,6 +61,7 @@ class TransactionService:
         )
         self._store = store
         self._keep_progress = keep_progress
+        self._stopping = False
         self._now = now
         self._durable: tuple[int, int, int] | None = None
         found = engine.rebuilt()
@@ -88,9 +89,15 @@ class TransactionService:
             nursery.start_soon(self._run_checks)
             nursery.start_soon(self._run_progress)
 
+    def stop(self) -> None:
+        """Nobody is asked any more: the answer would come too late."""
+        self._stopping = True
+
     async def _run_checks(self) -> None:
-        while True:
+        while not self._stopping:
             await trio.sleep(self.rules.transaction_check_interval / 1000)
+            if self._stopping:
+                return
             try:
                 await self.check_pass()
             except (PyrmqError, OSError) as e:

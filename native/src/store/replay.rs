@@ -50,9 +50,7 @@ impl<'s> Replay<'s> {
 
     /// Enters one record into its queue unless it is there.
     pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
-        // A message that a consumer sent back may have kept the flag; it names no half.
-        let commit = v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT;
-        if commit && v.prepared_transaction_offset > 0 {
+        if is_commit(bytes, v) {
             self.commits.push(v.prepared_transaction_offset);
         }
         if !is_queued(v.sys_flag) {
@@ -201,6 +199,13 @@ impl<'s> Replay<'s> {
             queue.max_offset()
         );
     }
+}
+
+/// Whether a record is a committed transaction's message. Others may have kept the flag: one that a
+/// consumer sent back, say.
+fn is_commit(bytes: &[u8], v: &View) -> bool {
+    v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT
+        && properties::find(&bytes[v.props.clone()], b"REAL_TOPIC") == Some(&bytes[v.topic.clone()])
 }
 
 /// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks

@@ -247,15 +247,26 @@ impl Transactions {
     /// to be durable for them to count.
     pub fn write_ops(&self, guard: &mut PutGuard<'_>) -> Result<u64> {
         let mut state = self.state.lock();
-        let mut end = 0;
-        while !state.owed.is_empty() {
-            let (body, taken) = ops::body(&state.owed, self.max_op_body);
-            let done = ops::append(guard, &self.op_topic, self.store.store_host(), &body)?;
-            end = done.end();
-            let most = state.owed[..taken].iter().copied().max().unwrap_or(-1);
-            state.ops.note(done.queue_offset, most);
-            state.owed.drain(..taken);
+        let state = &mut *state;
+        let (mut end, mut written) = (0, 0);
+        let mut result = Ok(());
+        while written < state.owed.len() {
+            let (body, taken) = ops::body(&state.owed[written..], self.max_op_body);
+            match ops::append(guard, &self.op_topic, self.store.store_host(), &body) {
+                Ok(done) => {
+                    end = done.end();
+                    let named = &state.owed[written..written + taken];
+                    let most = named.iter().copied().max().unwrap_or(-1);
+                    state.ops.note(done.queue_offset, most);
+                    written += taken;
+                }
+                Err(e) => {
+                    result = Err(e);
+                    break;
+                }
+            }
         }
-        Ok(end)
+        state.owed.drain(..written);
+        result.map(|()| end)
     }
 }

@@ -67,12 +67,16 @@ pub(super) fn rebuild(
     let mut newest: FxHashMap<u64, (u64, i64, bool)> = FxHashMap::default();
     for offset in from..half_queue.max_offset() {
         found.halves += 1;
-        if named.has(offset) {
+        let is_named = named.has(offset);
+        if is_named && commits.is_empty() {
             continue;
         }
         let Some(entry) = half_queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
             continue;
         };
+        if is_named && !commits.contains(&entry.cq.phys) {
+            continue;
+        }
         let Some(half) = Half::read(store, entry.cq.phys as u64) else {
             found.broken += 1;
             continue;
@@ -80,6 +84,11 @@ pub(super) fn rebuild(
         let fields = half.fields();
         if half.topic() != HALF_TOPIC || !fields.is_complete() {
             found.broken += 1;
+            continue;
+        }
+        if is_named {
+            // RocketMQ may have appended it once more before it was committed.
+            newest.insert(half.key(), (half.phys(), offset, true));
             continue;
         }
         // RocketMQ's immunity copy: settled with its original, which stays if it waits itself.

@@ -149,7 +149,11 @@ impl Transactions {
         if !state.table.copies(half.key()).is_empty() {
             return Err(StoreError::Illegal("its half message waits already".into()));
         }
-        let mut props = half.props_without(&[CHECK_TIMES, b"CHECK_IMMUNITY_TIME_IN_SECONDS"]);
+        let mut props = half.props_without(&[
+            CHECK_TIMES,
+            b"CHECK_IMMUNITY_TIME_IN_SECONDS",
+            b"TRAN_PREPARED_QUEUE_OFFSET",
+        ]);
         properties::push(&mut props, CHECK_TIMES, b"0");
         let done = self.append_half(&mut guard, &half, &props, b"")?;
         let fields = half.fields();

@@ -102,7 +102,6 @@ def test_nobody_answers_it_is_set_aside_and_a_late_word_still_counts(
     aside = set_aside_record(client, half)
     assert aside.properties["TRANSACTION_CHECK_TIMES"] == "3"
     assert delivered(client, topic) == []
-    assert end(client, half, ROLLBACK).code == 0
     assert end(client, half, COMMIT).code == 0
     assert len(delivered(client, topic)) == 1
     assert end(client, half, COMMIT).code == 0
@@ -126,6 +125,20 @@ def test_what_was_set_aside_is_taken_up_again(client: Client, topic: str, group:
     assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
     assert end(client, checked, COMMIT, from_check=True).code == 0
     assert len(delivered(client, topic)) == 1
+    once_more = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id)
+    assert (once_more.code, bool(once_more.remark)) == (1, True), "it was committed"
+
+
+def test_what_was_set_aside_can_be_rolled_back(client: Client, topic: str, group: str) -> None:
+    join_group(client, group)
+    half = send_half(client, topic, group=group)
+    for _ in range(3):
+        next_check(client)
+    aside = set_aside_record(client, half)
+    assert end(client, half, ROLLBACK).code == 0
+    assert end(client, half, COMMIT).code == 0
+    assert delivered(client, topic) == []
+    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id).code == 1
 
 
 @pytest.mark.parametrize("msg_id", ["nonsense", "", "0" * 32, "F" * 32, "7F0000010000" * 3])
