@@ -5,6 +5,8 @@ use std::path::Path;
 /// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
 pub const MAX_TOPIC: usize = 127;
 pub const MAX_LONG_TOPIC: usize = 255;
+/// Where transactions go that nobody answered for.
+pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 pub const RETRY_PREFIX: &[u8] = b"%RETRY%";
 pub const DLQ_PREFIX: &[u8] = b"%DLQ%";
 

@@ -71,15 +71,15 @@ impl Transactions {
         })
     }
 
-    /// What opening found: pending, halves and ops (places looked at), committed (settled by a
-    /// committed record without op record), replaced (by a later copy), broken (can never be settled).
+    /// What opening found: pending, halves and ops (places looked at), ended (dealt with by a
+    /// record without op record), replaced (by a later copy), broken (can never be settled).
     fn rebuilt<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let d = PyDict::new(py);
         let r = &self.rebuilt;
         d.set_item("pending", r.pending)?;
         d.set_item("halves", r.halves)?;
         d.set_item("ops", r.ops)?;
-        d.set_item("committed", r.committed)?;
+        d.set_item("ended", r.ended)?;
         d.set_item("replaced", r.replaced)?;
         d.set_item("broken", r.broken)?;
         Ok(d)

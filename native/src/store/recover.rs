@@ -269,7 +269,7 @@ impl Store {
             }
             end = segment.end();
         }
-        *self.recovered_commits.lock() = std::mem::take(&mut replay.commits);
+        *self.ended_halves.lock() = std::mem::take(&mut replay.ended_halves);
         let gap = replay.finish()?;
         Ok(Scan { end, newest, gap })
     }

@@ -11,7 +11,7 @@ use super::store_impl::Store;
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::delay;
 use crate::format::record::{View, sys_flag};
-use crate::format::{java, properties};
+use crate::format::{java, names, properties};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) struct Replay<'s> {
     held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
-    /// preparedTransactionOffset of the commit messages that were met.
-    pub commits: Vec<i64>,
+    /// Physical offsets of halves that records were met to deal with.
+    pub ended_halves: Vec<i64>,
     /// The queue of the record before: neighbours mostly share it.
     last: Option<(Vec<u8>, i32, Arc<ConsumeQueue>)>,
 }
@@ -43,15 +43,15 @@ impl<'s> Replay<'s> {
             whole_log: store.log.min_offset() == 0,
             held: FxHashMap::default(),
             gap: false,
-            commits: Vec::new(),
+            ended_halves: Vec::new(),
             last: None,
         }
     }
 
     /// Enters one record into its queue unless it is there.
     pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
-        if is_commit(bytes, v) {
-            self.commits.push(v.prepared_transaction_offset);
+        if ends_half(bytes, v) {
+            self.ended_halves.push(v.prepared_transaction_offset);
         }
         if !is_queued(v.sys_flag) {
             return Ok(());
@@ -201,11 +201,16 @@ impl<'s> Replay<'s> {
     }
 }
 
-/// Whether a record is a committed transaction's message. Others may have kept the flag: one that a
-/// consumer sent back, say.
-fn is_commit(bytes: &[u8], v: &View) -> bool {
+/// Whether a record says that the half at its preparedTransactionOffset is dealt with: the message of a
+/// committed transaction, or one that was set aside. Others may have kept the flag: one that a consumer
+/// sent back, say.
+fn ends_half(bytes: &[u8], v: &View) -> bool {
+    let topic = &bytes[v.topic.clone()];
+    if topic == names::CHECK_MAX_TOPIC {
+        return v.prepared_transaction_offset > 0;
+    }
     v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT
-        && properties::find(&bytes[v.props.clone()], b"REAL_TOPIC") == Some(&bytes[v.topic.clone()])
+        && properties::find(&bytes[v.props.clone()], b"REAL_TOPIC") == Some(topic)
 }
 
 /// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks

@@ -34,8 +34,8 @@ pub struct Store {
     pub(super) opened_with: Mutex<Checkpoint>,
     pub(super) index: Option<Index>,
     pub(super) index_progress: IndexProgress,
-    /// See `take_recovered_commits`.
-    pub(super) recovered_commits: Mutex<Vec<i64>>,
+    /// See `take_ended_halves`.
+    pub(super) ended_halves: Mutex<Vec<i64>>,
     /// One round of retention at a time.
     pub(super) cleaning: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
@@ -98,7 +98,7 @@ impl Store {
             opened_with: Mutex::default(),
             index: open_index(&config)?,
             index_progress: IndexProgress::default(),
-            recovered_commits: Mutex::default(),
+            ended_halves: Mutex::default(),
             cleaning: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
             disk_full: AtomicBool::new(false),
@@ -176,10 +176,11 @@ impl Store {
         &self.store_host
     }
 
-    /// Takes what recovery saw of committed transactions: the physical offsets of their halves, from
-    /// the last part of the log, which is all that a crash can have left without an op record.
-    pub fn take_recovered_commits(&self) -> Vec<i64> {
-        std::mem::take(&mut self.recovered_commits.lock())
+    /// Takes what recovery saw of transactions that were committed or set aside: the physical offsets
+    /// of their halves, from the last part of the log, which is all that a crash can have left without
+    /// an op record.
+    pub fn take_ended_halves(&self) -> Vec<i64> {
+        std::mem::take(&mut self.ended_halves.lock())
     }
 
     pub fn is_sync(&self) -> bool {

@@ -25,6 +25,7 @@ use pending::Table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use crate::format::names::CHECK_MAX_TOPIC;
 pub use half::{Fields, Half, MAX_GROUP, is_half_only};
 pub use pending::{Due, Origin, Pending};
 pub use rebuild::{Rebuilt, Start};
@@ -33,7 +34,6 @@ pub use settle::End;
 
 pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
-pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 
 /// The transactions of one store.
 pub struct Transactions {
@@ -164,17 +164,12 @@ impl Transactions {
         {
             return Some(offset);
         }
-        state
-            .table
-            .copies(half.key())
-            .iter()
-            .copied()
-            .find(|&copy| {
-                let pending = state.table.get(copy);
-                pending
-                    .and_then(|p| Half::read(&self.store, p.phys))
-                    .is_some_and(|other| half.is_same_transaction(&other))
-            })
+        state.table.copies(half.key()).find(|&copy| {
+            let pending = state.table.get(copy);
+            pending
+                .and_then(|p| Half::read(&self.store, p.phys))
+                .is_some_and(|other| half.is_same_transaction(&other))
+        })
     }
 
     /// Waiting halves that are due, in order of their offset from `from` on: at most `limit`, and of

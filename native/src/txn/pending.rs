@@ -1,7 +1,7 @@
 //! The halves that wait, by their queue offset.
 
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,7 +61,7 @@ impl Due {
 pub(super) struct Table {
     waiting: BTreeMap<i64, Pending>,
     /// Copies among them, by the key that all copies of a transaction share.
-    copies: FxHashMap<u64, Vec<i64>>,
+    copies: BTreeSet<(u64, i64)>,
     /// By group and topic.
     origins: FxHashMap<[Box<[u8]>; 2], Arc<Origin>>,
     /// The origin asked for last: neighbours mostly share it.
@@ -73,7 +73,7 @@ pub(super) struct Table {
 /// Origins that nothing uses are thrown out when there are more than this, and twice as many as were
 /// in use the last time.
 const MIN_ORIGINS: usize = 1024;
-/// Copies of one transaction that are remembered as such; a client library makes one at a time.
+/// Copies of one transaction that are looked at; a client library has one waiting at a time.
 const MAX_COPIES: usize = 64;
 
 impl Table {
@@ -111,10 +111,7 @@ impl Table {
     pub fn insert(&mut self, offset: i64, pending: Pending) {
         pending.origin.waiting.fetch_add(1, Ordering::Relaxed);
         if pending.is_copy {
-            let copies = self.copies.entry(pending.key).or_default();
-            if copies.len() < MAX_COPIES {
-                copies.push(offset);
-            }
+            self.copies.insert((pending.key, offset));
         }
         self.waiting.insert(offset, pending);
     }
@@ -122,19 +119,16 @@ impl Table {
     pub fn remove(&mut self, offset: i64) -> Option<Pending> {
         let pending = self.waiting.remove(&offset)?;
         pending.origin.waiting.fetch_sub(1, Ordering::Relaxed);
-        if pending.is_copy
-            && let Some(all) = self.copies.get_mut(&pending.key)
-        {
-            all.retain(|&o| o != offset);
-            if all.is_empty() {
-                self.copies.remove(&pending.key);
-            }
+        if pending.is_copy {
+            self.copies.remove(&(pending.key, offset));
         }
         Some(pending)
     }
 
-    pub fn copies(&self, key: u64) -> &[i64] {
-        self.copies.get(&key).map_or(&[], |all| all)
+    /// Copies that wait of the transaction with this key, the newest first.
+    pub fn copies(&self, key: u64) -> impl Iterator<Item = i64> {
+        let all = self.copies.range((key, i64::MIN)..=(key, i64::MAX));
+        all.rev().take(MAX_COPIES).map(|&(_, offset)| offset)
     }
 
     pub fn least(&self) -> Option<i64> {

@@ -22,8 +22,8 @@ pub struct Rebuilt {
     /// Places of the two queues that were looked at.
     pub halves: i64,
     pub ops: i64,
-    /// Halves whose commit stands in the log's last part without an op record.
-    pub committed: usize,
+    /// Halves whose commit, or what they were set aside as, stands in the log without an op record.
+    pub ended: usize,
     /// Halves that a later copy of the same transaction replaces.
     pub replaced: usize,
     /// Records of the half topic that can never be settled.
@@ -62,19 +62,19 @@ pub(super) fn rebuild(
         let most = read_op(store, &op_queue, offset, &mut named)?;
         state.ops.note(offset, most);
     }
-    let commits: FxHashSet<i64> = store.take_recovered_commits().into_iter().collect();
-    // By the key of their transaction: the newest copy, and whether it is committed.
+    let ended: FxHashSet<i64> = store.take_ended_halves().into_iter().collect();
+    // By the key of their transaction: the newest copy, and whether it is dealt with.
     let mut newest: FxHashMap<u64, (u64, i64, bool)> = FxHashMap::default();
     for offset in from..half_queue.max_offset() {
         found.halves += 1;
         let is_named = named.has(offset);
-        if is_named && commits.is_empty() {
+        if is_named && ended.is_empty() {
             continue;
         }
         let Some(entry) = half_queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
             continue;
         };
-        if is_named && !commits.contains(&entry.cq.phys) {
+        if is_named && !ended.contains(&entry.cq.phys) {
             continue;
         }
         let Some(half) = Half::read(store, entry.cq.phys as u64) else {
@@ -97,13 +97,13 @@ pub(super) fn rebuild(
             state.owed.push(offset);
             continue;
         }
-        let mut committed = commits.contains(&half.view().phys);
+        let mut is_ended = ended.contains(&half.view().phys);
         let earlier = newest.get(&half.key()).copied();
         if let Some((phys, earlier, done)) = earlier
             && let Some(old) = Half::read(store, phys)
             && half.is_same_transaction(&old)
         {
-            committed |= done;
+            is_ended |= done;
             // A copy whose op record a crash cut off, or a send that a client repeated within a
             // millisecond: the later one stands for both.
             if state.table.remove(earlier).is_some() {
@@ -111,9 +111,9 @@ pub(super) fn rebuild(
                 found.replaced += 1;
             }
         }
-        newest.insert(half.key(), (half.phys(), offset, committed));
-        if committed {
-            found.committed += 1;
+        newest.insert(half.key(), (half.phys(), offset, is_ended));
+        if is_ended {
+            found.ended += 1;
             state.owed.push(offset);
             continue;
         }

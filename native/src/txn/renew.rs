@@ -123,7 +123,8 @@ impl Transactions {
         let Some(half) = Half::read(&self.store, phys) else {
             return Err(self.lose(&mut state, offset));
         };
-        let message = half.again(&topic, 0, half.view().sys_flag, 0);
+        // Which half it was: recovery looks at that where the op record is missing.
+        let message = half.again(&topic, 0, half.view().sys_flag, half.phys() as i64);
         let content = half.content(half.props(), b"", half.fields().tags_code());
         let done = guard.append_again(&message, &content)?;
         self.settled(&mut state, offset);
@@ -146,7 +147,7 @@ impl Transactions {
             })?;
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
-        if !state.table.copies(half.key()).is_empty() {
+        if state.table.copies(half.key()).next().is_some() {
             return Err(StoreError::Illegal("its half message waits already".into()));
         }
         let mut props = half.props_without(&[
