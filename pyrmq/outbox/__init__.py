@@ -1,0 +1,51 @@
+"""Transactional outbox: a message is delivered exactly when a local SQL transaction commits.
+
+    outbox = Outbox(engine)
+    async with TransactionalProducer("orders", outbox, namesrv=...) as producer:
+        await outbox.send(producer, Message("Orders", body), partial(place_order, order))
+
+`place_order(order, session)` writes through a SQLAlchemy session. What decides is one row per
+transaction in a table of the same database, with the message's UNIQ_KEY as its primary key:
+
+- The row is inserted as COMMIT at the beginning of the local transaction and becomes visible with
+  its commit. Nobody changes it afterwards.
+- Whoever wants to answer ROLLBACK inserts a ROLLBACK row under the same key first and commits it.
+
+The primary key lets only one of the two in. So COMMIT is answered when a COMMIT row is committed,
+ROLLBACK when a ROLLBACK row is, and UNKNOWN as long as neither is certain: while the local
+transaction runs (the database makes the other insert wait, which is given up after `lock_timeout`)
+or while the database cannot be asked. A local transaction that comes too late finds the ROLLBACK
+row and does nothing. Time takes part in one place: rows older than `keep` are deleted, and for
+halves that may be as old the absence of a row says nothing.
+"""
+
+from __future__ import annotations
+
+try:
+    import sqlalchemy
+except ModuleNotFoundError as missing:
+    if missing.name != "sqlalchemy":
+        raise
+    raise ModuleNotFoundError(
+        "pyrmq.outbox needs SQLAlchemy 2: pip install 'pyrmq-broker[outbox]', "
+        "or 'pyrmq-broker[outbox-postgresql]' for PostgreSQL as well",
+        name="sqlalchemy",
+    ) from missing
+if int(sqlalchemy.__version__.partition(".")[0]) < 2:
+    raise ImportError(
+        f"pyrmq.outbox needs SQLAlchemy 2, this is {sqlalchemy.__version__}: "
+        "pip install --upgrade 'sqlalchemy>=2.0.36'"
+    )
+
+from pyrmq.outbox.outbox import KEEP, Outbox, Work
+from pyrmq.outbox.table import OUTBOX, create_table, metadata, outbox_table
+
+__all__ = [
+    "KEEP",
+    "OUTBOX",
+    "Outbox",
+    "Work",
+    "create_table",
+    "metadata",
+    "outbox_table",
+]

@@ -1,0 +1,157 @@
+"""What the outbox does to its table, and why the database's own rules make it a fence.
+
+Two transactions insert a row under one primary key: the local one a COMMIT row, the deciding one a
+ROLLBACK row. What happens to the second insert while the first is not committed:
+
+- PostgreSQL: it waits for the first one's end, at any isolation level; then it fails (the first
+  committed) or goes on (rolled back). `lock_timeout` ends the wait with an error.
+- SQLite: there is one writer at a time. The second gets SQLITE_BUSY after `busy_timeout`.
+
+An error of any kind leaves the question open, so it is never taken for an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import Connection, Engine, Table, case, func, insert, select
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
+
+from pyrmq.errors import ClientError, ConfigError
+from pyrmq.model.transaction import TransactionState
+
+COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK
+_OWN_DATABASE = "the outbox needs a database file, with a connection for each thread"
+_DURABLE = case(
+    (
+        func.current_setting("synchronous_commit") == "off",
+        func.set_config("synchronous_commit", "on", True),
+    )
+)
+"""Makes this transaction of PostgreSQL flush when it commits: no answer may outlive what it says in
+a crash of the server."""
+
+
+class Fence:
+    """The rows of one table. Everything here blocks: it belongs into a worker thread."""
+
+    def __init__(
+        self, engine: Engine, table: Table, lock_timeout: float, clock: Callable[[], float]
+    ) -> None:
+        self.engine = engine
+        self.table = table
+        self._wait_ms = max(int(lock_timeout * 1000), 1)
+        self._clock = clock
+        dialect = engine.dialect
+        if dialect.name not in ("sqlite", "postgresql"):
+            raise ConfigError(f"the outbox knows sqlite and postgresql, not {dialect.name}")
+        if dialect.is_async:
+            raise ConfigError(
+                f"{dialect.driver} is an asyncio driver; the outbox works in threads: "
+                "give it an engine of psycopg or sqlite3"
+            )
+        if isinstance(engine.pool, StaticPool | SingletonThreadPool):
+            raise ConfigError(f"{_OWN_DATABASE}, not a {type(engine.pool).__name__}")
+        self._postgresql = dialect.name == "postgresql"
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock() * 1000)
+
+    def begin(self, connection: Connection, key: str, topic: str, keys: str | None) -> None:
+        """First statement of a local transaction: its COMMIT row. ClientError if it is decided.
+
+        It is the first so that a check of a transaction that runs has to wait for its end."""
+        self._check_connection(connection)
+        try:
+            self._insert(connection, key, COMMIT, topic, keys)
+        except IntegrityError as e:
+            raise ClientError(f"transaction {key} was decided before it began") from e
+
+    def confirm(self, connection: Connection, key: str) -> None:
+        """Last statement before the commit: the row is in this transaction, which can commit.
+
+        PostgreSQL takes COMMIT of a failed transaction for ROLLBACK and reports success, and SQLite
+        rolls back by itself after some errors; work that swallowed such an error ends here."""
+        columns = [self.table.c.state, *([_DURABLE] if self._postgresql else [])]
+        own = select(*columns).where(self.table.c.transaction_id == key)
+        row = connection.execute(own).first()
+        if row is None or row[0] != COMMIT.name:
+            raise ClientError(
+                f"transaction {key} was rolled back by the database or by its own work"
+            )
+
+    def settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+        """COMMIT or ROLLBACK, for good; SQLAlchemyError or UNKNOWN while it is not certain.
+
+        complete: no row of that age has been deleted; otherwise nothing follows from its absence.
+        """
+        with self._deciding() as connection:
+            state = self._find(connection, key)
+            if state is None and complete:
+                try:
+                    with connection.begin():
+                        self._limit_wait(connection)
+                        self._insert(connection, key, ROLLBACK, topic, keys)
+                    return ROLLBACK
+                except IntegrityError:
+                    state = self._find(connection, key)
+            return TransactionState.UNKNOWN if state is None else state
+
+    def _find(self, connection: Connection, key: str) -> TransactionState | None:
+        with connection.begin():
+            query = select(self.table.c.state).where(self.table.c.transaction_id == key)
+            name = connection.execute(query).scalar()
+        return None if name is None else TransactionState[name]
+
+    def _insert(
+        self,
+        connection: Connection,
+        key: str,
+        state: TransactionState,
+        topic: str,
+        keys: str | None,
+    ) -> None:
+        row = {"transaction_id": key, "state": state.name, "topic": topic, "keys": keys}
+        connection.execute(insert(self.table).values(**row, created=self.now()))
+
+    @contextmanager
+    def _deciding(self) -> Iterator[Connection]:
+        """A connection that sees committed rows only and waits for locks as long as it may."""
+        with self.engine.connect() as connection:
+            if self._postgresql:
+                yield connection.execution_options(isolation_level="READ COMMITTED")
+                return
+            before = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {self._wait_ms}")
+            connection.rollback()
+            try:
+                yield connection
+            finally:
+                with suppress(SQLAlchemyError):
+                    connection.rollback()
+                    connection.exec_driver_sql(f"PRAGMA busy_timeout = {before}")
+
+    def _limit_wait(self, connection: Connection) -> None:
+        if self._postgresql:
+            wait = func.set_config("lock_timeout", str(self._wait_ms), True)
+            connection.execute(select(wait, _DURABLE))
+
+    def _check_connection(self, connection: Connection) -> None:
+        """ConfigError for a connection that would commit each statement by itself."""
+        raw = connection.connection.dbapi_connection
+        autocommit = getattr(raw, "autocommit", False) is True
+        if not self._postgresql:
+            in_transaction = getattr(raw, "in_transaction", True)
+            legacy = getattr(raw, "isolation_level", "") is None
+            autocommit = autocommit or (legacy and not in_transaction)
+            files = connection.exec_driver_sql("PRAGMA database_list").all()
+            if not any(row[1] == "main" and row[2] for row in files):
+                raise ConfigError(f"{_OWN_DATABASE}, this one is in memory")
+        if autocommit:
+            raise ConfigError(
+                "the engine is in AUTOCOMMIT mode, the outbox needs transactions: "
+                "give it engine.execution_options(isolation_level=...) with another level"
+            )

@@ -1,0 +1,216 @@
+"""The listener of a TransactionalProducer that answers from an outbox table."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Engine, Table, delete, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from pyrmq.client import TransactionalProducer, TransactionSendResult
+from pyrmq.errors import ClientError, ConfigError
+from pyrmq.model.message import KEYS, UNIQ_KEY, Message, ReceivedMessage
+from pyrmq.model.transaction import TransactionState
+from pyrmq.outbox.fence import Fence
+from pyrmq.outbox.table import MAX_ID, OUTBOX
+
+log = logging.getLogger(__name__)
+
+KEEP = timedelta(days=4)
+"""How long rows are kept. A broker asks for a half until it is older than fileReservedTime (72
+hours unless configured); the rest is for clocks that differ."""
+LEAST_KEEP = timedelta(minutes=10)
+"""With RocketMQ's settings a broker that finds the group asks for 6 s + 15 x 30 s."""
+CLOCKS = 0.9
+"""A row may be missing because it was pruned when the half has this part of the time behind it."""
+
+Work = Callable[[Session, Message, Any], object]
+"""The local transaction: writes through the session, returns to commit, raises to roll back."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """Travels as `arg` through a producer, so that `send` learns what became of the work."""
+
+    arg: Any
+    since: int
+    """Before the half was sent, or its work was called; ms since 1970."""
+    state: TransactionState | None = None
+    error: Exception | None = None
+
+
+def _call_arg(session: Session, message: Message, arg: Any) -> object:
+    if not callable(arg):
+        raise ClientError(
+            f"arg is {arg!r:.80}: without `work` the outbox calls it with the session"
+        )
+    return arg(session)
+
+
+class Outbox:
+    """A TransactionListener over one database.
+
+    work: called with session, message and arg; without it `arg` itself is called with the session.
+    session: makes sessions, a `sessionmaker` for instance; it is called with `bind` and
+    `join_transaction_mode`. lock_timeout: seconds that a decision waits for a local transaction
+    that still runs. keep: how long rows are kept, more than the broker's fileReservedTime; the same
+    for all of a table. clock: seconds since 1970.
+
+    All producers of a group must work on the same database and table: a broker asks any of them.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        work: Work | None = None,
+        *,
+        table: Table = OUTBOX,
+        session: Callable[..., Session] = Session,
+        lock_timeout: float = 1.0,
+        keep: timedelta = KEEP,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if keep < LEAST_KEEP:
+            raise ConfigError(
+                f"keep={keep}: rows are needed for {LEAST_KEEP} at least, and for longer than the "
+                "broker's fileReservedTime (72 hours) if nobody of the group is there to be asked"
+            )
+        for name in ("binds", "twophase"):
+            if getattr(session, "kw", {}).get(name):
+                raise ConfigError(
+                    f"the sessionmaker has {name}: the outbox needs all work in one transaction "
+                    "of its own engine"
+                )
+        self._fence = Fence(engine, table, lock_timeout, clock)
+        self._keep_ms = keep // timedelta(milliseconds=1)
+        self._running: set[str] = set()
+        self._work = work or _call_arg
+        self._session = session
+
+    async def send(
+        self,
+        producer: TransactionalProducer,
+        message: Message,
+        arg: Any = None,
+        **options: Any,
+    ) -> TransactionSendResult:
+        """`send_in_transaction(message, arg, **options)` of a producer whose listener this is.
+
+        Returns its result when the local transaction committed; the message is then delivered at
+        least once. Raises what the work raised when it was rolled back. An error of the database
+        while it committed is raised as well, with a note that the outcome is open: the check
+        decides it.
+        """
+        call = _Call(arg, self._fence.now())
+        result = await producer.send_in_transaction(message, call, **options)
+        if call.state is TransactionState.COMMIT:
+            return result
+        error = call.error or result.error
+        if error is None:
+            raise ClientError(
+                "the local transaction was not run: the half message was not stored safely "
+                f"({result.status.name}), or the producer's listener is another one"
+            )
+        if call.state is TransactionState.UNKNOWN:
+            error.add_note(f"transaction {result.msg_id} is open: the check decides it")
+        raise error
+
+    def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
+        """Runs the work and the row in one SQL transaction."""
+        call = arg if isinstance(arg, _Call) else _Call(arg, self._fence.now())
+        key, keys = _identity(message.all_properties())
+        self._running.add(key)
+        try:
+            self._run(key, keys, message, call)
+            call.state = TransactionState.COMMIT
+        except Exception as error:
+            call.error = error
+            # Not all that raises has rolled back: an answer to COMMIT may have been lost, or the
+            # work has committed by itself. The row knows.
+            call.state = self._settle(key, message.topic, keys, self._kept(call.since))
+            if call is not arg:
+                log.warning("local transaction %s: %s", key, call.state.name, exc_info=error)
+        finally:
+            self._running.discard(key)
+        return call.state
+
+    def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
+        """What became of the transaction; ROLLBACK makes sure that it can commit no more.
+
+        For a half so old that its row may have been pruned, no row is no answer."""
+        key, keys = _identity(message.properties)
+        if key in self._running:  # it may wait for a connection or a lock and have no row yet
+            return TransactionState.UNKNOWN
+        complete = self._kept(message.born_timestamp)
+        state = self._settle(key, message.topic, keys, complete)
+        if state is TransactionState.UNKNOWN and not complete:
+            log.error("transaction %s is too old to have a row for sure: decide it by hand", key)
+        log.info("check of transaction %s: %s", key, state.name)
+        return state
+
+    def prune(self, *, batch: int = 500) -> int:
+        """Deletes rows older than `keep`, `batch` of them per SQL transaction, and says how many;
+        it blocks."""
+        if batch < 1:
+            raise ConfigError(f"batch={batch}: at least 1 row")
+        table, engine = self._fence.table, self._fence.engine
+        before = self._fence.now() - self._keep_ms
+        old = select(table.c.transaction_id).where(table.c.created < before)
+        deleted = 0
+        while True:
+            with engine.connect() as connection:
+                ids = connection.scalars(old.order_by(table.c.created).limit(batch)).all()
+            if ids:
+                with engine.begin() as connection:
+                    gone = connection.execute(delete(table).where(table.c.transaction_id.in_(ids)))
+                    deleted += gone.rowcount
+            if len(ids) < batch:
+                return deleted
+
+    def _kept(self, since: int) -> bool:
+        """Whether no row that was written after this time has been pruned."""
+        return self._fence.now() - since < self._keep_ms * CLOCKS
+
+    def _run(self, key: str, keys: str | None, message: Message, call: _Call) -> None:
+        """Returns when the SQL transaction has committed.
+
+        The session joins the connection's transaction: its `commit` flushes only, its `rollback`
+        rolls all back, after which the connection refuses further work."""
+        with self._fence.engine.connect() as connection, connection.begin() as transaction:
+            self._fence.begin(connection, key, message.topic, keys)
+            if not self._kept(call.since):
+                raise ClientError(f"transaction {key} begins so late that it may be decided")
+            with self._session(bind=connection, join_transaction_mode="rollback_only") as session:
+                returned = self._work(session, message, call.arg)
+                if inspect.iscoroutine(returned):
+                    returned.close()
+                    raise ClientError("the work is an async function; SQL needs a plain one")
+                session.commit()
+            if not transaction.is_active:
+                raise ClientError(f"the work ended the SQL transaction {key} itself")
+            self._fence.confirm(connection, key)
+
+    def _settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+        try:
+            return self._fence.settle(key, topic, keys, complete)
+        except SQLAlchemyError as e:
+            reason = str(getattr(e, "orig", None) or e).partition("\n")[0]
+            log.warning("transaction %s is not decided yet: %s", key, reason)
+        except Exception:
+            log.exception("transaction %s is not decided yet", key)
+        return TransactionState.UNKNOWN
+
+
+def _identity(properties: Mapping[str, str]) -> tuple[str, str | None]:
+    """Transaction id and keys of a message."""
+    key = properties.get(UNIQ_KEY, "")
+    if not key or len(key) > MAX_ID or "\0" in key:
+        raise ClientError(f"the message has no usable {UNIQ_KEY}: {key!r:.80}")
+    return key, properties.get(KEYS, "").replace("\0", " ") or None
