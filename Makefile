@@ -8,7 +8,7 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-rust lint format bench bench-loopback bench-plot \
+.PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback bench-plot \
 	dist-check crash faults fuzz sanitize clean
 
 help: ## Show this list
@@ -28,6 +28,9 @@ run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 
 demo: $(STAMP) ## Send, consume, kill and restart an embedded broker; nothing may be lost
 	$(BIN)/python -m pyrmq.demo
+
+demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in between
+	$(BIN)/python examples/outbox.py
 
 test-rust: ## Run the engine's own tests
 	cargo test --locked --quiet
