@@ -223,3 +223,7 @@ fn close(props: &[u8]) -> &'static [u8] {
         Some(_) => &[properties::VALUE_END],
     }
 }
+
+#[cfg(test)]
+#[path = "half_tests.rs"]
+mod tests;

@@ -12,11 +12,15 @@
 //! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]
 
 mod half;
+#[cfg(test)]
+mod model_tests;
 mod ops;
 mod pending;
 mod rebuild;
 mod renew;
 mod settle;
+#[cfg(test)]
+mod testing;
 
 use crate::store::{Appended, PutGuard, Result, Store, StoreError, Topic};
 use ops::Ops;

@@ -103,3 +103,7 @@ impl Ops {
         self.spans.front().map(|s| s.from)
     }
 }
+
+#[cfg(test)]
+#[path = "ops_tests.rs"]
+mod tests;

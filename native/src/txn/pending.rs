@@ -177,3 +177,7 @@ impl Table {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[path = "pending_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Where the search starts: the offsets of CID_RMQ_SYS_TRANS. Negative ones mean the queue's start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     pub half: i64,
     pub op: i64,
@@ -201,3 +201,7 @@ impl Named {
             .is_some_and(|w| w >> (at % 64) & 1 == 1)
     }
 }
+
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;

@@ -129,3 +129,7 @@ impl Transactions {
         Ok(end)
     }
 }
+
+#[cfg(test)]
+#[path = "settle_tests.rs"]
+mod tests;
