@@ -269,6 +269,7 @@ fn files(corpus: &Corpus) {
 /// The worked header of a send in its JSON form.
 const SEND: &str = r#"{"code":310,"extFields":{"a":"PG","b":"TopicTest","c":"TBW102","d":"4","e":"0","f":"0","g":"1700000000000","h":"0","i":"UNIQ_KEY\u0001AC110001000118B4AAC200000000\u0002WAIT\u0001true\u0002TAGS\u0001TagA\u0002","j":"0","k":"false","m":"false","n":"broker-a"},"flag":0,"language":"JAVA","opaque":1,"serializeTypeCurrentRPC":"JSON","version":479}"#;
 const SEND_LONG: &str = r#"{"code":10,"extFields":{"producerGroup":"PG","topic":"TopicTest","defaultTopic":"TBW102","defaultTopicQueueNums":"4","queueId":"2","sysFlag":"0","bornTimestamp":"1700000000000","flag":"0","properties":"TAGS\u0001TagA\u0002","reconsumeTimes":"0","unitMode":"false","batch":"false"},"flag":0,"language":"GO","opaque":2,"remark":"","version":401}"#;
+const END: &str = r#"{"code":37,"extFields":{"producerGroup":"PG","tranStateTableOffset":"0","commitLogOffset":"0","commitOrRollback":"8","fromTransactionCheck":"TRUE","transactionId":"AC110001000118B4AAC200000000"},"flag":2,"language":"JAVA","opaque":3,"serializeTypeCurrentRPC":"JSON","version":479}"#;
 const HEARTBEAT: &str = r#"{"code":34,"extFields":{},"flag":0,"language":"JAVA","opaque":7,"serializeTypeCurrentRPC":"JSON","version":479}"#;
 const ANSWER: &str = r#"{"code":0,"extFields":{"queueId":"0","transactionId":"AC110001000118B4AAC200000000","msgId":"7F00000100002A9F0000000000000000","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"0"},"flag":1,"language":"JAVA","opaque":1,"remark":"fine \"so\" \u00e4","version":479}"#;
 const ODD: &str = r#" { "opaque" : "7", 'code':"310","language":9,"remark":null,"extFields":{x:5,"y":true,"z":null,"o":{"a":[1]}},"new":[{"a":{}}],} "#;
@@ -409,6 +410,45 @@ fn streams(corpus: &Corpus) {
     for (name, changed) in fields {
         add(name, &frame(1, &send_with(310, 0, changed), b"hello"));
     }
+    let half = |more: &str| {
+        let props = format!("{UNIQUE}TRAN_MSG\x01true\x02PGROUP\x01PG\x02{more}");
+        frame(1, &send_with(310, 0, ("i", &props)), b"hello")
+    };
+    let immune = half("CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02");
+    add("half-message", &half(""));
+    add("half-immune", &immune);
+    add(
+        "half-books",
+        &half("REAL_TOPIC\x01x\x02TRANSACTION_CHECK_TIMES\x019\x02REAL_QID\x013"),
+    );
+    add(
+        "halves",
+        &[half(""), immune.clone(), half("DELAY\x010\x02")].concat(),
+    );
+    add("half-delayed", &half("DELAY\x013\x02"));
+    add("half-no-key", &{
+        let props = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02";
+        frame(1, &send_with(310, 0, ("i", props)), b"hello")
+    });
+    let end = |flag, word: &str| {
+        let ext = [
+            ("producerGroup", "PG"),
+            ("tranStateTableOffset", "0"),
+            ("commitLogOffset", "0"),
+            ("commitOrRollback", word),
+            ("fromTransactionCheck", "false"),
+            ("msgId", "AC110001000118B4AAC200000000"),
+            ("transactionId", "AC110001000118B4AAC200000000"),
+        ];
+        frame(1, &binary(37, 9, flag, "", &ext), b"")
+    };
+    add("end", &end(0, "8"));
+    add("end-oneway", &end(2, "12"));
+    add("end-json", &frame(0, END.as_bytes(), b""));
+    add(
+        "half-and-end",
+        &[half(""), end(0, "8"), end(0, "0")].concat(),
+    );
     let batch = [
         batch_entry(b"one", b"TAGS\x01TagA\x02"),
         batch_entry(b"two", b""),

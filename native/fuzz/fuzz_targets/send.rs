@@ -4,8 +4,11 @@
 //!   their CRC, and in the queue at the offset that it states.
 //! - The log grows by whole records only, each with an entry of its place, size and tag code: what
 //!   a recovery would enter is what was entered.
+//! - Halves wait until somebody speaks about them: some are asked about or set aside, and every
+//!   END_TRANSACTION that is right settles its half once, with one op record and, if it commits, one
+//!   message.
 //! - Nothing that a peer sends makes the store fail, and a store that is closed and opened again
-//!   has the same log and queues.
+//!   has the same log, queues and waiting halves.
 #![no_main]
 
 use engine::format::cq_entry::CqEntry;
@@ -13,18 +16,21 @@ use engine::format::host::Host;
 use engine::format::record::{self, Found};
 use engine::format::{java, properties};
 use engine::store::{FlushMode, Store, StoreConfig, TopicSettings};
-use engine::txn::{Start, Transactions};
+use engine::txn::{Fields, HALF_TOPIC, Half, OP_TOPIC, Start, Transactions};
 use engine::wire::frame::split;
 use engine::wire::header::Header;
 use engine::wire::{Budget, SendContext, Session};
 use libfuzzer_sys::fuzz_target;
-use pyrmq_fuzz::Dice;
+use pyrmq_fuzz::{Dice, frame};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const LOG_FILE: u64 = 8192;
 /// A log of this length is thrown away.
 const FULL: u64 = 128 * LOG_FILE;
+/// A half's place, group and unique key, as its sender knows them.
+type Known = (i64, u64, Vec<u8>, Vec<u8>);
 
 struct Rig {
     context: Arc<SendContext>,
@@ -43,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
         let slot = &mut rigs[sync as usize];
         let rig = slot.get_or_insert_with(|| Rig::new(sync));
         let (cut, _) = data.split_at(dice.below(data.len() + 1));
-        rig.run(cut, &data[cut.len()..]);
+        rig.run(cut, &data[cut.len()..], &mut dice);
         if rig.context.store.log().max_offset() > FULL {
             slot.take().expect("in use").reopen();
         }
@@ -96,7 +102,145 @@ impl Rig {
         }
     }
 
-    fn run(&self, first: &[u8], second: &[u8]) {
+    fn transactions(&self) -> &Transactions {
+        self.context.transactions.as_deref().expect("it has some")
+    }
+
+    fn waiting(&self) -> BTreeSet<i64> {
+        waiting(self.transactions())
+    }
+
+    /// Says something about each half that was stored, and checks what becomes of them.
+    fn settle(&self, halves: &[Known], dice: &mut Dice) {
+        let txn = self.transactions();
+        let mut stream = Vec::new();
+        let mut commits = 0;
+        let (mut settled, mut answers) = (Vec::new(), 0);
+        for (offset, phys, group, key) in halves {
+            let pending = txn.find(*offset).expect("it waits");
+            assert_eq!(pending.phys, *phys);
+            match dice.below(8) {
+                0 => drop(txn.set_aside(*offset).unwrap()),
+                1 | 2 => {
+                    let copies = txn.renew(&[*offset], dice.below(2) == 0).unwrap();
+                    assert_eq!((copies[0].old, &copies[0].unique_key), (*offset, key));
+                }
+                _ => {
+                    let word = [0, 8, 8, 8, 12, 12, 7, -8][dice.below(8)];
+                    let from_check = dice.below(2) == 0;
+                    let one_way = dice.below(2) == 0;
+                    let wrong = dice.below(8) == 0;
+                    let at = if wrong { phys + 1 } else { *phys };
+                    let right =
+                        !wrong && (word == 8 || word == 12) && (pending.immunity < 0 || from_check);
+                    for _ in 0..1 + dice.below(2) {
+                        let fields = [
+                            ("producerGroup", group.clone()),
+                            ("tranStateTableOffset", offset.to_string().into_bytes()),
+                            ("commitLogOffset", at.to_string().into_bytes()),
+                            ("commitOrRollback", word.to_string().into_bytes()),
+                            ("fromTransactionCheck", from_check.to_string().into_bytes()),
+                            ("transactionId", key.clone()),
+                        ];
+                        stream.extend(end_transaction(&fields, one_way));
+                    }
+                    if right {
+                        settled.push(*offset);
+                        commits += (word == 8) as usize;
+                        answers += !one_way as usize;
+                    }
+                }
+            }
+        }
+        let before = self.context.store.log().max_offset();
+        let waited = self.waiting();
+        let host = Host::new("10.1.2.3:4567".parse().unwrap());
+        let budget = Arc::new(Budget::new(usize::MAX));
+        let mut session = Session::new(Some(self.context.clone()), budget, host);
+        let mut out = Vec::new();
+        let mut left = &stream[..];
+        while !left.is_empty() {
+            let (piece, rest) = left.split_at(1 + dice.below(left.len()));
+            session.feed(piece, 0, &mut out).expect("whole frames");
+            while session.has_more() {
+                while session.next_command().is_some() {}
+                session.feed(&[], 0, &mut out).expect("whole frames");
+            }
+            left = rest;
+        }
+        session.release(10_000, 0, &mut out);
+        let mut answered = 0;
+        let mut h = Header::default();
+        while !out.is_empty() {
+            let parts = split(&out).expect("a frame").expect("a whole one");
+            h.read(parts.codec, &out, parts.header_end).expect("ours");
+            assert!(h.is_response() && matches!(h.code, 0 | 10));
+            out.drain(..parts.total);
+            answered += 1;
+        }
+        assert_eq!(answered, answers);
+        assert_eq!(txn.figures().owed, 0);
+        let gone: Vec<i64> = waited.difference(&self.waiting()).copied().collect();
+        settled.sort();
+        assert_eq!(gone, settled);
+        self.settled(before, commits, settled);
+    }
+
+    /// The log from `at` on has this many commits, and op records for these halves.
+    fn settled(&self, mut at: u64, commits: usize, mut halves: Vec<i64>) {
+        let store = &self.context.store;
+        let (mut found, mut named) = (0, Vec::new());
+        while at < store.log().max_offset() {
+            let Some(r) = Half::read(store, at) else {
+                at = store.log().next_file_start(at);
+                continue;
+            };
+            let flags = r.view().sys_flag & record::sys_flag::TRANSACTION_MASK;
+            if r.topic() == OP_TOPIC {
+                let text = std::str::from_utf8(r.body()).unwrap();
+                let all = text
+                    .split_terminator(',')
+                    .map(|n| n.parse::<i64>().unwrap());
+                named.extend(all);
+            } else {
+                assert_eq!(flags, record::sys_flag::COMMIT);
+                found += 1;
+            }
+            at += r.bytes().len() as u64;
+        }
+        named.sort();
+        halves.sort();
+        assert_eq!((found, named), (commits, halves));
+    }
+
+    /// The halves among what the answers name.
+    fn halves(&self, mut out: &[u8]) -> Vec<Known> {
+        let mut found = Vec::new();
+        let mut h = Header::default();
+        while let Ok(Some(parts)) = split(out) {
+            h.read(parts.codec, out, parts.header_end).expect("ours");
+            let id = h.ext.iter().find(|(k, _)| k.bytes(out) == b"msgId");
+            let id = id.map(|(_, v)| v.bytes(out)).filter(|id| id.len() == 32);
+            let phys = id.map(|id| std::str::from_utf8(&id[16..]).expect("hex"));
+            let phys = phys.map(|hex| u64::from_str_radix(hex, 16).expect("hex"));
+            let half = phys.and_then(|phys| Half::read(&self.context.store, phys));
+            if let Some(half) = half.filter(|half| half.topic() == HALF_TOPIC) {
+                let Fields {
+                    group, unique_key, ..
+                } = half.fields();
+                found.push((
+                    half.view().queue_offset,
+                    half.phys(),
+                    group.to_vec(),
+                    unique_key.to_vec(),
+                ));
+            }
+            out = &out[parts.total..];
+        }
+        found
+    }
+
+    fn run(&self, first: &[u8], second: &[u8], dice: &mut Dice) {
         let store = &self.context.store;
         let before = store.log().max_offset();
         let budget = Arc::new(Budget::new(usize::MAX));
@@ -139,6 +283,12 @@ impl Rig {
         assert!(store.flush_state().failure().is_none());
         let stored = self.walk(before);
         let answered = self.answers(&out, before);
+        let halves = self.halves(&out);
+        if !halves.is_empty() {
+            let end = store.log().max_offset();
+            self.settle(&halves, dice);
+            self.walk(end);
+        }
         assert!(answered <= stored);
         assert!(stored == 0 || frames + stored > 0);
     }
@@ -208,7 +358,11 @@ impl Rig {
             };
             match h.code {
                 0 | 10 => {
-                    let ids = field("msgId").expect("ids");
+                    let Some(ids) = field("msgId") else {
+                        assert!(h.ext.is_empty(), "an END_TRANSACTION was right");
+                        out = &out[parts.total..];
+                        continue;
+                    };
                     let first: i64 = field("queueOffset").unwrap().parse().unwrap();
                     let queue: u32 = field("queueId").unwrap().parse().unwrap();
                     for (offset, id) in (first..).zip(ids.split(',')) {
@@ -219,7 +373,12 @@ impl Rig {
                         let Found::Record(v) = record::read(segment.readable_from(at), true) else {
                             panic!("no record at {phys}");
                         };
-                        assert_eq!((v.queue_offset, v.queue_id as u32), (offset, queue));
+                        let half = Half::read(&self.context.store, phys).expect("whole");
+                        let real = match half.topic() == HALF_TOPIC {
+                            true => half.fields().queue_id.expect("it says where it belongs"),
+                            false => v.queue_id as u32,
+                        };
+                        assert_eq!((v.queue_offset, real), (offset, queue));
                         named += 1;
                     }
                 }
@@ -254,9 +413,45 @@ impl Rig {
             (s.log().max_offset(), queues)
         };
         let before = state(store);
+        let waited = self.waiting();
         store.close().unwrap();
         let again = Store::open(self.config.clone()).unwrap();
         assert_eq!(state(&again), before);
+        let start = Start { half: -1, op: -1 };
+        let (txn, _) = Transactions::open(again.clone(), start, 4096).unwrap();
+        let found = waiting(&txn);
+        // Of copies that clients made of one send the last one stays.
+        assert!(found.is_subset(&waited), "{found:?} of {waited:?}");
+        for offset in waited.difference(&found) {
+            let phys = self.transactions().find(*offset).expect("it waited").phys;
+            let half = Half::read(&again, phys).expect("it is there");
+            assert!(txn.live(&half, *offset).is_some(), "half {offset} is lost");
+        }
         again.close().unwrap();
     }
+}
+
+fn waiting(transactions: &Transactions) -> BTreeSet<i64> {
+    let all = transactions.before(i64::MAX, usize::MAX);
+    all.into_iter().collect()
+}
+
+/// A binary frame of END_TRANSACTION.
+fn end_transaction(fields: &[(&str, Vec<u8>)], one_way: bool) -> Vec<u8> {
+    let mut map = Vec::new();
+    for (name, value) in fields {
+        map.extend((name.len() as i16).to_be_bytes());
+        map.extend(name.as_bytes());
+        map.extend((value.len() as i32).to_be_bytes());
+        map.extend(value);
+    }
+    let mut header = 37i16.to_be_bytes().to_vec();
+    header.push(1);
+    header.extend(470i16.to_be_bytes());
+    header.extend(7i32.to_be_bytes());
+    header.extend((2 * one_way as i32).to_be_bytes());
+    header.extend(0i32.to_be_bytes());
+    header.extend((map.len() as i32).to_be_bytes());
+    header.extend(map);
+    frame(1, &header, b"")
 }
