@@ -1,0 +1,142 @@
+"""`pyrmq server` that is killed at one step: run as a module with the server's arguments.
+
+Environment: PYRMQ_DIE names the step, `POINT before|after WHAT`. The process sends itself SIGKILL
+when it gets there; nothing of it runs any more. Points:
+
+- feed: the engine handles bytes of a connection that contain WHAT;
+- settle, renew, set_aside: the engine does this to a half of the producer group WHAT;
+- resume, deliver_late: the engine does this (WHAT is empty);
+- keep: how far all is settled is noted for consumerOffset.json, once there is a file WHAT;
+- open: the engine looks for what waits at start (after: op records that are owed are written);
+- save, close: at a stop the tables are written, the store is closed.
+
+Everything is wrapped from outside: the server under test is the one that ships.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyrmq.broker.broker as broker
+import pyrmq.net.server as net_server
+import pyrmq.txn.service as txn_service
+from pyrmq.cli import main
+from pyrmq.engine import RecvBuffer, Session
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Step:
+    def __init__(self, text: str) -> None:
+        self.point, self.side, self.what = [*text.split(" "), ""][:3]
+        assert self.side in ("before", "after"), text
+
+    def around(self, call: Callable[..., Any], hits: Callable[..., bool]) -> Callable[..., Any]:
+        def dying(*args: Any, **options: Any) -> Any:
+            hit = hits(*args, **options)
+            if hit and self.side == "before":
+                die()
+            result = call(*args, **options)
+            if hit:
+                die()
+            return result
+
+        return dying
+
+    def around_async(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        async def dying(*args: Any) -> Any:
+            if self.side == "before":
+                die()
+            # What fails in this call is not what is asked about.
+            with suppress(Exception):
+                await call(*args)
+            die()
+
+        return dying
+
+
+class DyingEngine:
+    """Stands for the engine's transactions towards the service."""
+
+    def __init__(self, engine: Any, step: Step) -> None:
+        self._engine = engine
+        call = getattr(engine, step.point, None)
+
+        def hits(first: int | list[int], *_: object) -> bool:
+            if step.point in ("resume", "deliver_late"):
+                return True
+            facts = engine.find(first[0] if isinstance(first, list) else first)
+            return facts is not None and facts[5] == step.what
+
+        if call is not None:
+            setattr(self, step.point, step.around(call, hits))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def arm(step: Step) -> None:
+    if step.point == "feed":
+        needle = step.what.encode()
+
+        class DyingSession(Session):
+            def feed(self, buffer: RecvBuffer, n: int, now_ms: int) -> bytes | None:
+                hit = needle in bytes(memoryview(buffer)[:n])
+                if hit and step.side == "before":
+                    die()
+                answer = super().feed(buffer, n, now_ms)
+                if hit:
+                    die()
+                return answer
+
+        net_server.Session = DyingSession  # type: ignore[misc]
+    elif step.point == "keep":
+        real = broker.Broker._keep_progress
+
+        def armed(*_: object) -> bool:
+            return Path(step.what).exists()
+
+        broker.Broker._keep_progress = step.around(real, armed)  # type: ignore[method-assign]
+    elif step.point == "open":
+        always = step.around(broker.open_transactions, lambda *_: True)
+        broker.open_transactions = always
+    elif step.point == "save":
+        broker.Broker.save = step.around_async(broker.Broker.save)  # type: ignore[method-assign]
+    elif step.point == "close":
+        real_open = broker.open_store
+
+        def open_store(*args: Any) -> Any:
+            store = real_open(*args)
+
+            class Closing:
+                close = staticmethod(step.around(store.close, lambda *_: True))
+
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(store, name)
+
+            return Closing()
+
+        broker.open_store = open_store
+    else:
+        service = broker.TransactionService
+
+        def with_dying_engine(store: Any, engine: Any, *args: Any, **options: Any) -> Any:
+            return service(store, DyingEngine(engine, step), *args, **options)
+
+        broker.TransactionService = with_dying_engine  # type: ignore[misc,assignment]
+
+
+if __name__ == "__main__":
+    txn_service.PROGRESS_INTERVAL = 0.05
+    if text := os.environ.get("PYRMQ_DIE"):
+        arm(Step(text))
+    sys.argv.insert(1, "server")
+    main()
