@@ -43,6 +43,7 @@ KINDS = {
     "folders": ["opendir", "readdir", "stat", "open", "mkdir", "fsync", "msync"],
     "extended": ["open", "mmap", "ftruncate", "fallocate", "msync", "fdatasync", "stat"],
     "tables": ["open", "write", "fsync", "rename", "mkdir"],
+    "transactions": ["open", "ftruncate", "fallocate", "mmap", "madvise", "mkdir", "msync"],
 }
 """The kinds of calls that fail in each life; those of the first three are all that they make."""
 UNSURE = {"recovery": {"read"}, "tables": {"stat"}}

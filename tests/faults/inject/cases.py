@@ -52,6 +52,7 @@ LIVES = (
     "folders",
     "extended",
     "tables",
+    "transactions",
 )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.engine import Store
-from tests.faults.inject import tables
+from tests.faults.inject import tables, transactions
 from tests.faults.inject.calls import FailingCalls, Fault
 from tests.faults.inject.lives import (
     FAILED,
@@ -80,7 +80,8 @@ def in_child(stderr: Path, work: Callable[[], Report]) -> tuple[Report, str]:
 
 def live(kind: str, root: Path, calls: FailingCalls, fault: Fault, acked: list[int]) -> Report:
     world = World(root, calls, fault, Seen(acked=list(acked)), options_of(kind, root))
-    life = tables.write if kind == "tables" else LIVES[kind]
+    others = {"tables": tables.write, "transactions": transactions.transactional}
+    life = others.get(kind) or LIVES[kind]
     calls.arm(root, fault)
     life(world)
     return world.seen.as_dict() | {
@@ -95,6 +96,10 @@ def live_on(kind: str, root: Path, calls: FailingCalls, seen: Seen) -> Report:
         if (found := tables.versions(root / "config")) != seen.acked:
             seen.wrong.append(f"found {found} where {seen.acked} was")
         return {"wrong": seen.wrong + tables.write_again(root)}
+    if kind == "transactions":
+        calls.arm(root, Fault())
+        transactions.finish(root, options_of(kind, root), seen)
+        return {"wrong": seen.wrong + [f"{where}: {text}" for where, _, text in seen.errors]}
     abort = root / "abort"
     unsure = abort.exists() and abort.read_bytes().endswith(FAILED)
     calls.arm(root, Fault())
