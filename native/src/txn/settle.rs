@@ -47,6 +47,7 @@ impl Transactions {
             return Ok(None);
         }
         let done = if end.commit {
+            self.op_fits()?;
             self.deliver(guard, &half, &fields, half.phys())?
         } else {
             0
@@ -71,6 +72,7 @@ impl Transactions {
         let fields = half.fields();
         let mut end = 0;
         if commit {
+            self.op_fits()?;
             end = self.deliver(&mut guard, &half, &fields, half.phys())?;
         }
         self.settled(&mut state, offset);
@@ -87,6 +89,12 @@ impl Transactions {
     pub(super) fn settled(&self, state: &mut State, offset: i64) {
         state.table.remove(offset);
         state.owed.push(offset);
+    }
+
+    /// Where op records cannot follow for long nothing is committed: recovery knows the committed
+    /// records of the log's last part only. The put lock is held.
+    fn op_fits(&self) -> Result<()> {
+        self.op_topic.queue(0)?.ready(1).map(drop)
     }
 
     /// Appends the message of a half to its real topic. The property string stays as it is: so does
