@@ -42,7 +42,7 @@ pub use index_file::IndexFile;
 pub use indexing::QueryResult;
 pub use put::{Appended, Content, Message, PutGuard};
 pub use read::{Chunk, GetResult, GetStatus, TagFilter};
-pub use replay::tags_code;
+pub use replay::{EndedHalf, tags_code};
 pub use retention::{Cleaned, RetentionConfig};
 pub use segment::Segment;
 pub use store_impl::{Stats, Store, now_ms};

@@ -30,8 +30,7 @@ pub(super) struct Replay<'s> {
     held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
-    /// Physical offsets of halves that records were met to deal with.
-    pub ended_halves: Vec<i64>,
+    pub ended_halves: Vec<EndedHalf>,
     /// The queue of the record before: neighbours mostly share it.
     last: Option<(Vec<u8>, i32, Arc<ConsumeQueue>)>,
 }
@@ -50,9 +49,7 @@ impl<'s> Replay<'s> {
 
     /// Enters one record into its queue unless it is there.
     pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
-        if ends_half(bytes, v) {
-            self.ended_halves.push(v.prepared_transaction_offset);
-        }
+        self.ended_halves.extend(ended_half(bytes, v));
         if !is_queued(v.sys_flag) {
             return Ok(());
         }
@@ -201,16 +198,32 @@ impl<'s> Replay<'s> {
     }
 }
 
-/// Whether a record says that the half at its preparedTransactionOffset is dealt with: the message of a
-/// committed transaction, or one that was set aside. Others may have kept the flag: one that a consumer
-/// sent back, say.
-fn ends_half(bytes: &[u8], v: &View) -> bool {
+/// A half message that another record deals with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedHalf {
+    pub phys: i64,
+    /// So are copies of it that stand before this physical offset: all, if it was committed; if it was
+    /// set aside, those that are not from taking it up again.
+    pub until: i64,
+}
+
+/// The half that a record says is dealt with: the message of a committed transaction does, and one that
+/// was set aside. Others may have kept the flag: one that a consumer sent back, say.
+fn ended_half(bytes: &[u8], v: &View) -> Option<EndedHalf> {
     let topic = &bytes[v.topic.clone()];
+    let phys = v.prepared_transaction_offset;
     if topic == names::CHECK_MAX_TOPIC {
-        return v.prepared_transaction_offset > 0;
+        return (phys > 0).then_some(EndedHalf {
+            phys,
+            until: v.phys,
+        });
     }
-    v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT
-        && properties::find(&bytes[v.props.clone()], b"REAL_TOPIC") == Some(topic)
+    let committed = v.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::COMMIT
+        && properties::find(&bytes[v.props.clone()], b"REAL_TOPIC") == Some(topic);
+    committed.then_some(EndedHalf {
+        phys,
+        until: i64::MAX,
+    })
 }
 
 /// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks

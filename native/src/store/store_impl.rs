@@ -9,6 +9,7 @@ use super::index::{Index, IndexConfig};
 use super::indexing::IndexProgress;
 use super::prepare::Preparer;
 use super::put::Writer;
+use super::replay::EndedHalf;
 use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::host::Host;
@@ -35,7 +36,7 @@ pub struct Store {
     pub(super) index: Option<Index>,
     pub(super) index_progress: IndexProgress,
     /// See `take_ended_halves`.
-    pub(super) ended_halves: Mutex<Vec<i64>>,
+    pub(super) ended_halves: Mutex<Vec<EndedHalf>>,
     /// One round of retention at a time.
     pub(super) cleaning: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
@@ -176,10 +177,9 @@ impl Store {
         &self.store_host
     }
 
-    /// Takes what recovery saw of transactions that were committed or set aside: the physical offsets
-    /// of their halves, from the last part of the log, which is all that a crash can have left without
-    /// an op record.
-    pub fn take_ended_halves(&self) -> Vec<i64> {
+    /// Takes what recovery saw of transactions that were committed or set aside: their halves, from the
+    /// last part of the log, which is all that a crash can have left without an op record.
+    pub fn take_ended_halves(&self) -> Vec<EndedHalf> {
         std::mem::take(&mut self.ended_halves.lock())
     }
 

@@ -62,9 +62,10 @@ pub(super) fn rebuild(
         let most = read_op(store, &op_queue, offset, &mut named)?;
         state.ops.note(offset, most);
     }
-    let ended: FxHashSet<i64> = store.take_ended_halves().into_iter().collect();
-    // By the key of their transaction: the newest copy, and whether it is dealt with.
-    let mut newest: FxHashMap<u64, (u64, i64, bool)> = FxHashMap::default();
+    let ended = store.take_ended_halves();
+    let ended: FxHashMap<i64, i64> = ended.iter().map(|e| (e.phys, e.until)).collect();
+    // By the key of their transaction: the newest copy, and up to where copies are dealt with.
+    let mut newest: FxHashMap<u64, (u64, i64, i64)> = FxHashMap::default();
     for offset in from..half_queue.max_offset() {
         found.halves += 1;
         let is_named = named.has(offset);
@@ -74,7 +75,8 @@ pub(super) fn rebuild(
         let Some(entry) = half_queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
             continue;
         };
-        if is_named && !ended.contains(&entry.cq.phys) {
+        let mut until = ended.get(&entry.cq.phys).copied().unwrap_or(-1);
+        if is_named && until < 0 {
             continue;
         }
         let Some(half) = Half::read(store, entry.cq.phys as u64) else {
@@ -88,7 +90,7 @@ pub(super) fn rebuild(
         }
         if is_named {
             // RocketMQ may have appended it once more before it was committed.
-            newest.insert(half.key(), (half.phys(), offset, true));
+            newest.insert(half.key(), (half.phys(), offset, until));
             continue;
         }
         // RocketMQ's immunity copy: settled with its original, which stays if it waits itself.
@@ -97,13 +99,12 @@ pub(super) fn rebuild(
             state.owed.push(offset);
             continue;
         }
-        let mut is_ended = ended.contains(&half.view().phys);
         let earlier = newest.get(&half.key()).copied();
-        if let Some((phys, earlier, done)) = earlier
+        if let Some((phys, earlier, earlier_until)) = earlier
             && let Some(old) = Half::read(store, phys)
             && half.is_same_transaction(&old)
         {
-            is_ended |= done;
+            until = until.max(earlier_until);
             // A copy whose op record a crash cut off, or a send that a client repeated within a
             // millisecond: the later one stands for both.
             if state.table.remove(earlier).is_some() {
@@ -111,8 +112,8 @@ pub(super) fn rebuild(
                 found.replaced += 1;
             }
         }
-        newest.insert(half.key(), (half.phys(), offset, is_ended));
-        if is_ended {
+        newest.insert(half.key(), (half.phys(), offset, until));
+        if half.view().phys < until {
             found.ended += 1;
             state.owed.push(offset);
             continue;

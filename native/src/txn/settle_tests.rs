@@ -29,7 +29,7 @@ fn a_commit_is_the_message_that_was_sent() {
         (op.body.as_slice(), op.property("TAGS").as_deref()),
         (&b"0,"[..], Some("d"))
     );
-    assert_eq!(rig.waiting(), []);
+    assert_eq!(rig.waiting(), [0i64; 0]);
     let queue = rig.store().topics().get(TOPIC).unwrap().queue(1).unwrap();
     let entry = queue.entry(0).unwrap().unwrap();
     assert_eq!(
@@ -405,7 +405,7 @@ fn set_aside_and_taken_up_again() {
         Some("1")
     );
     assert_eq!((aside.flag, aside.body), (7, body_of(b"K")));
-    assert_eq!(rig.killed(FROM_START).waiting(), []);
+    assert_eq!(rig.killed(FROM_START).waiting(), [0i64; 0]);
 
     let (offset, durable) = rig.txn.resume(aside.phys).unwrap();
     assert_eq!((offset, durable), (2, rig.store().log().max_offset()));
@@ -470,7 +470,7 @@ fn a_late_delivery_is_a_commit() {
     assert!(rig.txn.deliver_late(1 << 50, 0).is_err());
     rig.store().topics().get(TOPIC).unwrap().set(None);
     assert!(rig.txn.deliver_late(aside.phys, half.phys).is_err());
-    assert_eq!(rig.killed(FROM_START).waiting(), []);
+    assert_eq!(rig.killed(FROM_START).waiting(), [0i64; 0]);
 }
 
 // Figures.
