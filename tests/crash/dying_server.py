@@ -28,6 +28,7 @@ import pyrmq.net.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
 from pyrmq.engine import RecvBuffer, Session
+from pyrmq.txn.machine import PendingHalf
 
 
 def die() -> None:
@@ -74,7 +75,7 @@ class DyingEngine:
             if step.point in ("resume", "deliver_late"):
                 return True
             facts = engine.find(first[0] if isinstance(first, list) else first)
-            return facts is not None and facts[5] == step.what
+            return facts is not None and PendingHalf(*facts).group == step.what
 
         if call is not None:
             setattr(self, step.point, step.around(call, hits))
