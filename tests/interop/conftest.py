@@ -64,6 +64,14 @@ def _command(name: str, build: Callable[[], Command]) -> Command:
     return result
 
 
+def built(client: str) -> Command:
+    """The command of the driver of a client: "go", or "java-" and a version."""
+    if client == "go":
+        return _command("go", toolchain.go_driver)
+    version = client.removeprefix("java-")
+    return _command(client, lambda: toolchain.java_driver(version))
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for the logs of Apache RocketMQ's processes; builds what runs them."""
@@ -77,8 +85,8 @@ def _driver(name: str, command: Command, server: Server) -> Driver:
 
 @pytest.fixture(params=toolchain.JAVA_CLIENTS, ids=lambda version: f"java-{version}")
 def java_command(request: pytest.FixtureRequest) -> tuple[str, Command]:
-    version = request.param
-    return f"java-{version}", _command(f"java-{version}", lambda: toolchain.java_driver(version))
+    client = f"java-{request.param}"
+    return client, built(client)
 
 
 @pytest.fixture
@@ -89,7 +97,7 @@ def java(java_command: tuple[str, Command], server: Server) -> Driver:
 
 @pytest.fixture
 def go_command() -> Command:
-    return _command("go", toolchain.go_driver)
+    return built("go")
 
 
 @pytest.fixture

@@ -9,11 +9,15 @@ lines carry `body` (base64), `tags`, `keys`, `properties`, `msgId`, `offsetMsgId
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import json
 import subprocess
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 Line = dict[str, Any]
 
@@ -84,6 +88,12 @@ class Driver:
             raise self._failed(command, what, result.stdout, result.stderr)
         return Report(tuple(lines))
 
+    def start(self, command: str, timeout: int = 90, **words: object) -> Running:
+        """Starts a sub-command that reads further words from stdin; it ends by itself in time."""
+        arguments = {"namesrv": self.namesrv, "timeout": timeout, **words}
+        line = [*self.command, command, *(f"{name}={value}" for name, value in arguments.items())]
+        return Running(self, command, line, timeout)
+
     def _failed(
         self, command: str, what: str, out: bytes | None, err: bytes | None
     ) -> DriverFailed:
@@ -93,6 +103,95 @@ class Driver:
             f"{self.name}: {command}: {what}; {self.alive()}\n"
             f"last lines of stdout:\n{said}\nlast lines of stderr:\n{complained}"
         )
+
+
+class Running:
+    """A driver process at work: its lines so far, more words for it, its end or its death.
+
+    A context; leaving it kills a process that still runs.
+    """
+
+    def __init__(self, driver: Driver, command: str, line: Sequence[str], timeout: int) -> None:
+        self._driver = driver
+        self._command = command
+        self._end = time.monotonic() + timeout + GRACE
+        self._lines: list[Line] = []
+        self._ended = False
+        self._news = threading.Condition()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until __exit__
+        self._process = subprocess.Popen(
+            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+        self._reader = threading.Thread(target=self._read, name=f"{driver.name} {command}")
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._errors.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            # A killed process may leave half a line.
+            with self._news, contextlib.suppress(json.JSONDecodeError):
+                self._lines.append(json.loads(text))
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    @property
+    def report(self) -> Report:
+        """The lines so far."""
+        with self._news:
+            return Report(tuple(self._lines))
+
+    def wait_for(self, enough: Callable[[Report], bool], what: str) -> Report:
+        """Until the lines are enough; DriverFailed if the process ends or is late before that."""
+        with self._news:
+            while not enough(report := Report(tuple(self._lines))):
+                left = self._end - time.monotonic()
+                if self._ended or left <= 0:
+                    raise self._failed(f"{'ended' if self._ended else 'late'} before: {what}")
+                self._news.wait(left)
+            return report
+
+    def tell(self, text: str) -> None:
+        """One more line on its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(text.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> Report:
+        """Ends its stdin and expects that it then ends well."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(max(0.0, self._end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise self._failed("did not end") from None
+        self._reader.join()
+        if code != 0 or not self._lines or self._lines[-1].get("done") is not True:
+            raise self._failed(f"exit code {code}")
+        return self.report
+
+    def kill(self) -> None:
+        """SIGKILL; fine on one that has gone."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def _failed(self, what: str) -> DriverFailed:
+        self._errors.seek(0)
+        said = "\n".join(json.dumps(line) for line in self._lines[-8:])
+        return self._driver._failed(self._command, what, said.encode(), self._errors.read())
 
 
 def _text(data: bytes | None) -> str:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ func (s *seen) add(m *primitive.MessageExt) {
 	s.Lock()
 	defer s.Unlock()
 	s.deliveries++
-	place := fmt.Sprintf("%d:%d", m.Queue.QueueId, m.QueueOffset)
+	place := fmt.Sprintf("%s:%d:%d", m.Topic, m.Queue.QueueId, m.QueueOffset)
 	if s.places[place] {
 		return
 	}
@@ -61,16 +62,18 @@ func consume(args *arguments) (object, error) {
 	}
 	got := &seen{places: map[string]bool{}, complete: make(chan struct{}), want: args.number("count", 1)}
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: args.get("filter", "*")}
-	err = c.Subscribe(args.get("topic", ""), selector,
-		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
-			for _, m := range messages {
-				write(received(m))
-				got.add(m)
-			}
-			return consumer.ConsumeSuccess, nil
-		})
-	if err != nil {
-		return nil, err
+	for _, topic := range strings.Split(args.get("topic", ""), ",") {
+		err = c.Subscribe(topic, selector,
+			func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+				for _, m := range messages {
+					write(received(m))
+					got.add(m)
+				}
+				return consumer.ConsumeSuccess, nil
+			})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := c.Start(); err != nil {
 		return nil, err

@@ -89,10 +89,12 @@ func run(words []string) (object, error) {
 		os.Exit(3)
 	})
 	commands := map[string]func(*arguments) (object, error){
-		"produce":        produce,
-		"produce-batch":  produceBatch,
-		"produce-oneway": produceOneway,
-		"consume":        consume,
+		"produce":             produce,
+		"produce-batch":       produceBatch,
+		"produce-oneway":      produceOneway,
+		"produce-transaction": produceTransaction,
+		"answer-transaction":  answerTransaction,
+		"consume":             consume,
 	}
 	command, found := commands[args.command]
 	if !found {

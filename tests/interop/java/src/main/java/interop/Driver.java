@@ -27,6 +27,8 @@ public final class Driver {
             case "produce-batch": return Producers::batch;
             case "produce-oneway": return Producers::oneway;
             case "produce-orderly": return Producers::orderly;
+            case "produce-transaction": return Transactions::produce;
+            case "answer-transaction": return Transactions::answer;
             case "consume": return PushConsumers::concurrent;
             case "consume-orderly": return PushConsumers::orderly;
             case "consume-two": return TwoConsumers::run;

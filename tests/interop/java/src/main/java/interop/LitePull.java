@@ -41,7 +41,7 @@ final class LitePull {
         member.shutdown(); // only now are the offsets sent to the broker, oneway
         summary.put("received", seen.distinct());
 
-        summary.put("committed", committed(args, seen.positions()));
+        summary.put("committed", committed(args, seen.positions(args.topic())));
 
         DefaultLitePullConsumer chooser = create(args, "chooser");
         chooser.start();
@@ -50,7 +50,7 @@ final class LitePull {
         Map<Integer, Long> middle = new HashMap<>();
         int rest = 0;
         for (MessageQueue mq : queues) {
-            long end = seen.positions().getOrDefault(mq.getQueueId(), 0L);
+            long end = seen.positions(args.topic()).getOrDefault(mq.getQueueId(), 0L);
             middle.put(mq.getQueueId(), end / 2);
             rest += (int) (end - end / 2);
             chooser.seek(mq, end / 2);

@@ -57,6 +57,7 @@ final class Out {
         line.put("msgId", message.getMsgId());
         line.put("offsetMsgId", message instanceof MessageClientExt
             ? ((MessageClientExt) message).getOffsetMsgId() : null);
+        line.put("transactionId", message.getTransactionId());
         line.put("queueId", message.getQueueId());
         line.put("queueOffset", message.getQueueOffset());
         line.put("commitLogOffset", message.getCommitLogOffset());

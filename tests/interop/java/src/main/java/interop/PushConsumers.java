@@ -1,6 +1,7 @@
 package interop;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -27,21 +28,22 @@ final class PushConsumers {
     /** What was delivered so far, counted without repeats, and how far each queue got. */
     static final class Seen {
         final Set<String> places = new HashSet<>();
-        final Map<Integer, Long> next = new TreeMap<>();
+        final Map<String, Map<Integer, Long>> next = new TreeMap<>();
         int deliveries;
 
         synchronized void add(MessageExt message) {
             deliveries++;
-            places.add(message.getQueueId() + ":" + message.getQueueOffset());
-            next.merge(message.getQueueId(), message.getQueueOffset() + 1, Math::max);
+            places.add(message.getTopic() + ":" + message.getQueueId() + ":" + message.getQueueOffset());
+            next.computeIfAbsent(message.getTopic(), topic -> new TreeMap<>())
+                .merge(message.getQueueId(), message.getQueueOffset() + 1, Math::max);
         }
 
         synchronized int distinct() {
             return places.size();
         }
 
-        synchronized Map<Integer, Long> positions() {
-            return new TreeMap<>(next);
+        synchronized Map<Integer, Long> positions(String topic) {
+            return new TreeMap<>(next.getOrDefault(topic, new TreeMap<>()));
         }
     }
 
@@ -67,7 +69,9 @@ final class PushConsumers {
         // rebalance, and with the default interval of 30 s it lasted for 20 s.
         consumer.setHeartbeatBrokerInterval(2_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(args.topic(), args.get("filter", "*"));
+        for (String topic : args.topic().split(",")) {
+            consumer.subscribe(topic, args.get("filter", "*"));
+        }
         // One thread takes the messages of a queue in the order in which they were pulled.
         consumer.setConsumeThreadMin(args.number("threads", 1));
         consumer.setConsumeThreadMax(args.number("threads", 1));
@@ -84,12 +88,12 @@ final class PushConsumers {
         };
     }
 
-    /** The queues of the topic that a consumer holds. */
+    /** The queues of the topic, or of several separated by commas, that a consumer holds. */
     static Set<MessageQueue> held(DefaultMQPushConsumer consumer, String topic) {
         Set<MessageQueue> held = new TreeSet<>();
         for (MessageQueue mq : consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
             .getProcessQueueTable().keySet()) {
-            if (mq.getTopic().equals(topic)) {
+            if (Arrays.asList(topic.split(",")).contains(mq.getTopic())) {
                 held.add(mq);
             }
         }
@@ -129,9 +133,8 @@ final class PushConsumers {
         }
         // The offset of a message is recorded after the listener has returned.
         boolean settled = complete && await(5, () -> {
-            Map<Integer, Long> positions = seen.positions();
             for (MessageQueue mq : held) {
-                Long position = positions.get(mq.getQueueId());
+                Long position = seen.positions(mq.getTopic()).get(mq.getQueueId());
                 if (position != null && consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
                     .readOffset(mq, ReadOffsetType.READ_FROM_MEMORY) < position) {
                     return false;
