@@ -25,8 +25,8 @@ GROUP = "HALF"
 class Ours(ServerProcess):
     """Our server on the store; on "::1" all hosts in its records have 16 bytes."""
 
-    def __init__(self, store: Path, host: str = "127.0.0.1") -> None:
-        super().__init__(store, conf=cargo.CONF, host=host)
+    def __init__(self, store: Path, host: str = "127.0.0.1", conf: str = cargo.CONF) -> None:
+        super().__init__(store, conf=conf, host=host)
 
     @property
     def address(self) -> tuple[str, int]:
