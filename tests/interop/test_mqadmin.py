@@ -21,6 +21,7 @@ from tests.e2e.admin import await_hits, no_hits
 from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
 
+from . import halves
 from .store import peer
 
 MAIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
@@ -64,12 +65,25 @@ def sent(server: ServerProcess) -> list[dict[str, str]]:
     return answers
 
 
+@pytest.fixture(scope="module")
+def half(server: ServerProcess, sent: list[dict[str, str]]) -> dict[str, str]:
+    """The answer to a transactional message that nobody decides about."""
+    properties = {"TRAN_MSG": "true", "PGROUP": "PG", "UNIQ_KEY": "half-1", "KEYS": "kept"}
+    with Client(server.broker) as client:
+        answer = client.send(TOPIC, b"half", queue_id=2, properties=properties)
+        assert answer.code == 0, answer.remark
+        await_hits(client, halves.HALF, "kept", 1)
+    return answer.ext
+
+
 Said = tuple[str, str]
 """stdout and stderr of a command; its exit code is 0 also when it failed."""
 
 
 @pytest.fixture(scope="module")
-def said(home: Path, server: ServerProcess, sent: list[dict[str, str]]) -> dict[str, Said]:
+def said(
+    home: Path, server: ServerProcess, sent: list[dict[str, str]], half: dict[str, str]
+) -> dict[str, Said]:
     """What each command printed, without the noise of logging."""
     broker = ["-b", "{}:{}".format(*server.broker)]
     cluster = ["-c", "DefaultCluster"]
@@ -77,6 +91,8 @@ def said(home: Path, server: ServerProcess, sent: list[dict[str, str]]) -> dict[
         "by key": ["queryMsgByKey", "-t", TOPIC, "-k", "asked"],
         "by unique key": ["queryMsgByUniqueKey", "-t", TOPIC, "-i", sent[57]["transactionId"]],
         "by id": ["queryMsgById", "-t", TOPIC, "-i", sent[58]["msgId"]],
+        "half by id": ["queryMsgById", "-t", halves.HALF, "-i", half["msgId"]],
+        "half by key": ["queryMsgByKey", "-t", halves.HALF, "-k", "kept"],
         "delete": ["deleteExpiredCommitLog", *cluster],
         "clean": ["cleanExpiredCQ", *broker],
         "make": ["updateTopic", *cluster, "-t", "Made", "-a", BATCHES, "-w", "2", "-r", "2"],
@@ -135,6 +151,16 @@ def test_queries(said: dict[str, Said], sent: list[dict[str, str]]) -> None:
     check_message(said["by unique key"][0], 57, sent[57], unique)
     assert described(said["by id"][0])["OffsetID"] == sent[58]["msgId"]
     check_message(said["by id"][0], 58, sent[58], {"KEYS": "k58 asked"})
+
+
+def test_a_half(said: dict[str, Said], half: dict[str, str]) -> None:
+    """It stands in the half topic under its own keys, and says where it wants to go."""
+    assert said["half by key"][0].splitlines()[-1].split() == ["half-1", "0", half["queueOffset"]]
+    shown = described(said["half by id"][0])
+    assert (shown["Topic"], shown["Queue ID"]) == (halves.HALF, "0")
+    for text in (f"REAL_TOPIC={TOPIC}", "REAL_QID=2", "PGROUP=PG", "__transactionId__=half-1"):
+        assert text in shown["Properties"]
+    Path(shown["Message Body Path"]).unlink()
 
 
 def test_topic_attributes(server: ServerProcess, said: dict[str, Said]) -> None:
