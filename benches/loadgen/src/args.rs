@@ -9,6 +9,8 @@ modes
   send         SEND_MESSAGE_V2 (310), a sliding window per connection
   send-batch   SEND_BATCH_MESSAGE (320), --batch messages a request
   pull         PULL_MESSAGE (11), walks every queue from offset 0 to its end, again and again
+  transaction  a half (310 with TRAN_MSG), on its answer END_TRANSACTION (37), one-way as real
+               clients send it; what was delivered is read from the topic's queues
   idle         opens --connections that say nothing and holds them for --seconds
 
 options
@@ -24,6 +26,9 @@ options
   --group NAME      producer or consumer group (loadgen)
   --queues Q        queues used round-robin, 1 to 10 (4)
   --stall S         give up when nothing is answered for S seconds (15)
+  --rollback P      transaction: percent of the transactions that are rolled back (0)
+  --two-way         transaction: wait for the answer to END_TRANSACTION
+  --settle S        transaction: wait so long for what was not delivered when the load ended (10)
   --watch-pid PID   report the CPU time that process used in the measured window
   --stdin           idle: stop when stdin ends, too
 ";
@@ -33,6 +38,7 @@ pub enum Mode {
     Send,
     SendBatch,
     Pull,
+    Transaction,
     Idle,
 }
 
@@ -42,6 +48,7 @@ impl Mode {
             Mode::Send => "send",
             Mode::SendBatch => "send-batch",
             Mode::Pull => "pull",
+            Mode::Transaction => "transaction",
             Mode::Idle => "idle",
         }
     }
@@ -65,6 +72,9 @@ pub struct Args {
     pub stall: f64,
     pub watch_pid: Option<u32>,
     pub stdin: bool,
+    pub rollback: u64,
+    pub two_way: bool,
+    pub settle: f64,
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
@@ -87,6 +97,7 @@ impl Args {
             Some("send") => Mode::Send,
             Some("send-batch") => Mode::SendBatch,
             Some("pull") => Mode::Pull,
+            Some("transaction") => Mode::Transaction,
             Some("idle") => Mode::Idle,
             Some("-h" | "--help") => return Ok(None),
             Some(other) => return Err(format!("unknown mode: {other}")),
@@ -110,12 +121,19 @@ impl Args {
             stall: 15.0,
             watch_pid: None,
             stdin: false,
+            rollback: 0,
+            two_way: false,
+            settle: 10.0,
         };
         while let Some(name) = words.next() {
             match name.as_str() {
                 "-h" | "--help" => return Ok(None),
                 "--stdin" => {
                     a.stdin = true;
+                    continue;
+                }
+                "--two-way" => {
+                    a.two_way = true;
                     continue;
                 }
                 _ => {}
@@ -141,6 +159,8 @@ impl Args {
                 "--group" => a.group = value,
                 "--queues" => a.queues = within(&name, number(&name, &value)?, 1, 10)?,
                 "--stall" => a.stall = within(&name, number(&name, &value)?, 0.1, 600.0)?,
+                "--rollback" => a.rollback = within(&name, number(&name, &value)?, 0, 100)?,
+                "--settle" => a.settle = within(&name, number(&name, &value)?, 0.0, 600.0)?,
                 "--watch-pid" => a.watch_pid = Some(number(&name, &value)?),
                 _ => return Err(format!("unknown option: {name}")),
             }

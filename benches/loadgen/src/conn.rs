@@ -16,6 +16,39 @@ struct Slot {
     busy: bool,
 }
 
+impl Slot {
+    /// The same place with its next request.
+    fn next(&self, index: usize, places: usize, now: u64) -> Slot {
+        let turn = self.turn.wrapping_add(1);
+        let low = turn.wrapping_mul(places as u32).wrapping_add(index as u32) & ((1 << 30) - 1);
+        Slot {
+            opaque: FIRST_OPAQUE + low as i32,
+            sent: now,
+            turn,
+            busy: true,
+        }
+    }
+}
+
+/// An answer's place in the window, and what may be said in return at once.
+pub struct Turn<'a> {
+    pub slot: usize,
+    /// Nanoseconds from handing the request to the socket to here.
+    pub took: u64,
+    /// Goes out with the connection's next requests.
+    pub out: &'a mut Vec<u8>,
+    opaque: i32,
+    again: bool,
+}
+
+impl Turn<'_> {
+    /// Keeps the place for one more request, to be written to `out` with this opaque.
+    pub fn again(&mut self) -> i32 {
+        self.again = true;
+        self.opaque
+    }
+}
+
 pub struct Conn {
     stream: TcpStream,
     slots: Vec<Slot>,
@@ -59,16 +92,8 @@ impl Conn {
     /// rest grows with each use, so an answer finds its request whatever order answers come in.
     pub fn take(&mut self, now: u64) -> Option<(usize, i32)> {
         let index = self.free.pop()? as usize;
-        let places = self.slots.len() as u32;
-        let slot = &mut self.slots[index];
-        slot.turn = slot.turn.wrapping_add(1);
-        let low = slot.turn.wrapping_mul(places).wrapping_add(index as u32) & ((1 << 30) - 1);
-        *slot = Slot {
-            opaque: FIRST_OPAQUE + low as i32,
-            sent: now,
-            turn: slot.turn,
-            busy: true,
-        };
+        let slot = self.slots[index].next(index, self.slots.len(), now);
+        self.slots[index] = slot;
         Some((index, slot.opaque))
     }
 
@@ -117,30 +142,45 @@ impl Conn {
         }
     }
 
-    /// Hands every whole answer received to `each(slot, when it was sent, answer)`. Returns how
-    /// many there were. An answer that nobody asked for is an error.
+    /// Hands every whole frame received to `each(turn, answer)`; there is no turn when nobody
+    /// asked for it. Returns how many places became free.
     pub fn answers(
         &mut self,
         reader: &mut Reader,
-        mut each: impl FnMut(usize, u64, &Answer) -> Result<(), String>,
+        now: u64,
+        mut each: impl FnMut(Option<&mut Turn>, &Answer) -> Result<(), String>,
     ) -> Result<usize, String> {
         let mut count = 0;
+        let places = self.slots.len();
         while let Some(length) = frame::length(&self.input[self.start..self.end])? {
             let Some(frame) = self.input[self.start..self.end].get(..length) else {
                 break;
             };
             let answer = reader.read(frame)?;
             let low = answer.opaque.wrapping_sub(FIRST_OPAQUE) as u32 as usize;
-            let index = low & (self.slots.len() - 1);
+            let index = low & (places - 1);
             let slot = &mut self.slots[index];
-            if !slot.busy || slot.opaque != answer.opaque {
-                return Err(format!("nobody asked for opaque {}", answer.opaque));
-            }
-            slot.busy = false;
-            self.free.push(index as u32);
-            each(index, slot.sent, &answer)?;
             self.start += length;
-            count += 1;
+            if !slot.busy || slot.opaque != answer.opaque {
+                each(None, &answer)?;
+                continue;
+            }
+            let next = slot.next(index, places, now);
+            let mut turn = Turn {
+                slot: index,
+                took: now.saturating_sub(slot.sent),
+                out: &mut self.output,
+                opaque: next.opaque,
+                again: false,
+            };
+            each(Some(&mut turn), &answer)?;
+            if turn.again {
+                *slot = next;
+            } else {
+                slot.busy = false;
+                self.free.push(index as u32);
+                count += 1;
+            }
         }
         Ok(count)
     }

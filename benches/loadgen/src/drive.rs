@@ -4,14 +4,19 @@
 use std::time::Instant;
 
 use crate::args::Args;
-use crate::conn::{allow_files, Conn, Poll, CLOSED, READ, WRITE};
+use crate::conn::{allow_files, Conn, Poll, Turn, CLOSED, READ, WRITE};
 use crate::frame::{Answer, Reader};
 use crate::measure::{cpu_of, own_cpu, Histogram, Report};
 
 /// What one answer was worth.
 pub enum Worth {
-    Messages { count: u64, bytes: u64 },
+    Messages {
+        count: u64,
+        bytes: u64,
+    },
     Refused,
+    /// It is the load's own affair: neither counted nor timed here.
+    Aside,
 }
 
 /// What is asked and what the answers must look like.
@@ -19,7 +24,27 @@ pub trait Load {
     /// Appends the next request of this place in the window to `out`.
     fn write(&mut self, conn: usize, slot: usize, opaque: i32, out: &mut Vec<u8>);
     /// Judges an answer; an error ends the run.
-    fn judge(&mut self, conn: usize, slot: usize, answer: &Answer) -> Result<Worth, String>;
+    fn judge(&mut self, conn: usize, turn: &mut Turn, answer: &Answer) -> Result<Worth, String>;
+    /// A frame that is no answer to what `write` asked.
+    fn unasked(&mut self, answer: &Answer) -> Result<(), String> {
+        if answer.is_request() {
+            return Err("the broker sent a request where an answer was due".into());
+        }
+        Err(format!("nobody asked for opaque {}", answer.opaque))
+    }
+    /// Appends what a connection says first, and again every GREET_NS.
+    fn greet(&mut self, _conn: usize, _out: &mut Vec<u8>) {}
+    /// The measured window opens, or closes.
+    fn opens(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    fn closes(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    /// Whether all that was asked for has come about; asked after the last answer.
+    fn settled(&mut self) -> Result<bool, String> {
+        Ok(true)
+    }
     /// Bytes to read at once.
     fn buffer(&self) -> usize;
     /// Requests that make up `messages`, where that is known beforehand.
@@ -28,6 +53,10 @@ pub trait Load {
 
 /// How long the run waits for the last answers when the window has closed.
 const DRAIN_NS: u64 = 5_000_000_000;
+/// Between two looks at what has come about since.
+const SETTLE_MS: i32 = 50;
+/// Clients send heartbeats so often.
+const GREET_NS: u64 = 30_000_000_000;
 
 struct Run<'a, L: Load> {
     load: &'a mut L,
@@ -69,14 +98,16 @@ impl<L: Load> Run<'_, L> {
 
     /// Reads and judges all that arrived on a connection. Returns the number of answers.
     fn read(&mut self, index: usize, now: u64) -> Result<usize, String> {
-        let mut total = 0;
+        let (mut freed, mut seen) = (0, 0);
         for _ in 0..8 {
             let more = self.conns[index].receive()?;
             let (load, report) = (&mut *self.load, &mut self.report);
-            total += self.conns[index].answers(&mut self.reader, |slot, sent, answer| {
-                report.requests += 1;
-                report.latency.add(now.saturating_sub(sent));
-                match load.judge(index, slot, answer)? {
+            freed += self.conns[index].answers(&mut self.reader, now, |turn, answer| {
+                let Some(turn) = turn else {
+                    return load.unasked(answer);
+                };
+                seen += 1;
+                match load.judge(index, turn, answer)? {
                     Worth::Messages { count, bytes } => {
                         report.messages += count;
                         report.bytes += bytes;
@@ -87,15 +118,25 @@ impl<L: Load> Run<'_, L> {
                             .first_refusal
                             .get_or_insert_with(|| answer.complaint());
                     }
+                    Worth::Aside => return Ok(()),
                 }
+                report.requests += 1;
+                report.latency.add(turn.took);
                 Ok(())
             })?;
             if !more {
                 break;
             }
         }
-        self.under_way -= total as u64;
-        Ok(total)
+        self.under_way -= freed as u64;
+        Ok(seen)
+    }
+
+    /// Has every connection say what it says from time to time; the next `fill` sends it.
+    fn greet(&mut self) {
+        for (index, conn) in self.conns.iter_mut().enumerate() {
+            self.load.greet(index, conn.output());
+        }
     }
 
     /// One round: waits at most `ms`, answers what there is. Returns the number of answers.
@@ -166,6 +207,11 @@ pub fn drive<L: Load>(args: &Args, load: &mut L) -> Result<Report, String> {
         .map_or(u64::MAX, to_ns)
         .saturating_add(to_ns(args.warmup));
     let mut last_answer = run.now();
+    let mut greeted = run.now();
+    run.greet();
+    if phase == Phase::Open {
+        run.load.opens()?;
+    }
     for index in 0..run.conns.len() {
         let now = run.now();
         run.fill(index, now)?;
@@ -179,6 +225,8 @@ pub fn drive<L: Load>(args: &Args, load: &mut L) -> Result<Report, String> {
                 eprintln!("loadgen: {refused} requests were refused while warming up: {why}");
             }
             run.report = empty();
+            run.load.opens()?;
+            let now = run.now();
             marks = Marks::take(args, now)?;
             closes = args.seconds.map_or(u64::MAX, |s| now + to_ns(s));
             phase = Phase::Open;
@@ -188,8 +236,13 @@ pub fn drive<L: Load>(args: &Args, load: &mut L) -> Result<Report, String> {
             let nothing_left = run.budget == 0 && run.under_way == 0;
             if now >= closes || enough || nothing_left {
                 marks.close(args, now, &mut run.report)?;
+                run.load.closes()?;
                 break;
             }
+        }
+        if now - greeted > GREET_NS {
+            greeted = now;
+            run.greet();
         }
         let until = closes.min(now + 100_000_000);
         let ms = (until.saturating_sub(now) / 1_000_000).max(1) as i32;
@@ -201,6 +254,10 @@ pub fn drive<L: Load>(args: &Args, load: &mut L) -> Result<Report, String> {
     }
     let report = std::mem::replace(&mut run.report, empty());
     drain(&mut run)?;
+    let end = run.now() + to_ns(args.settle);
+    while !run.load.settled()? && run.now() < end {
+        run.round(SETTLE_MS)?;
+    }
     if run.report.refused > 0 {
         eprintln!(
             "loadgen: {} of the last answers were refusals",

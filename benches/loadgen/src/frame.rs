@@ -6,6 +6,9 @@
 /// Largest value of the length field: 16 MiB less the field itself.
 const MAX_TOTAL: usize = (16 << 20) - 4;
 const VERSION: i32 = 479;
+/// Bits of the flag field.
+const ANSWER: i64 = 1;
+const ONEWAY: i32 = 2;
 /// Opaques start here so that they always have ten digits and can be patched in place.
 pub const FIRST_OPAQUE: i32 = 1_000_000_000;
 
@@ -31,6 +34,15 @@ pub fn quoted(text: &str) -> String {
 
 /// One whole request frame, its header in the key order of the Java client.
 pub fn request(code: i32, fields: &[(&str, &str)], opaque: i32, body: &[u8]) -> Vec<u8> {
+    encode(code, fields, 0, opaque, body)
+}
+
+/// A request that nobody answers.
+pub fn oneway(code: i32, fields: &[(&str, &str)], opaque: i32, body: &[u8]) -> Vec<u8> {
+    encode(code, fields, ONEWAY, opaque, body)
+}
+
+fn encode(code: i32, fields: &[(&str, &str)], flag: i32, opaque: i32, body: &[u8]) -> Vec<u8> {
     let mut h = format!("{{\"code\":{code},\"extFields\":{{");
     for (i, (key, value)) in fields.iter().enumerate() {
         if i > 0 {
@@ -41,7 +53,7 @@ pub fn request(code: i32, fields: &[(&str, &str)], opaque: i32, body: &[u8]) -> 
         quote(value, &mut h);
     }
     h.push_str(&format!(
-        "}},\"flag\":0,\"language\":\"JAVA\",\"opaque\":{opaque},\
+        "}},\"flag\":{flag},\"language\":\"JAVA\",\"opaque\":{opaque},\
          \"serializeTypeCurrentRPC\":\"JSON\",\"version\":{VERSION}}}"
     ));
     let mut frame = Vec::with_capacity(8 + h.len() + body.len());
@@ -127,26 +139,18 @@ impl Reader {
             return Err("the broker sent a header longer than its frame".into());
         };
         let body = &frame[8 + length..];
-        let (code, opaque, flag_ok) = match kind {
+        let (code, opaque) = match kind {
             0 => {
                 let bad = || format!("not an answer: {}", String::from_utf8_lossy(header));
                 let code = self.code(header).ok_or_else(bad)?;
-                (
-                    code as i32,
-                    self.opaque(header).ok_or_else(bad)? as i32,
-                    true,
-                )
+                (code as i32, self.opaque(header).ok_or_else(bad)? as i32)
             }
             1 if header.len() >= 21 => (
                 i32::from(i16::from_be_bytes([header[0], header[1]])),
                 i32::from_be_bytes([header[5], header[6], header[7], header[8]]),
-                header[12] & 1 == 1,
             ),
             other => return Err(format!("the broker sent serialize type {other}")),
         };
-        if !flag_ok {
-            return Err("the broker sent a request where an answer was due".into());
-        }
         Ok(Answer {
             code,
             opaque,
@@ -182,12 +186,33 @@ impl Reader {
 impl Answer<'_> {
     /// An integer ext field.
     pub fn field(&self, name: &str) -> Option<i64> {
+        self.text(name).and_then(integer)
+    }
+
+    /// An ext field as it stands there (of a JSON header: without quotes inside).
+    pub fn text(&self, name: &str) -> Option<&[u8]> {
         if self.binary {
-            return self.binary_field(name.as_bytes()).and_then(integer);
+            return self.binary_field(name.as_bytes());
         }
-        let key = format!("\"{name}\":\"");
-        let at = find(self.header, key.as_bytes())?;
-        integer(&self.header[at + key.len()..])
+        let mut key = [b'"'; 40];
+        let end = name.len() + 4;
+        key.get_mut(1..name.len() + 1)?
+            .copy_from_slice(name.as_bytes());
+        key.get_mut(name.len() + 2..end)?.copy_from_slice(b":\"");
+        let from = find(self.header, &key[..end])? + end;
+        let text = &self.header[from..];
+        Some(&text[..text.iter().position(|b| *b == b'"')?])
+    }
+
+    /// Whether it is a request of the broker and no answer.
+    pub fn is_request(&self) -> bool {
+        let flag = if self.binary {
+            Some(i64::from(self.header[12]))
+        } else {
+            const FLAG: &[u8] = b"\"flag\":";
+            find(self.header, FLAG).and_then(|at| integer(&self.header[at + FLAG.len()..]))
+        };
+        flag.is_some_and(|flag| flag & ANSWER == 0)
     }
 
     fn binary_field(&self, name: &[u8]) -> Option<&[u8]> {

@@ -6,7 +6,8 @@
 //! read once per wake-up of a connection. Every answer is checked all the same.
 //!
 //! The result is one JSON line on stdout. Exit status: 0 all answers were good, 1 the broker
-//! refused some requests (the line tells how many and why), 2 the run failed.
+//! refused some requests (the line tells how many and why) or did not deliver all that was
+//! committed, 2 the run failed.
 
 mod args;
 mod conn;
@@ -14,8 +15,10 @@ mod drive;
 mod frame;
 mod idle;
 mod measure;
+mod probe;
 mod pull;
 mod send;
+mod transaction;
 
 use std::process::ExitCode;
 
@@ -26,17 +29,24 @@ fn run(args: &Args) -> Result<bool, String> {
         Mode::Idle => idle::run(args),
         Mode::Send | Mode::SendBatch => {
             let mut load = send::SendLoad::new(args);
-            finish(args, drive::drive(args, &mut load)?)
+            finish(args, drive::drive(args, &mut load)?, "")
         }
         Mode::Pull => {
             let mut load = pull::PullLoad::new(args);
-            finish(args, drive::drive(args, &mut load)?)
+            finish(args, drive::drive(args, &mut load)?, "")
+        }
+        Mode::Transaction => {
+            let mut load = transaction::TransactionLoad::new(args)?;
+            let report = drive::drive(args, &mut load)?;
+            let outcome = load.outcome();
+            let good = finish(args, report, &outcome.json())?;
+            Ok(good && outcome.complete())
         }
     }
 }
 
-fn finish(args: &Args, report: measure::Report) -> Result<bool, String> {
-    println!("{}", report.json(args));
+fn finish(args: &Args, report: measure::Report, more: &str) -> Result<bool, String> {
+    println!("{}", report.json(args, more));
     Ok(report.refused == 0)
 }
 

@@ -106,14 +106,15 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn json(&self, args: &Args) -> String {
+    /// `more`: further fields, each with a comma before it.
+    pub fn json(&self, args: &Args, more: &str) -> String {
         let per = |n: u64| n as f64 / self.seconds.max(1e-9);
         format!(
             "{{\"mode\":\"{}\",\"connections\":{},\"in_flight\":{},\"body\":{},\"messages\":{},\
              \"requests\":{},\"bytes\":{},\"refused\":{},\"first_refusal\":{},\"seconds\":{:.4},\
              \"rate\":{:.1},\"request_rate\":{:.1},\"p50_us\":{:.1},\"p99_us\":{:.1},\
              \"p999_us\":{:.1},\"max_us\":{:.1},\"own_cpu_seconds\":{:.4},\
-             \"watched_cpu_seconds\":{}}}",
+             \"watched_cpu_seconds\":{}{more}}}",
             args.mode.name(),
             args.connections,
             args.in_flight,

@@ -4,6 +4,7 @@
 //! (suspend) is clear, so the broker answers at once. Each place in a window walks on its own.
 
 use crate::args::Args;
+use crate::conn::Turn;
 use crate::drive::{Load, Worth};
 use crate::frame::{self, Answer};
 
@@ -83,7 +84,7 @@ impl PullLoad {
     }
 }
 
-fn decimal(value: i64, out: &mut Vec<u8>) {
+pub fn decimal(value: i64, out: &mut Vec<u8>) {
     use std::io::Write;
     // Writing to a vector cannot fail.
     let _ = write!(out, "{value}");
@@ -127,9 +128,9 @@ impl Load for PullLoad {
         out[base + 4..base + 8].copy_from_slice(&header.to_be_bytes());
     }
 
-    fn judge(&mut self, conn: usize, slot: usize, answer: &Answer) -> Result<Worth, String> {
+    fn judge(&mut self, conn: usize, turn: &mut Turn, answer: &Answer) -> Result<Worth, String> {
         let queues = self.queues;
-        let walk = &mut self.walks[conn * self.in_flight + slot];
+        let walk = &mut self.walks[conn * self.in_flight + turn.slot];
         match answer.code {
             FOUND => {
                 let count = records(answer.body)?;

@@ -6,13 +6,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::args::{Args, Mode};
+use crate::conn::Turn;
 use crate::drive::{Load, Worth};
 use crate::frame::{self, Answer, FIRST_OPAQUE};
 
 const SEND_MESSAGE_V2: i32 = 310;
 const SEND_BATCH_MESSAGE: i32 = 320;
 /// Hex digits of the UNIQ_KEY that count; the twelve before them name this process.
-const COUNTING: usize = 16;
+pub const COUNTING: usize = 16;
 
 pub struct SendLoad {
     template: Vec<u8>,
@@ -43,18 +44,29 @@ fn batch_body(body: &[u8], properties: &str, count: usize) -> Vec<u8> {
     out
 }
 
+/// Printable and not constant, so that nothing on the way can take it for zeros.
+pub fn body(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| b'!' + (i * 7 % 90) as u8).collect()
+}
+
+/// The first UNIQ_KEY of this process.
+pub fn first_key() -> String {
+    format!("7F000001{:04X}{:016X}", std::process::id() & 0xffff, 0)
+}
+
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as u64)
+}
+
 impl SendLoad {
     pub fn new(args: &Args) -> SendLoad {
         let batch = args.mode == Mode::SendBatch;
         let count = if batch { args.batch } else { 1 };
-        // Printable and not constant, so that nothing on the way can take it for zeros.
-        let body: Vec<u8> = (0..args.body).map(|i| b'!' + (i * 7 % 90) as u8).collect();
-        let name = format!("7F000001{:04X}", std::process::id() & 0xffff);
-        let key = format!("{name}{:016X}", 0);
+        let body = body(args.body);
+        let key = first_key();
         let properties = format!("UNIQ_KEY\u{1}{key}\u{2}WAIT\u{1}true\u{2}");
-        let born = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_millis());
         let fields = [
             ("a", args.group.as_str()),
             ("b", args.topic.as_str()),
@@ -62,7 +74,7 @@ impl SendLoad {
             ("d", &args.queues.to_string()),
             ("e", "0"),
             ("f", "0"),
-            ("g", &born.to_string()),
+            ("g", &now_ms().to_string()),
             ("h", "0"),
             ("i", &properties),
             ("j", "0"),
@@ -102,7 +114,7 @@ impl SendLoad {
     }
 }
 
-fn put_decimal(value: i32, out: &mut [u8]) {
+pub fn put_decimal(value: u64, out: &mut [u8]) {
     let mut value = value;
     for digit in out.iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;
@@ -110,7 +122,7 @@ fn put_decimal(value: i32, out: &mut [u8]) {
     }
 }
 
-fn put_hex(value: u64, out: &mut [u8]) {
+pub fn put_hex(value: u64, out: &mut [u8]) {
     let mut value = value;
     for digit in out.iter_mut().rev() {
         *digit = b"0123456789ABCDEF"[(value & 15) as usize];
@@ -123,7 +135,10 @@ impl Load for SendLoad {
         let base = out.len();
         out.extend_from_slice(&self.template);
         let frame = &mut out[base..];
-        put_decimal(opaque, &mut frame[self.opaque_at..self.opaque_at + 10]);
+        put_decimal(
+            opaque as u64,
+            &mut frame[self.opaque_at..self.opaque_at + 10],
+        );
         frame[self.queue_at] = b'0' + self.next_queue as u8;
         self.next_queue = (self.next_queue + 1) % self.queues;
         for &at in &self.keys_at {
@@ -132,7 +147,7 @@ impl Load for SendLoad {
         }
     }
 
-    fn judge(&mut self, _conn: usize, _slot: usize, answer: &Answer) -> Result<Worth, String> {
+    fn judge(&mut self, _conn: usize, _turn: &mut Turn, answer: &Answer) -> Result<Worth, String> {
         if answer.code != 0 {
             return Ok(Worth::Refused);
         }

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::Arc;
 use std::thread;
 
 /// What a fake broker makes of one request: (code, opaque of the answer, body).
@@ -23,8 +25,12 @@ fn number_after(text: &str, mark: &str) -> i64 {
 fn answer(manner: Manner, header: &str) -> Vec<u8> {
     let code = number_after(header, "\"code\":") as i32;
     let (code, opaque, body, fields) = manner(code, number_after(header, "\"opaque\":"), header);
+    frame(code, 1, opaque, fields, &body)
+}
+
+fn frame(code: i32, flag: i32, opaque: i64, fields: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "{{\"code\":{code},\"extFields\":{{{fields}}},\"flag\":1,\"language\":\"JAVA\",\
+        "{{\"code\":{code},\"extFields\":{{{fields}}},\"flag\":{flag},\"language\":\"JAVA\",\
          \"opaque\":{opaque},\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}}"
     );
     let mut out = ((4 + head.len() + body.len()) as u32)
@@ -32,13 +38,13 @@ fn answer(manner: Manner, header: &str) -> Vec<u8> {
         .to_vec();
     out.extend_from_slice(&(head.len() as u32).to_be_bytes());
     out.extend_from_slice(head.as_bytes());
-    out.extend_from_slice(&body);
+    out.extend_from_slice(body);
     out
 }
 
 /// Serves one connection until it ends: answers all whole requests of a read in reverse order,
 /// in pieces of `piece` bytes.
-fn serve(mut stream: TcpStream, manner: Manner, piece: usize) {
+fn serve(mut stream: TcpStream, answer: &dyn Fn(&str) -> Vec<u8>, piece: usize) {
     let (mut input, mut buffer) = (Vec::new(), vec![0; 1 << 18]);
     while let Ok(n @ 1..) = stream.read(&mut buffer) {
         input.extend_from_slice(&buffer[..n]);
@@ -50,7 +56,6 @@ fn serve(mut stream: TcpStream, manner: Manner, piece: usize) {
             }
             let length = u32::from_be_bytes(input[at + 4..at + 8].try_into().unwrap()) as usize;
             answers.push(answer(
-                manner,
                 std::str::from_utf8(&input[at + 8..at + 8 + length]).unwrap(),
             ));
             at += 4 + total;
@@ -66,12 +71,21 @@ fn serve(mut stream: TcpStream, manner: Manner, piece: usize) {
 }
 
 fn start(manner: Manner, piece: usize) -> SocketAddr {
+    start_with(move |header| answer(manner, header), piece)
+}
+
+fn start_with(
+    answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    piece: usize,
+) -> SocketAddr {
+    let answer = Arc::new(answer);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             stream.set_nodelay(true).unwrap();
-            thread::spawn(move || serve(stream, manner, piece));
+            let answer = answer.clone();
+            thread::spawn(move || serve(stream, &*answer, piece));
         }
     });
     addr
@@ -232,4 +246,98 @@ fn idle_tells_when_it_is_closed() {
         String::from_utf8_lossy(&out.stdout).contains("\"closed_by_broker\":5"),
         "{out:?}"
     );
+}
+
+/// A broker of transactions: each half's offsets are told and have to come back with its end.
+/// `loses`: one in so many commits is not delivered (0: none). It checks back once for each 100
+/// halves and delivers to queue 0 alone.
+fn transactions(loses: i64) -> impl Fn(&str) -> Vec<u8> + Send + Sync {
+    let (halves, delivered, ends) = (AtomicI64::new(0), AtomicI64::new(7), AtomicI64::new(0));
+    move |header: &str| {
+        let opaque = number_after(header, "\"opaque\":");
+        let text = |name: &str| {
+            let at = header.find(name).unwrap() + name.len();
+            header[at..at + 28].to_string()
+        };
+        match number_after(header, "\"code\":") {
+            34 => {
+                assert_eq!(number_after(header, "\"flag\":"), 0);
+                frame(0, 1, opaque, "", b"")
+            }
+            30 if header.contains("\"queueId\":\"0\"") => {
+                let offset = format!("\"offset\":\"{}\"", delivered.load(SeqCst));
+                frame(0, 1, opaque, &offset, b"")
+            }
+            30 => frame(17, 1, opaque, "", b""),
+            310 => {
+                assert!(header.contains("TRAN_MSG\\u0001true\\u0002"), "{header}");
+                assert!(header.contains("PGROUP\\u0001loadgen\\u0002"), "{header}");
+                let key = text("UNIQ_KEY\\u0001");
+                let n = halves.fetch_add(1, SeqCst);
+                let fields = format!(
+                    "\"msgId\":\"7F00000100002A9F{:016X}\",\"queueId\":\"1\",\
+                     \"queueOffset\":\"{n}\",\"transactionId\":\"{key}\"",
+                    n * 1000
+                );
+                let mut out = frame(0, 1, opaque, &fields, b"");
+                if n % 100 == 99 {
+                    out.extend(frame(39, 2, n, "\"commitLogOffset\":\"0\"", b"half"));
+                }
+                out
+            }
+            37 => {
+                let n = number_after(header, "\"tranStateTableOffset\":\"");
+                assert_eq!(
+                    number_after(header, "\"commitLogOffset\":\""),
+                    n * 1000,
+                    "{header}"
+                );
+                assert_eq!(text("\"msgId\":\""), text("\"transactionId\":\""));
+                assert!(header.contains("\"fromTransactionCheck\":\"false\""));
+                let turn = ends.fetch_add(1, SeqCst);
+                match number_after(header, "\"commitOrRollback\":\"") {
+                    8 if loses > 0 && turn % loses == 0 => {}
+                    8 => _ = delivered.fetch_add(1, SeqCst),
+                    12 => {}
+                    _ => panic!("{header}"),
+                }
+                match number_after(header, "\"flag\":") {
+                    2 => Vec::new(),
+                    _ => frame(0, 1, opaque, "", b""),
+                }
+            }
+            _ => panic!("{header}"),
+        }
+    }
+}
+
+#[test]
+fn every_transaction_is_ended_and_delivered() {
+    for two_way in ["", " --two-way"] {
+        let addr = start_with(transactions(0), 10_000);
+        let line = format!(
+            "transaction --count 2000 --connections 3 --in-flight 5 --rollback 25{two_way}"
+        );
+        let text = good(&loadgen(addr, &line));
+        for (field, value) in [
+            ("messages", 2000),
+            ("all_commits", 1500),
+            ("missing", 0),
+            ("repeated", 0),
+            ("checks", 20),
+        ] {
+            let found = number_after(&text, &format!("\"{field}\":"));
+            assert_eq!(found, value, "{field}: {text}");
+        }
+        assert_eq!(text.contains("end_p99_us"), !two_way.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_commit_that_is_not_delivered_is_told() {
+    let addr = start_with(transactions(10), usize::MAX);
+    let out = loadgen(addr, "transaction --count 500 --in-flight 4 --settle 0.2");
+    assert_eq!(out.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(number_after(&text, "\"missing\":"), 50, "{text}");
 }
