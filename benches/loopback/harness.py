@@ -111,7 +111,9 @@ def build_loadgen() -> Path:
 def _words(mode: str, addr: str, options: Mapping[str, object]) -> list[str]:
     words = [mode, "--addr", addr]
     for name, value in options.items():
-        words += ["--" + name.replace("_", "-"), str(value)]
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:  # else a switch
+            words.append(str(value))
     return words
 
 

@@ -66,3 +66,11 @@ def allow_open_files(count: int) -> int:
         wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def machine_seconds() -> float:
+    """CPU seconds that all processors together have been busy so far, steal included."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = (
+        int(word) for word in Path("/proc/stat").read_text().split(maxsplit=11)[1:-1]
+    )
+    return (user + nice + system + irq + softirq + steal) / _TICK

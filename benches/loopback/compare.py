@@ -1,0 +1,232 @@
+"""`python -m benches.loopback.compare`: transactions here and with Apache RocketMQ, side by side.
+
+Both brokers run at once; the same generator loads one after the other, round after round, each time
+with plain sends and with transactions. What counts are the ratios within a round: this machine may
+be busy with other things, so each window also tells how much CPU was neither the broker's nor the
+generator's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .harness import Broker, HarnessError, build_loadgen, generate, server
+from .peer import VERSION, apache
+from .proc import cpu_seconds, machine_seconds
+
+APACHE, OURS = f"Apache {VERSION}", "pyrmq"
+TARGET = 4.0
+Start = Callable[..., AbstractContextManager[Broker]]
+MAKES: dict[str, Start] = {APACHE: apache, OURS: server}
+FLUSH = ("ASYNC_FLUSH", "SYNC_FLUSH")
+
+
+@dataclass(frozen=True)
+class Window:
+    """One measured window: who, what, in which round, and what the generator said."""
+
+    make: str
+    mode: str
+    flush: str
+    load: str
+    round: int
+    others: float
+    """The share of the machine that neither broker nor generator took, from start to end."""
+    result: dict[str, Any]
+
+    @property
+    def done(self) -> int:
+        """Messages acknowledged, or transactions that ended: commits only when delivered."""
+        if self.mode == "send":
+            return int(self.result["messages"])
+        return int(self.result["delivered"] + self.result["rollbacks"])
+
+    @property
+    def rate(self) -> float:
+        return self.done / float(self.result["seconds"])
+
+    @property
+    def cpu_us(self) -> float:
+        """Broker CPU for each."""
+        return float(self.result["watched_cpu_seconds"]) / max(1, self.done) * 1e6
+
+    def as_json(self) -> dict[str, Any]:
+        own = {"rate": self.rate, "cpu_us": self.cpu_us}
+        return {**vars(self), **own}
+
+    def line(self) -> str:
+        r = self.result
+        text = (
+            f"  {self.round}  {self.make:<13} {self.mode:<11} {self.rate:>9,.0f}/s"
+            f"  {self.cpu_us:>6.1f} us"
+            f"  p50 {r['p50_us'] / 1e3:>6.2f}  p99 {r['p99_us'] / 1e3:>6.2f} ms"
+        )
+        if self.mode != "send":
+            text += f"  late {r['delivered_late']}  missing {r['missing']}"
+            text += f"  repeated {r['repeated']}  checks {r['checks']}"
+        if "end_p50_us" in r:
+            text += f"  end p50 {r['end_p50_us'] / 1e3:.2f}  p99 {r['end_p99_us'] / 1e3:.2f} ms"
+        if r["refused"]:
+            text += f"  refused {r['refused']}: {r['first_refusal']}"
+        return f"{text}  others {self.others:.0%}"
+
+
+def _measure(
+    binary: Path, broker: Broker, mode: str, options: dict[str, object]
+) -> tuple[float, dict[str, Any]]:
+    """(share of the machine that others took, the generator's result)."""
+    assert broker.pid is not None
+
+    def used() -> tuple[float, float]:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        known = cpu_seconds(broker.pid or 0) + children.ru_utime + children.ru_stime
+        return machine_seconds(), known
+
+    began, (busy, known) = time.monotonic(), used()
+    result = generate(binary, mode, broker, options)
+    busy, known = (b - a for a, b in zip((busy, known), used(), strict=True))
+    took = (time.monotonic() - began) * (os.cpu_count() or 1)
+    return max(0.0, busy - known) / took, result
+
+
+def _load(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text}: want CONNECTIONSxIN_FLIGHT, as 8x16")
+    return int(match[1]), int(match[2])
+
+
+def rounds(binary: Path, flush: str, options: argparse.Namespace) -> list[Window]:
+    """All rounds in one flush mode, on new stores."""
+    base = {"body": options.body, "seconds": options.seconds, "warmup": options.warmup}
+    extra = {"rollback": options.rollback, "group": "compare"}
+    found: list[Window] = []
+    with ExitStack() as stack:
+        running = {
+            make: stack.enter_context(MAKES[make](flush=flush, directory=options.dir))
+            for make in options.make
+        }
+        go = partial(generate, binary)
+        shape = dict(zip(("connections", "in_flight"), options.load[0], strict=True))
+        for make, broker in running.items():
+            # A JVM is fast when it has compiled what it runs.
+            print(f"  {make}: {options.prepare:g} s of load first", file=sys.stderr, flush=True)
+            for mode, more in (("send", {}), ("transaction", extra)):
+                seconds = {"seconds": options.prepare / 2}
+                go(mode, broker, {**shape, **more, **seconds, "topic": f"Compare-{mode}"})
+        for load in options.load:
+            shape = dict(zip(("connections", "in_flight"), load, strict=True))
+            print(f"{flush}, {load[0]} x {load[1]}, {options.body} bytes", flush=True)
+            for number in range(1, options.rounds + 1):
+                for make, broker in running.items():
+                    for mode, more in (("send", {}), ("transaction", extra)):
+                        words = {**base, **shape, **more, "topic": f"Compare-{mode}"}
+                        if options.two_way and mode == "transaction":
+                            words["two_way"] = True
+                        others, result = _measure(binary, broker, mode, words)
+                        name = f"{load[0]} x {load[1]}"
+                        window = Window(make, mode, flush, name, number, others, result)
+                        found.append(window)
+                        print(window.line(), flush=True)
+    return found
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
+def summary(windows: Sequence[Window]) -> list[str]:
+    """Median (lowest to highest) of every load, and the ratios within rounds."""
+    lines = []
+    for flush, load in dict.fromkeys((w.flush, w.load) for w in windows):
+        rows = [w for w in windows if (w.flush, w.load) == (flush, load)]
+        lines.append(f"{flush}, {load}")
+        rate: dict[tuple[str, str], list[float]] = {}
+        cpu: dict[tuple[str, str], list[float]] = {}
+        for w in rows:
+            rate.setdefault((w.make, w.mode), []).append(w.rate)
+            cpu.setdefault((w.make, w.mode), []).append(w.cpu_us)
+        makes = list(dict.fromkeys(w.make for w in rows))
+        for make in makes:
+            for mode in ("send", "transaction"):
+                values = _span(rate[make, mode], ",.0f")
+                lines.append(
+                    f"  {make:<13} {mode:<11} {values}/s, {_span(cpu[make, mode], '.1f')} us"
+                )
+            pairs = zip(rate[make, "transaction"], rate[make, "send"], strict=True)
+            part = [a / b for a, b in pairs]
+            lines.append(f"  {make:<13} transactions a plain send: {_span(part, '.2f')}")
+            lost = sum(w.result.get("missing", 0) for w in rows if w.make == make)
+            twice = sum(w.result.get("repeated", 0) for w in rows if w.make == make)
+            lines.append(f"  {make:<13} not delivered: {lost}, delivered again: {twice}")
+        if makes == list(MAKES):
+            pairs = zip(rate[OURS, "transaction"], rate[APACHE, "transaction"], strict=True)
+            times = _span([a / b for a, b in pairs], ".2f")
+            lines.append(f"  {OURS} / {APACHE}: {times} times the transactions, target {TARGET:g}")
+            pairs = zip(cpu[APACHE, "transaction"], cpu[OURS, "transaction"], strict=True)
+            less = _span([a / b for a, b in pairs], ".2f")
+            lines.append(f"  broker CPU a transaction, {APACHE} / {OURS}: {less}")
+    return lines
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.loopback.compare", description=__doc__.partition("\n\n")[2]
+    )
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a measured window")
+    parser.add_argument("--warmup", type=float, default=1.0, help="seconds of load before it")
+    parser.add_argument("--prepare", type=float, default=20.0, help="seconds of load at first")
+    parser.add_argument("--flush", action="append", choices=FLUSH, help="only this flush mode")
+    parser.add_argument(
+        "--load", action="append", type=_load, metavar="CxW", help="default: 8x16 and 1x64"
+    )
+    parser.add_argument("--make", action="append", choices=MAKES, help="only this broker")
+    parser.add_argument("--body", type=int, default=1024, help="bytes of a message")
+    parser.add_argument("--rollback", type=int, default=0, help="percent rolled back")
+    parser.add_argument(
+        "--two-way", action="store_true", help="wait for the answer to END_TRANSACTION"
+    )
+    parser.add_argument("--dir", type=Path, help="where stores are made (default: TMPDIR)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all windows here")
+    options = parser.parse_args(argv)
+    options.flush = options.flush or list(FLUSH)
+    options.load = options.load or [(8, 16), (1, 64)]
+    options.make = [make for make in MAKES if make in (options.make or MAKES)]
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """0: all was measured; 1: it was not."""
+    options = _arguments(argv)
+    windows: list[Window] = []
+    try:
+        binary = build_loadgen()
+        for flush in options.flush:
+            windows += rounds(binary, flush, options)
+    except (HarnessError, subprocess.CalledProcessError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(["", *summary(windows)]))
+    if options.json is not None:
+        text = json.dumps([window.as_json() for window in windows], indent=1)
+        options.json.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
