@@ -80,6 +80,8 @@ class Window:
             text += f"  repeated {r['repeated']}  checks {r['checks']}"
         if "end_p50_us" in r:
             text += f"  end p50 {r['end_p50_us'] / 1e3:.2f}  p99 {r['end_p99_us'] / 1e3:.2f} ms"
+        if r.get("dropped"):
+            text += f"  ends dropped {r['dropped']}"
         if r["refused"]:
             text += f"  refused {r['refused']}: {r['first_refusal']}"
         return f"{text}  others {self.others:.0%}"
@@ -171,8 +173,12 @@ def summary(windows: Sequence[Window]) -> list[str]:
             part = [a / b for a, b in pairs]
             lines.append(f"  {make:<13} transactions a plain send: {_span(part, '.2f')}")
             lost = sum(w.result.get("missing", 0) for w in rows if w.make == make)
+            drops = sum(w.result.get("dropped", 0) for w in rows if w.make == make)
             twice = sum(w.result.get("repeated", 0) for w in rows if w.make == make)
-            lines.append(f"  {make:<13} not delivered: {lost}, delivered again: {twice}")
+            lines.append(
+                f"  {make:<13} not delivered: {lost}, delivered again: {twice},"
+                f" END_TRANSACTIONs dropped: {drops}"
+            )
         if makes == list(MAKES):
             pairs = zip(rate[OURS, "transaction"], rate[APACHE, "transaction"], strict=True)
             times = _span([a / b for a, b in pairs], ".2f")

@@ -22,8 +22,9 @@ const END_TRANSACTION: i32 = 37;
 const CHECK_TRANSACTION_STATE: i32 = 39;
 const COMMIT: i64 = 8;
 const ROLLBACK: i64 = 12;
-/// Of heartbeats; below those of the window.
+/// Opaques of heartbeats and of one-way requests; below those of the window.
 const GREETING: i32 = FIRST_OPAQUE - 1;
+const ENDING: i32 = FIRST_OPAQUE - 2;
 /// Nothing more is expected when nothing was delivered for so long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -199,6 +200,7 @@ struct Counts {
     commits: u64,
     rollbacks: u64,
     checks: u64,
+    dropped: u64,
 }
 
 pub struct TransactionLoad {
@@ -216,6 +218,7 @@ pub struct TransactionLoad {
     bytes: u64,
     group: String,
     counts: Counts,
+    first_drop: Option<String>,
     ending: Histogram,
     probe: Probe,
     start: Look,
@@ -244,6 +247,7 @@ impl TransactionLoad {
             bytes: args.body as u64,
             group: args.group.clone(),
             counts: Counts::default(),
+            first_drop: None,
             ending: Histogram::new(),
             probe,
             start,
@@ -286,6 +290,8 @@ impl TransactionLoad {
             in_the_end: self.delivered(self.last),
             settling: (self.last.at - closed.0.at).as_secs_f64(),
             checks: self.counts.checks,
+            dropped: self.counts.dropped,
+            first_drop: self.first_drop.clone(),
             p50_us: self.ending.percentile_us(0.5),
             p99_us: self.ending.percentile_us(0.99),
         }
@@ -321,7 +327,7 @@ impl Load for TransactionLoad {
             self.places[index].ending = true;
             turn.again()
         } else {
-            GREETING
+            ENDING
         };
         self.end.write(&half, state, opaque, turn.out);
         Ok(Worth::Messages {
@@ -334,6 +340,11 @@ impl Load for TransactionLoad {
         match (answer.is_request(), answer.code, answer.opaque) {
             (true, CHECK_TRANSACTION_STATE, _) => self.counts.checks += 1,
             (false, 0, GREETING) => {}
+            // Apache RocketMQ answers a one-way request after all when it drops it.
+            (false, 1.., ENDING) => {
+                self.counts.dropped += 1;
+                self.first_drop.get_or_insert_with(|| answer.complaint());
+            }
             _ => return Err(format!("nobody asked for this: {}", answer.complaint())),
         }
         Ok(())
@@ -395,6 +406,8 @@ pub struct Outcome {
     in_the_end: u64,
     settling: f64,
     checks: u64,
+    dropped: u64,
+    first_drop: Option<String>,
     p50_us: f64,
     p99_us: f64,
 }
@@ -417,7 +430,8 @@ impl Outcome {
         format!(
             ",\"two_way\":{},\"ends\":{},\"rollbacks\":{},\"delivered\":{},\
              \"delivered_rate\":{:.1},\"all_commits\":{},\"delivered_late\":{},\"missing\":{},\
-             \"repeated\":{},\"settle_seconds\":{:.3},\"checks\":{}{latency}",
+             \"repeated\":{},\"settle_seconds\":{:.3},\"checks\":{},\"dropped\":{},\
+             \"first_drop\":{}{latency}",
             self.two_way,
             self.ends,
             self.rollbacks,
@@ -429,6 +443,10 @@ impl Outcome {
             self.in_the_end.saturating_sub(self.all_commits),
             self.settling,
             self.checks,
+            self.dropped,
+            self.first_drop
+                .as_deref()
+                .map_or("null".into(), frame::quoted),
         )
     }
 }
