@@ -8,11 +8,11 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback bench-plot \
-	dist-check crash faults fuzz sanitize clean
+.PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback \
+	bench-transactions bench-plot dist-check crash faults fuzz sanitize clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 $(STAMP): $(SOURCES)
 	@PYTHON=$(PYTHON) scripts/check_tools.sh
@@ -62,6 +62,10 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 
 bench-loopback: $(STAMP) ## Measure a broker process over loopback
 	$(BIN)/python -m benches.loopback
+
+bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
+	@mkdir -p build
+	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
 
 crash: $(STAMP) ## Kill a loaded broker 300 times and read everything back
 	PYRMQ_CRASH_ROUNDS=300 $(BIN)/pytest tests/crash -s

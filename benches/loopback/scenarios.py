@@ -127,6 +127,41 @@ def _batch(context: Context) -> Result:
     return found
 
 
+def _transactions(name: str, flush: str, connections: int, in_flight: int) -> Callable[..., Result]:
+    # As clients do, END_TRANSACTION is one-way; in the synchronous mode its answer is waited for,
+    # as one would to know that the commit is on disk.
+    two_way = {"two_way": True} if flush == "SYNC_FLUSH" else {}
+
+    def run(context: Context) -> Result:
+        load = f"{connections} x {in_flight}, 1 KiB, {flush}"
+        found = Result(name, load + (", END_TRANSACTION answered" if two_way else ""))
+        if context.running is not None:
+            found.note = "as the running broker is configured"
+        shape = {"connections": connections, "in_flight": in_flight}
+        with context.broker(flush) as broker:
+            plain = context.load("send", broker, **shape, topic="LoopbackPlain")
+            result = context.load("transaction", broker, **shape, **two_way, topic="LoopbackTran")
+        found.raw += [plain, result]
+        found.add("transactions delivered", result["delivered_rate"], "/s")
+        found.add("of the plain sends", result["delivered_rate"] / plain["rate"], "x")
+        found.add("p50 of the half", result["p50_us"], "us")
+        found.add("p99 of the half", result["p99_us"], "us")
+        found.add("p50 of the end", result.get("end_p50_us"), "us")
+        found.add("p99 of the end", result.get("end_p99_us"), "us")
+        found.add(
+            "broker CPU", _us_per(result, "watched_cpu_seconds", "delivered"), "us/transaction"
+        )
+        found.add("broker CPU, plain send", _us_per(plain, "watched_cpu_seconds", "messages"), "us")
+        found.add(
+            "generator CPU", _us_per(result, "own_cpu_seconds", "delivered"), "us/transaction"
+        )
+        found.add("committed, not delivered", result["missing"], "transactions", "0")
+        found.add("delivered again", result["repeated"], "transactions", "0")
+        return found
+
+    return run
+
+
 def _sync(context: Context) -> Result:
     found = Result("sync-1x64", "1 x 64, 1 KiB, SYNC_FLUSH")
     if context.running is not None:
@@ -231,6 +266,8 @@ SCENARIOS: dict[str, Callable[[Context], Result]] = {
     "batch-1x4x32": _batch,
     "sync-1x64": _sync,
     "pull-32": _pull,
+    "transactions-8x16": _transactions("transactions-8x16", "ASYNC_FLUSH", 8, 16),
+    "transactions-sync-8x16": _transactions("transactions-sync-8x16", "SYNC_FLUSH", 8, 16),
     f"idle-{IDLE_CONNECTIONS}": _idle_connections,
     "idle-memory": _idle_memory,
     "start-up": _start_up,
