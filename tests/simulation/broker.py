@@ -1,0 +1,383 @@
+"""One life of a broker: what pyrmq.broker.broker wires, without sockets, over a real store."""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from pyrmq.broker import config_file
+from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.opening import open_store
+from pyrmq.broker.transactions import (
+    ProducerChoice,
+    TransactionProcessor,
+    open_transactions,
+    rules,
+)
+from pyrmq.engine import Command, Listener, Session, Store, Transactions
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from pyrmq.net.address import message_id
+from pyrmq.net.command import Response
+from pyrmq.net.dispatch import Dispatcher, send_answer
+from pyrmq.txn import TransactionService
+from pyrmq.txn.machine import PendingHalf
+from tests.simulation.model import Broken
+from tests.support.records import decode_record
+from tests.support.wire import decode
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ADDRESS = ("127.0.0.1", 10911)
+FAR = 1 << 60
+QUEUES = 4
+CHECK_TRANSACTION_STATE = 39
+
+
+class Killed(BaseException):
+    """The broker's process is gone; nobody in it catches this."""
+
+
+class Link:
+    """The server's end of a connection, as tables, processors and the choice of producers see it."""
+
+    def __init__(self, life: Life, peer: str, session: Session) -> None:
+        self.life = life
+        self.peer = peer
+        self.session = session
+        self.out: deque[bytes] = deque()
+        self.closed = False
+        self.mute = False
+        self.on_close: list[Callable[[Any], None]] = []
+        self.stalled = False
+        """The client does not read: its socket is full."""
+        self.to_client, self.at_client = trio.open_memory_channel[bytes](FAR)
+        self.to_broker, self.at_broker = trio.open_memory_channel[bytes](FAR)
+
+    def send(self, *pieces: Any) -> None:
+        if self.closed:
+            return
+        data = b"".join(bytes(piece) for piece in pieces)
+        self.life.on_sent(data)
+        if self.stalled:
+            self.out.append(data)
+        else:
+            self.to_client.send_nowait(data)
+
+    def read_on(self) -> None:
+        """The client reads again."""
+        self.stalled = False
+        while self.out:
+            self.to_client.send_nowait(self.out.popleft())
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.out.clear()
+            self.to_client.close()
+            self.at_broker.close()
+            for tell in self.on_close:
+                tell(self)
+
+
+class Engine:
+    """Stands before the engine's Transactions: each call that writes may be the process's last."""
+
+    WRITING = ("settle", "renew", "set_aside", "resume", "deliver_late", "write_owed")
+
+    def __init__(self, life: Life, native: Transactions) -> None:
+        self._life = life
+        self._native = native
+        self._left = 0
+        for name in self.WRITING:
+            setattr(self, name, self._guarded(getattr(native, name)))
+
+    def _guarded(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: self._life.call(work, *args)
+
+    def due(self, *args: int) -> list[Any]:
+        """A pass looks at what waited when it began, and at nothing else."""
+        self._life.alive()
+        if args[2] == 0:
+            self._left = len(self._life.pending())
+        found = self._native.due(*args)
+        self._left -= len(found)
+        if self._left < 0:
+            raise Broken("a check pass looks at more than what waits")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        self._life.alive()
+        return getattr(self._native, name)
+
+
+class Disk:
+    """Stands before the Store: what is on disk is the world's to say, and an index that is behind
+    shows nothing yet."""
+
+    def __init__(self, life: Life, store: Store) -> None:
+        self._life = life
+        self._store = store
+
+    def flushed(self) -> int:
+        return self._life.flushed
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        self._life.settle_flush()
+        return self._store.queue_range(topic, queue_id)
+
+    def query_message(self, topic: str, key: str, *args: int) -> tuple[list[Any], int, int]:
+        self._life.settle_flush()
+        self._life.settle_index()
+        return self._store.query_message(topic, key, *args)
+
+
+class Life:
+    """From one start of the broker to its end. `call` runs native code that may not return."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self.dead = False
+        self.scope = trio.CancelScope()
+        self.flushed = 0
+        self.sent_checks = 0
+        self.links: list[Link] = []
+        self._durable: list[tuple[int, Link, Command, Response]] = []
+        s = world.settings
+        self.config = BrokerConfig(
+            broker_name="broker-a",
+            broker_ip1=ADDRESS[0],
+            namesrv_addr="",
+            store_path_root_dir=folder,
+            mapped_file_size_commit_log=s.log_file,
+            mapped_file_size_consume_queue=20 * 50,
+            max_hash_slot_num=64,
+            max_index_num=512,
+            flush_disk_type="SYNC_FLUSH" if s.sync else "ASYNC_FLUSH",
+            flush_interval_commit_log=3_600_000,
+            flush_interval_consume_queue=3_600_000,
+            clean_resource_interval=3_600_000,
+            transaction_time_out=s.time_out,
+            transaction_check_max=s.check_max,
+            transaction_check_interval=s.interval,
+            transaction_op_msg_max_size=s.max_op_body,
+        )
+        self.store = open_store(self.config, ADDRESS)
+        try:
+            self._open()
+        except BaseException:
+            self.dead = True
+            world.bury(self.store, folder)
+            raise
+
+    def _open(self) -> None:
+        world = self.world
+        for topic in world.settings.topics:
+            self.store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
+        self.flushed = self.log_end()  # what recovery kept, it has made durable
+        self.offsets = OffsetTable(self.folder / "config" / "consumerOffset.json", 1)
+        native = self.call(open_transactions, self.config, self.store, self.offsets)
+        self.native = world.faults.transactions(native)
+        self.rebuilt = native.rebuilt()
+        self._check_rebuilt()
+        self.engine: Any = Engine(self, self.native)
+        self.clients = ClientTable(lambda group: None)
+        disk: Any = Disk(self, self.store)
+        self.service = TransactionService(
+            disk,
+            self.engine,
+            rules(self.config),
+            producer=ProducerChoice(self.clients),
+            broker_name=self.config.broker_name,
+            message_id=lambda phys: message_id(ADDRESS, phys),
+            keep_progress=self._keep_progress,
+            overflow=self._overflow,
+            now=world.now,
+            on_exhausted=world.settings.on_exhausted,
+        )
+        processor = TransactionProcessor(self.service, self._answer_durable)
+        self.dispatcher = Dispatcher(
+            "simulated broker",
+            {
+                RequestCode.END_TRANSACTION: processor.end,
+                RequestCode.RESUME_CHECK_HALF_MESSAGE: processor.resume,
+            },
+        )
+        self.listener = Listener(self.store.native, transactions=native)
+
+    # Running.
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until it is killed or stopped."""
+        with self.scope:
+            try:
+                async with trio.open_nursery() as self.nursery:
+                    await self.nursery.start(self.service.run)
+                    self.nursery.start_soon(self._write_to_disk)
+                    self.nursery.start_soon(self._save_offsets)
+                    task_status.started()
+            except* Killed:
+                pass
+
+    def connect(self, peer: str, port: int) -> Link:
+        self.alive()
+        link = Link(self, peer, Session(self.listener, b"\x7f\0\0\1", port))
+        self.links.append(link)
+        self.nursery.start_soon(self._serve, link)
+        return link
+
+    def register(self, link: Link, group: str) -> None:
+        """What a heartbeat does."""
+        client = Client(link.peer, 0, 0, trio.current_time())
+        self.clients.register_producer(group, link, client)  # type: ignore[arg-type]
+
+    async def _serve(self, link: Link) -> None:
+        with suppress(trio.EndOfChannel, trio.ClosedResourceError):
+            while True:
+                data = await link.at_broker.receive()
+                await trio.sleep(self.world.latency())
+                with suppress(trio.WouldBlock):  # what came meanwhile is read with it
+                    while True:
+                        data += link.at_broker.receive_nowait()
+                for piece in self.world.pieces(data):
+                    self._feed(link, piece)
+
+    def _feed(self, link: Link, data: bytes) -> None:
+        if link.closed:
+            return
+        session, now = link.session, int(trio.current_time() * 1000)
+        reply = self.call(session.feed_bytes, data, now)
+        while True:
+            if reply is not None:
+                link.send(reply)
+            while (command := session.next_command()) is not None:
+                self.dispatcher.process(link, command)  # type: ignore[arg-type]
+            if session.error is not None:
+                raise Broken(f"the session of {link.peer} gave up: {session.error}")
+            if not session.more:
+                return
+            reply = self.call(session.feed_bytes, b"", now)
+
+    def _answer_durable(self, link: Any, command: Command, answer: Response, end: int) -> None:
+        if self.config.sync_flush and end:
+            self._durable.append((end, link, command, answer))
+        else:
+            send_answer(link, command, answer)
+
+    async def _write_to_disk(self) -> None:
+        """With SYNC_FLUSH soon after every write, and answers wait for it; otherwise by the way."""
+        while True:
+            await trio.sleep(self.world.flush_pause())
+            self.flush()
+
+    def flush(self) -> None:
+        self.alive()
+        self.settle_flush()
+        self.flushed = self.log_end()
+        if not self.config.sync_flush:
+            return
+        for link in self.links:
+            if link.session.held and not link.closed:
+                reply = link.session.release(0, FAR)
+                if reply is not None:
+                    link.send(reply)
+                if link.session.held:
+                    raise Broken("all is flushed, and answers are held back")
+        durable, self._durable = self._durable, []
+        for end, link, command, answer in durable:
+            if end > self.flushed:
+                raise Broken(f"an answer waits for {end}, behind the log's end {self.flushed}")
+            send_answer(link, command, answer)  # type: ignore[arg-type]
+
+    async def _save_offsets(self) -> None:
+        while True:
+            await trio.sleep(self.world.random.uniform(0.5, 15))
+            self.save()
+
+    def save(self) -> None:
+        self.alive()
+        config_file.save(self.offsets.path, self.offsets.to_json())
+
+    async def _overflow(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.alive()
+        self.store.set_topic(CHECK_MAX_TOPIC, read_queues=1, write_queues=1)
+
+    def _keep_progress(self, half: int, op: int) -> None:
+        waiting = self.pending()
+        if waiting and half > waiting[0].offset:
+            raise Broken(f"progress {half} passes the half that waits at {waiting[0].offset}")
+        self.offsets.commit(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
+        self.offsets.commit(OP_TOPIC, TRANSACTION_GROUP, 0, op)
+
+    def on_sent(self, data: bytes) -> None:
+        """A frame goes out: is it a check?"""
+        if b'"code":39' not in data[:40]:
+            return
+        command = decode(data)
+        record = decode_record(command.body)
+        count = int(record.properties["TRANSACTION_CHECK_TIMES"])
+        self.sent_checks += 1
+        self.world.note("broker", f"asks about {record.body.decode()}, count {count}")
+        self.world.model.asked(record.body, count, int(command.ext["commitLogOffset"]))
+
+    # What there is.
+
+    def log_end(self) -> int:
+        return int(self.store.stats()["maxPhyOffset"])
+
+    def pending(self) -> list[PendingHalf]:
+        return [PendingHalf(*facts) for facts in self.native.due(FAR, 0, 0, FAR, 1 << 20)]
+
+    def _check_rebuilt(self) -> None:
+        """From the kept progress on the same is found as from the very start."""
+        everything = Transactions(self.store.native)
+        waits = everything.due(FAR, 0, 0, FAR, 1 << 20)
+        found = [tuple(half) for half in self.pending()]
+        self.world.note("broker", f"starts with {self.rebuilt}")
+        if found != waits:
+            raise Broken(f"restart finds {found}, the full history says {waits}")
+
+    def settle_flush(self) -> None:
+        """Waits until the engine's own flusher has done what SYNC_FLUSH asked of it."""
+        while self.config.sync_flush and self.store.flushed() < self.log_end():
+            if self.store.failure():
+                raise Broken(str(self.store.failure()))
+            select.select([self.store.event_fd()], [], [], 0.0005)
+
+    def settle_index(self) -> None:
+        while self.store.stats()["indexedWhere"] < self.log_end():
+            select.select([], [], [], 0.0005)
+
+    # Dying.
+
+    def alive(self) -> None:
+        if self.dead:
+            raise Killed
+
+    def call(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Runs native code; what it writes may be cut short by a kill, which nobody sees."""
+        self.alive()
+        before = self.log_end()
+        result = work(*args)
+        if self.world.dies_in_call() and (after := self.log_end()) > before:
+            self.world.killed_in_call(self, before, after)
+            raise Killed
+        return result
+
+    def end(self) -> None:
+        """Nothing more happens in this process."""
+        self.dead = True
+        for link in self.links:
+            link.close()
+        self.scope.cancel()

@@ -1,0 +1,494 @@
+"""One run: broker lives, producers and what befalls them, until all has settled; then the books."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import trio
+import trio.testing
+
+from pyrmq.engine import Store, Transactions
+from tests.simulation import images
+from tests.simulation.broker import Killed, Life
+from tests.simulation.model import Broken, Kind, Model, Transaction
+from tests.simulation.producer import Producer
+from tests.simulation.settings import HOUR, Settings, draw
+from tests.store.tools import read_queue
+from tests.support.records import Record
+from tests.support.transactions import (
+    COMMIT,
+    HALF_TOPIC,
+    OP_TOPIC,
+    OVERFLOW_TOPIC,
+    RESUME_CHECK_HALF_MESSAGE,
+    ROLLBACK,
+    Half,
+)
+from tests.support.wire import Command
+
+BEGIN = 1_700_000_000_000
+
+
+class Faults:
+    """What a test breaks on purpose; nothing here."""
+
+    def transactions(self, native: Any) -> Any:
+        return native
+
+
+class World:
+    def __init__(self, seed: int, root: Path, faults: Faults) -> None:
+        self.seed = seed
+        self.root = root
+        self.faults = faults
+        self.random = Random(seed)
+        self.settings: Settings = draw(self.random)
+        self.model = Model(self.settings.check_max)
+        self.trace: list[str] = []
+        self.life: Life | None = None
+        self.calm = False
+        self.kills = 0
+        self.counts: dict[str, int] = {}
+        self.done = False
+        self._plan = self._plan_transactions()
+        self._jump = 0
+        self._ports = 40_000
+        self._folders = 0
+        self._next_folder: Path | None = None
+        self._born_again = trio.Event()
+
+    # Time and chance.
+
+    def now(self) -> int:
+        return BEGIN + int(trio.current_time() * 1000) + self._jump
+
+    def note(self, who: str, what: str) -> None:
+        self.trace.append(f"{trio.current_time():10.3f} {who:<9} {what}")
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def chance(self, share: float) -> bool:
+        return not self.calm and self.random.random() < share
+
+    def latency(self) -> float:
+        if self.chance(self.settings.slow):
+            return self.random.uniform(1, 8)
+        return self.random.uniform(0.0005, 0.02)
+
+    def loses(self) -> bool:
+        return self.chance(self.settings.lose)
+
+    def work_time(self) -> float:
+        if self.chance(0.2):
+            return self.random.uniform(0, 3 * self.settings.interval / 1000)
+        return self.random.uniform(0, 0.2)
+
+    def delay_of_end(self) -> float:
+        if self.chance(0.3):
+            return self.random.uniform(0, self.settings.length)
+        return self.random.uniform(0, 0.05)
+
+    def answer_delay(self) -> float:
+        if self.chance(0.2):
+            return self.random.uniform(0, 2 * self.settings.interval / 1000)
+        return self.random.uniform(0, 0.05)
+
+    def answers_check(self) -> bool:
+        return self.calm or self.random.random() < self.settings.answer_checks
+
+    def flush_pause(self) -> float:
+        if self.settings.sync:
+            return self.random.uniform(0.001, 0.01)
+        return self.random.uniform(0.1, 10)
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        """As the network cuts them."""
+        if len(data) > 1 and self.random.random() < 0.1:
+            at = self.random.randrange(1, len(data))
+            return [data[:at], data[at:]]
+        return [data]
+
+    def dies_in_call(self) -> bool:
+        return self.kills < 12 and self.chance(self.settings.die_in_call)
+
+    def new_port(self) -> int:
+        self._ports += 1
+        return self._ports
+
+    # What is to be done.
+
+    def _plan_transactions(self) -> list[Transaction]:
+        s, random, plan = self.settings, self.random, []
+        kinds = (Kind.COMMIT,) * 5 + (Kind.ROLLBACK,) * 3 + (Kind.MUTE, Kind.ONCE)
+        for n in range(s.transactions):
+            plan.append(
+                Transaction(
+                    key=f"7F0000010001{n:020X}",
+                    group=random.choice(s.groups[: s.producers]),
+                    topic=random.choice(s.topics),
+                    queue_id=random.randrange(2),
+                    kind=random.choice(kinds),
+                    immunity=random.randint(0, 60) if random.random() < s.immune else None,
+                    same_birth=random.random() < s.same_birth,
+                )
+            )
+        return plan
+
+    def next_transaction(self, group: str) -> Transaction | None:
+        if self.calm:
+            return None
+        for i, transaction in enumerate(self._plan):
+            if transaction.group == group:
+                del self._plan[i]
+                self.model.add(transaction)
+                return transaction
+        return None
+
+    # Lives of the broker.
+
+    def new_folder(self) -> Path:
+        self._folders += 1
+        return self.root / f"life{self._folders}"
+
+    def bury(self, store: Store, folder: Path) -> None:
+        """Ends an engine whose process is gone: its image has been taken."""
+        store.close()
+        shutil.rmtree(folder)
+
+    async def lives(self) -> None:
+        folder: Path | None = self.new_folder()
+        while folder is not None:
+            self._next_folder = None
+            try:
+                life = Life(self, folder)
+            except Killed:
+                folder = self._next_folder
+                continue
+            self.life = life
+            self.note("broker", f"starts, log end {life.log_end()}")
+            self._born_again.set()
+            await life.run()
+            self.life = None
+            self._born_again = trio.Event()
+            if self._next_folder != folder:
+                self.bury(life.store, folder)
+            folder = self._next_folder
+            await trio.sleep(self.random.uniform(0, 5 if self.calm else 60) ** 0.5)
+
+    def kill(self, life: Life) -> None:
+        """kill -9, a machine without power, or an orderly stop, between two operations."""
+        how = self.random.choice(("kill", "kill", "power", "stop"))
+        self.count(how)
+        if how == "stop":
+            life.flush()
+            life.save()
+            life.end()
+            self.note("broker", "is stopped")
+            life.store.close()
+            self._next_folder = life.folder
+            return
+        target = self._image(life)
+        if how == "power":
+            places = list(images.records(target))
+            ends = [life.flushed] + [p.end for p in places if p.end > life.flushed]
+            at = self.random.choice(ends)
+            self._cut(life, target, places, at)
+            self.model.power_lost(at)
+            if self.random.random() < 0.5:
+                images.forget_entries(target, max(life.flushed, 0))
+            if self.random.random() < 0.5:
+                images.note_durable(target, places, life.flushed)
+            self.note("broker", f"loses its power: {life.log_end()} becomes {at}")
+        else:
+            self.note("broker", f"is killed at {life.log_end()}")
+        life.end()
+
+    def killed_in_call(self, life: Life, before: int, after: int) -> None:
+        """kill -9 while native code wrote from `before` to `after`."""
+        self.count("kill in call")
+        target = self._image(life)
+        places = list(images.records(target))
+        at = self.random.choice([before] + [p.end for p in places if before < p.end <= after])
+        self._cut(life, target, places, at)
+        self.note("broker", f"is killed while it writes {before} to {after}: {at} is left")
+        life.end()
+
+    def _image(self, life: Life) -> Path:
+        self.kills += 1
+        target = self.new_folder()
+        images.copy(life.folder, target)
+        self._next_folder = target
+        return target
+
+    def _cut(self, life: Life, target: Path, places: list[images.Place], at: int) -> None:
+        torn = [p.size for p in places if p.phys == at]
+        keep = self.random.randrange(torn[0]) if torn and self.random.random() < 0.5 else 0
+        images.cut(target, at, keep)
+        self.model.log_cut(at)
+
+    # What befalls everybody.
+
+    async def _befall(self, what: str, times: int, act: Any) -> None:
+        s = self.settings
+        moments = sorted(self.random.uniform(0, s.length) for _ in range(times))
+        for moment in moments:
+            await trio.sleep_until(moment)
+            self.count(what)
+            act()
+
+    def _kill_broker(self) -> None:
+        if self.life is not None and not self.life.dead:
+            self.kill(self.life)
+
+    def _kill_producer(self) -> None:
+        producer = self.random.choice(self.producers)
+        self.note(producer.name, "dies")
+        producer.kill()
+
+    def _jump_clock(self) -> None:
+        most = 100 * HOUR if self.settings.far_jumps else HOUR
+        by = self.random.choice((-1, 1)) * int(self.random.uniform(0, most**0.5) ** 2)
+        self._jump += by
+        if self.settings.far_jumps:
+            self.model.expires = True
+        self.note("clock", f"jumps by {by} ms")
+
+    def _stall(self) -> None:
+        link = self.random.choice(self.producers).link
+        if link is not None and not link.closed:
+            link.stalled = not link.stalled
+            self.note(link.peer, f"stalled={link.stalled}")
+            if not link.stalled:
+                link.read_on()
+
+    def _resume(self) -> None:
+        if self.life is None or self.life.dead:
+            return
+        producer = self.random.choice(self.producers)
+        self.life.settle_flush()
+        aside = read_queue(self.life.store, OVERFLOW_TOPIC, 0)
+        if aside and producer.link is not None:
+            self.nursery.start_soon(self._resume_one, producer, self.random.choice(aside))
+
+    async def _resume_one(self, producer: Producer, record: Record) -> None:
+        command = Command(RESUME_CHECK_HALF_MESSAGE, {"msgId": record.offset_msg_id})
+        chain = self.model.chain(record.body)
+        before, chain.asked = chain.asked, {}
+        answer = await producer.request(command)
+        self.note("operator", f"resumes {record.body.decode()}: {answer and answer.code}")
+        if answer is not None and answer.code != 0:
+            chain.asked = {**chain.asked, **before}
+
+    async def _live(self, producer: Producer) -> None:
+        while True:
+            await producer.run()
+            await trio.sleep(0.1 if self.calm else self.random.uniform(0, self.settings.length / 2))
+
+    # The run.
+
+    async def run(self) -> None:
+        s = self.settings
+        self.note("world", f"seed {self.seed}: {s}")
+        groups = s.groups
+        self.producers = [
+            Producer(self, f"p{i}", groups[i % len(groups)]) for i in range(s.producers)
+        ]
+        async with trio.open_nursery() as self.nursery:
+            self.nursery.start_soon(self.lives)
+            for producer in self.producers:
+                self.nursery.start_soon(self._live, producer)
+            async with trio.open_nursery() as chaos:
+                chaos.start_soon(self._befall, "kills", s.kills, self._kill_broker)
+                chaos.start_soon(self._befall, "deaths", s.deaths, self._kill_producer)
+                chaos.start_soon(self._befall, "jumps", s.jumps, self._jump_clock)
+                chaos.start_soon(self._befall, "stalls", s.stalls, self._stall)
+                chaos.start_soon(self._befall, "resumes", s.resumes, self._resume)
+                await trio.sleep(s.length)
+                chaos.cancel_scope.cancel()
+            await self._calm_down()
+            life = await self._settled()
+            await self._late_ends(life)
+            self._audit(life)
+            life.end()
+            self.nursery.cancel_scope.cancel()
+
+    async def _calm_down(self) -> None:
+        self.calm = True
+        self.note("world", "calm from now on")
+        for producer in self.producers:
+            if producer.link is not None and producer.link.stalled:
+                producer.link.read_on()
+        await self._born_again.wait()
+
+    async def _settled(self) -> Life:
+        """Waits until nothing waits; what takes longer than the protocol allows waits for ever."""
+        s = self.settings
+        await trio.sleep(s.length + 3 * s.interval / 1000)  # ends that are under way
+        rounds = s.check_max + 4 + 65_000 // s.interval
+        for _ in range(rounds):
+            life = self.life
+            if life is not None and not life.pending():
+                await trio.sleep(3)  # progress is noted
+                if life is self.life and not life.pending():
+                    return life
+            await trio.sleep(s.interval / 1000)
+        assert self.life is not None
+        left = [tuple(half) for half in self.life.pending()]
+        raise Broken(f"these halves wait for ever: {left}")
+
+    async def _late_ends(self, life: Life) -> None:
+        """A word about what was set aside still counts, once."""
+        life.settle_flush()
+        aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
+        halves = read_queue(life.store, HALF_TOPIC, 0)
+        producer = self.producers[0]
+        for body in dict.fromkeys(r.body for r in aside):
+            transaction = self.model.transactions[self.model.chain(body).key]
+            if transaction.forgotten:
+                continue
+            if transaction.kind is Kind.MUTE and self.random.random() < 0.5:
+                transaction.decide(COMMIT)
+            if transaction.decision is None:
+                continue
+            half = self.random.choice([r for r in halves if r.body == body])
+            for _ in range(2):
+                self.count("late")
+                code = await producer.commit(known(half), transaction.decision)
+                if code not in (0, 604):
+                    raise Broken(f"late word about {body!r}: answer {code}")
+                if code == 604 and transaction.kind is Kind.MUTE:
+                    transaction.decision = None
+                    break
+
+    def _audit(self, life: Life) -> None:
+        """The log is read, and the store opened once more."""
+        life.flush()
+        life.service.note_progress()
+        life.flush()
+        life.service.note_progress()
+        life.save()
+        halves = read_queue(life.store, HALF_TOPIC, 0)
+        ops = [int(n) for r in read_queue(life.store, OP_TOPIC, 0) for n in named(r)]
+        messages = [
+            record
+            for topic in self.settings.topics
+            for queue in range(4)
+            for record in read_queue(life.store, topic, queue)
+        ]
+        aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
+        unnamed = sorted({r.queue_offset for r in halves} - set(ops))
+        if unnamed:
+            raise Broken(f"no op record names the settled halves {unnamed}")
+        self.model.check(halves, messages, aside)
+        self.count("runs")
+        for what, n in (("halves", halves), ("delivered", messages), ("aside", aside)):
+            self.counts[what] = len(n)
+        offsets = life.offsets.to_json()["offsetTable"]
+        kept = [offsets.get(f"{t}@CID_RMQ_SYS_TRANS", {}).get(0, -1) for t in (HALF_TOPIC, OP_TOPIC)]
+        again = Transactions(life.store.native, half_offset=kept[0], op_offset=kept[1])
+        rebuilt = again.rebuilt()
+        if rebuilt["pending"] or rebuilt["halves"] > 0:
+            raise Broken(f"all is settled, and a restart from {kept} looks at {rebuilt}")
+
+
+def known(record: Record) -> Half:
+    """A half as a producer that was asked about it knows it."""
+    properties = record.properties
+    return Half(
+        group=properties["PGROUP"],
+        unique_key=properties["UNIQ_KEY"],
+        queue_id=record.queue_id,
+        queue_offset=record.queue_offset,
+        phys=record.physical_offset,
+        offset_msg_id=record.offset_msg_id,
+        transaction_id=properties["UNIQ_KEY"],
+    )
+
+
+def named(record: Record) -> list[str]:
+    return [n for n in record.body.decode().split(",") if n]
+
+
+class _Errors(logging.Handler):
+    """What the broker logs as its own failure fails the run."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "is set aside" not in record.getMessage():
+            self.world.trace.append(f"logged: {record.getMessage()} {record.exc_info}")
+            raise Broken(record.getMessage())
+
+
+@contextmanager
+def _small(world: World) -> Iterator[None]:
+    """Bounds of the service that small runs would never meet, errors that tell, and an order of
+    tasks that comes from the seed."""
+    s = world.settings
+    errors = _Errors(world)
+    logger = logging.getLogger("pyrmq")
+    scheduler = Random(world.seed)
+    logger.addHandler(errors)
+    level, logger.level, logger.propagate = logger.level, logging.ERROR, False
+    try:
+        with (
+            patch("pyrmq.txn.service.CHUNK", s.chunk),
+            patch("pyrmq.txn.service.MAX_BEHIND", s.max_behind),
+            patch("pyrmq.broker.transactions.MAX_KEPT", 2),
+            patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
+            patch("trio._core._run._r", scheduler),
+        ):
+            yield
+    finally:
+        logger.removeHandler(errors)
+        logger.setLevel(level)
+        logger.propagate = True
+
+
+def flat(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in flat(inner)]
+    return [error]
+
+
+def run_seed(seed: int, faults: Faults | None = None, folder: Path | None = None) -> World:
+    """Runs one seed; AssertionError, with its trace, if something does not hold."""
+    where = folder or (Path("/dev/shm") if Path("/dev/shm").is_dir() else None)
+    with tempfile.TemporaryDirectory(prefix="pyrmq-sim", dir=where) as root:
+        world = World(seed, Path(root), faults or Faults())
+        try:
+            with _small(world):
+                trio.run(world.run, clock=trio.testing.MockClock(autojump_threshold=0))
+        except BaseException as e:
+            leaves = flat(e)
+            if any(isinstance(leaf, KeyboardInterrupt | SystemExit) for leaf in leaves):
+                raise
+            broken = [leaf for leaf in leaves if isinstance(leaf, Broken)] or leaves
+            raise Failed(world, broken[0]) from broken[0]
+        finally:
+            if world.life is not None:
+                world.life.store.close()
+        return world
+
+
+class Failed(AssertionError):
+    """A seed that failed, and what happened in it."""
+
+    def __init__(self, world: World, why: BaseException) -> None:
+        self.world = world
+        self.why = f"{type(why).__name__}: {why}"
+        super().__init__(
+            f"seed {world.seed}: {self.why}\n(all that happened: PYRMQ_SIM_SEED={world.seed} "
+            "pytest tests/simulation -k replay -s)\n" + "\n".join(world.trace[-25:])
+        )
