@@ -150,6 +150,7 @@ class Life:
         self.dead = False
         self.scope = trio.CancelScope()
         self.flushed = 0
+        self._grown = trio.Event()
         self.sent_checks = 0
         self.links: list[Link] = []
         self._durable: list[tuple[int, Link, Command, Response]] = []
@@ -269,7 +270,7 @@ class Life:
             reply = self.call(session.feed_bytes, b"", now)
 
     def _answer_durable(self, link: Any, command: Command, answer: Response, end: int) -> None:
-        if self.config.sync_flush and end:
+        if self.config.sync_flush and end > self.flushed:
             self._durable.append((end, link, command, answer))
         else:
             send_answer(link, command, answer)
@@ -277,6 +278,9 @@ class Life:
     async def _write_to_disk(self) -> None:
         """With SYNC_FLUSH soon after every write, and answers wait for it; otherwise by the way."""
         while True:
+            if self.config.sync_flush:
+                await self._grown.wait()
+                self._grown = trio.Event()
             await trio.sleep(self.world.flush_pause())
             self.flush()
 
@@ -301,7 +305,7 @@ class Life:
 
     async def _save_offsets(self) -> None:
         while True:
-            await trio.sleep(self.world.random.uniform(0.5, 15))
+            await trio.sleep(self.world.save_pause())
             self.save()
 
     def save(self) -> None:
@@ -370,9 +374,12 @@ class Life:
         self.alive()
         before = self.log_end()
         result = work(*args)
-        if self.world.dies_in_call() and (after := self.log_end()) > before:
-            self.world.killed_in_call(self, before, after)
-            raise Killed
+        after = self.log_end()
+        if after > before:
+            self._grown.set()
+            if self.world.dies_in_call():
+                self.world.killed_in_call(self, before, after)
+                raise Killed
         return result
 
     def end(self) -> None:

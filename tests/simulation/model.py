@@ -149,7 +149,7 @@ class Model:
             if record.sys_flag & 0xC != COMMIT:
                 raise Broken(f"{name} was delivered with sysFlag {record.sys_flag}")
             prepared = [r for r in stored if r.physical_offset == record.prepared_offset]
-            if not prepared:
+            if not prepared and not transaction.same_birth:
                 raise Broken(f"{name} was delivered for a half at {record.prepared_offset}")
         for record in put_by:
             count = int(record.properties.get("TRANSACTION_CHECK_TIMES", "0"))

@@ -197,10 +197,12 @@ class Producer:
         )
         self._post(command)
 
-    async def commit(self, half: Half, state: int = COMMIT) -> int | None:
+    async def commit(
+        self, half: Half, state: int = COMMIT, *, from_check: bool = False
+    ) -> int | None:
         """Ends with an answer, which no client library asks for."""
         life = self.world.life
-        answer = await self.request(end_command(half, state))
+        answer = await self.request(end_command(half, state, from_check=from_check))
         self.world.note(
             self.name,
             f"end {half.unique_key[-4:]} at {half.queue_offset} with {state}: "

@@ -20,7 +20,8 @@ class Settings:
     max_op_body: int
     chunk: int
     max_behind: int
-    """As TransactionService's CHUNK and MAX_BEHIND."""
+    progress_pause: float
+    """As the service's CHUNK, MAX_BEHIND and PROGRESS_INTERVAL."""
     producers: int
     transactions: int
     pause: float
@@ -49,7 +50,7 @@ class Settings:
 
 def draw(random: Random) -> Settings:
     pick, rare = random.choice, lambda share: random.random() < share
-    interval = pick((1_000, 5_000, 30_000))
+    interval = pick((1_000, 4_000, 10_000))
     producers = random.randint(1, 4)
     return Settings(
         sync=rare(0.4),
@@ -60,6 +61,7 @@ def draw(random: Random) -> Settings:
         max_op_body=pick((1, 16, 4096)),
         chunk=pick((1, 3, 64)),
         max_behind=pick((2, 6, 100_000)),
+        progress_pause=pick((0.1, 0.5, 2)) * interval / 1000,
         producers=producers,
         transactions=random.randint(1, 16),
         pause=pick((0.2, 2.0, 10.0)),
