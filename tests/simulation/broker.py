@@ -138,7 +138,19 @@ class Disk:
     def query_message(self, topic: str, key: str, *args: int) -> tuple[list[Any], int, int]:
         self._life.settle_flush()
         self._life.settle_index()
-        return self._store.query_message(topic, key, *args)
+        found, time, phys = self._store.query_message(topic, key, *args)
+        seen = [one for one in found if decode_record(bytes(one)).physical_offset < self._indexed()]
+        return seen, time, phys
+
+    def stats(self) -> dict[str, int]:
+        self._life.settle_index()
+        return {**self._store.stats(), "indexedWhere": self._indexed()}
+
+    def _indexed(self) -> int:
+        """The index begins anew at a start, and is a little behind."""
+        if trio.current_time() < self._life.index_from:
+            return 0
+        return self._life.indexed
 
 
 class Life:
@@ -150,6 +162,8 @@ class Life:
         self.dead = False
         self.scope = trio.CancelScope()
         self.flushed = 0
+        self.indexed = 0
+        self.index_from = trio.current_time() + world.index_pause()
         self._grown = trio.Event()
         self.sent_checks = 0
         self.links: list[Link] = []
@@ -167,7 +181,7 @@ class Life:
             flush_disk_type="SYNC_FLUSH" if s.sync else "ASYNC_FLUSH",
             flush_interval_commit_log=3_600_000,
             flush_interval_consume_queue=3_600_000,
-            clean_resource_interval=3_600_000,
+            clean_resource_interval=0,  # nothing here is old
             transaction_time_out=s.time_out,
             transaction_check_max=s.check_max,
             transaction_check_interval=s.interval,
@@ -185,7 +199,7 @@ class Life:
         world = self.world
         for topic in world.settings.topics:
             self.store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
-        self.flushed = self.log_end()  # what recovery kept, it has made durable
+        self.flushed = self.indexed = self.log_end()  # what recovery kept, it has made durable
         self.offsets = OffsetTable(self.folder / "config" / "consumerOffset.json", 1)
         native = self.call(open_transactions, self.config, self.store, self.offsets)
         self.native = world.faults.transactions(native)
@@ -198,7 +212,7 @@ class Life:
             disk,
             self.engine,
             rules(self.config),
-            producer=ProducerChoice(self.clients),
+            producers=ProducerChoice(self.clients),
             broker_name=self.config.broker_name,
             message_id=lambda phys: message_id(ADDRESS, phys),
             keep_progress=self._keep_progress,
@@ -287,7 +301,7 @@ class Life:
     def flush(self) -> None:
         self.alive()
         self.settle_flush()
-        self.flushed = self.log_end()
+        self.flushed = self.indexed = self.log_end()
         if not self.config.sync_flush:
             return
         for link in self.links:

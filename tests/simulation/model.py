@@ -130,8 +130,10 @@ class Model:
                     raise Broken(f"{chain.body!r} was delivered or set aside without a half")
             if transaction.same_birth and transaction.commits() and sum(counts) > len(counts):
                 raise Broken(f"{transaction.key}: {len(counts)} halves, delivered {counts}")
+            excused = transaction.forgotten and transaction.acknowledged_lost
             if transaction.same_birth and transaction.commits() and counts and not sum(counts):
-                raise Broken(f"{transaction.key} was committed and never delivered")
+                if not excused:
+                    raise Broken(f"{transaction.key} was committed and never delivered")
 
     def _check_chain(
         self,
@@ -160,7 +162,7 @@ class Model:
             if transaction.acknowledged_lost:
                 if n > 1:
                     raise Broken(f"{name} was delivered {n} times")
-            elif chain.half is not None and not chain.lost and n != 1:
+            elif chain.half and not chain.lost and n != 1 and not transaction.same_birth:
                 raise Broken(f"the commit of {name} was acknowledged; it was delivered {n} times")
             return
         if decision == ROLLBACK or decision is None:

@@ -42,6 +42,8 @@ class Settings:
     repeat_end: float
     immune: float
     same_birth: float
+    index_pause: float
+    """Most seconds that the index takes after a start."""
     far_jumps: bool
     topics: tuple[str, ...] = ("T0", "T1")
     groups: tuple[str, ...] = ("PG_a", "PG_b")
@@ -79,5 +81,6 @@ def draw(random: Random) -> Settings:
         repeat_end=pick((0.0, 0.2, 0.5)),
         immune=pick((0.0, 0.0, 0.3)),
         same_birth=pick((0.0, 0.0, 0.2)),
+        index_pause=pick((0.0, 0.0, 1.0)) * interval / 1000,
         far_jumps=rare(0.05),
     )

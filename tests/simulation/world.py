@@ -122,6 +122,9 @@ class World:
     def save_pause(self) -> float:
         return self.random.uniform(0.1, 2) * self.settings.interval / 1000
 
+    def index_pause(self) -> float:
+        return 0 if self.calm else self.random.uniform(0, self.settings.index_pause)
+
     def pieces(self, data: bytes) -> list[bytes]:
         """As the network cuts them."""
         if len(data) > 1 and self.random.random() < 0.1:
