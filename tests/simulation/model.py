@@ -73,8 +73,9 @@ class Transaction:
 
 
 class Model:
-    def __init__(self, check_max: int) -> None:
+    def __init__(self, check_max: int, sync: bool) -> None:
         self.check_max = check_max
+        self.sync = sync
         self.transactions: dict[str, Transaction] = {}
         self.expires = False
         """The clock jumped so far that halves may have become too old to be asked about."""
@@ -86,6 +87,9 @@ class Model:
         key, _, attempt = body.decode().rpartition("#")
         return self.transactions[key].chains[int(attempt)]
 
+    def has_twins(self) -> bool:
+        return any(t.same_birth and len(t.chains) > 1 for t in self.transactions.values())
+
     def asked(self, body: bytes, count: int, phys: int) -> None:
         """The broker sends a check."""
         chain = self.chain(body)
@@ -96,13 +100,19 @@ class Model:
         chain.asked[count] = phys
 
     def power_lost(self, at: int) -> None:
-        """What was acknowledged and lies behind `at` is gone, rightly."""
+        """What was acknowledged and lies behind `at` is gone: rightly, with ASYNC_FLUSH."""
         for transaction in self.transactions.values():
             for chain in transaction.chains.values():
                 if chain.half is not None and chain.half.phys >= at:
                     chain.lost = True
+                    self._check_async(chain.body)
             if transaction.acknowledged_end > at:
                 transaction.acknowledged_lost = True
+                self._check_async(transaction.key)
+
+    def _check_async(self, what: object) -> None:
+        if self.sync:
+            raise Broken(f"{what!r} was acknowledged before it was on disk, and is lost")
 
     def log_cut(self, at: int) -> None:
         """Copies behind `at` are gone: their counts may come again."""

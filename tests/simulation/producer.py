@@ -213,11 +213,12 @@ class Producer:
         return answer.code
 
     async def _commit_once(self, tx: Transaction, half: Half) -> None:
+        w = self.world
         for _ in range(3):
             if await self.commit(half) == 0:
-                life = self.world.life
+                life = w.life
                 if life is not None and not life.dead:
-                    tx.acknowledged_end = life.log_end()
+                    tx.acknowledged_end = life.flushed if w.settings.sync else life.log_end()
                     tx.forgotten = True
                 return
 

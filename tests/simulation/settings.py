@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 HOUR = 3_600_000
 
@@ -47,7 +45,8 @@ class Settings:
     far_jumps: bool
     topics: tuple[str, ...] = ("T0", "T1")
     groups: tuple[str, ...] = ("PG_a", "PG_b")
-    on_exhausted: Callable[[Any], Any] | None = None
+    hook: str | None = None
+    """What on_exhausted does: "keep" what waits, "decide", or there is none."""
 
 
 def draw(random: Random) -> Settings:
@@ -73,7 +72,7 @@ def draw(random: Random) -> Settings:
         jumps=pick((0, 0, 0, 2, 4)),
         stalls=pick((0, 0, 3)),
         resumes=pick((0, 0, 2)),
-        die_in_call=pick((0.0, 0.01, 0.05)),
+        die_in_call=pick((0.0, 0.03, 0.15)),
         lose=pick((0.0, 0.02, 0.1)),
         slow=pick((0.0, 0.0, 0.05)),
         answer_checks=pick((1.0, 0.8, 0.3, 0.0)),
@@ -83,4 +82,5 @@ def draw(random: Random) -> Settings:
         same_birth=pick((0.0, 0.0, 0.2)),
         index_pause=pick((0.0, 0.0, 1.0)) * interval / 1000,
         far_jumps=rare(0.05),
+        hook=pick((None, None, None, "keep", "decide")),
     )

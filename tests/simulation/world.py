@@ -17,13 +17,15 @@ import trio
 import trio.testing
 
 from pyrmq.engine import Store, Transactions
+from pyrmq.model.transaction import TransactionState
+from pyrmq.txn.machine import PendingHalf
 from tests.simulation import images
 from tests.simulation.broker import Killed, Life
 from tests.simulation.model import Broken, Kind, Model, Transaction
 from tests.simulation.producer import Producer
 from tests.simulation.settings import HOUR, Settings, draw
 from tests.store.tools import read_queue
-from tests.support.records import Record
+from tests.support.records import Record, decode_record
 from tests.support.transactions import (
     COMMIT,
     HALF_TOPIC,
@@ -43,7 +45,14 @@ BEGIN = 1_700_000_000_000
 class Faults:
     """What a test breaks on purpose; nothing here."""
 
-    def transactions(self, native: Any) -> Any:
+    hasty = False
+    """Answers do not wait for the disk."""
+
+    def before_open(self, store: Store) -> None:
+        """The store is recovered, and what waits is not looked for yet."""
+
+    def engine(self, native: Any) -> Any:
+        """The engine's Transactions as the service is given them."""
         return native
 
 
@@ -54,7 +63,7 @@ class World:
         self.faults = faults
         self.random = Random(seed)
         self.settings: Settings = draw(self.random)
-        self.model = Model(self.settings.check_max)
+        self.model = Model(self.settings.check_max, self.settings.sync)
         self.trace: list[str] = []
         self.life: Life | None = None
         self.calm = False
@@ -168,6 +177,23 @@ class World:
                 return transaction
         return None
 
+    async def exhausted(self, half: PendingHalf) -> TransactionState | None:
+        """The user's say about a half that nobody answered for."""
+        await trio.sleep(self.latency())
+        if self.life is None or self.life.dead or self.calm:
+            return None
+        record = self.life.native.record(half.phys)
+        if record is None:
+            raise Broken(f"no record at {half.phys}")
+        transaction = self.model.transactions[self.model.chain(decode_record(record).body).key]
+        if self.settings.hook == "keep" or transaction.running:
+            return TransactionState.UNKNOWN
+        if transaction.forgotten:
+            return None
+        transaction.decide(self.random.choice((COMMIT, ROLLBACK)))
+        self.note("user", f"decides about {transaction.key}: {transaction.decision}")
+        return TransactionState(transaction.decision or 0)
+
     # Lives of the broker.
 
     def new_folder(self) -> Path:
@@ -200,6 +226,7 @@ class World:
 
     def kill(self, life: Life) -> None:
         """kill -9, a machine without power, or an orderly stop, between two operations."""
+        life.check_counts()
         how = self.random.choice(("kill", "kill", "power", "stop"))
         self.count(how)
         if how == "stop":
@@ -233,6 +260,11 @@ class World:
         places = list(images.records(target))
         at = self.random.choice([before] + [p.end for p in places if before < p.end <= after])
         self._cut(life, target, places, at)
+        if self.random.random() < 0.3:
+            # The last record was written, and not yet entered into its queue.
+            images.forget_entries(target, max(p.phys for p in places if p.end <= at or p.phys == 0))
+        if self.random.random() < 0.5:
+            images.note_durable(target, places, min(life.flushed, at))
         self.note("broker", f"is killed while it writes {before} to {after}: {at} is left")
         life.end()
 
@@ -383,10 +415,10 @@ class World:
 
     def _audit(self, life: Life) -> None:
         """The log is read, and the store opened once more."""
-        life.flush()
-        life.service.note_progress()
-        life.flush()
-        life.service.note_progress()
+        life.check_counts()
+        for _ in range(2):
+            life.flush()
+            life.service.note_progress()
         life.save()
         halves = read_queue(life.store, HALF_TOPIC, 0)
         ops = [int(n) for r in read_queue(life.store, OP_TOPIC, 0) for n in named(r)]

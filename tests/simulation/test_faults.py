@@ -1,0 +1,102 @@
+"""The simulation fails when what it watches over is broken: each test breaks one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyrmq.engine import Store, Transactions
+from tests.simulation.world import Failed, Faults, run_seed
+
+SEEDS = 200
+"""A fault shows in one of these."""
+
+
+class Wrapped:
+    """The engine's Transactions, but for what a test replaces."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+
+class WithoutOpRecords(Wrapped):
+    """A settled half is remembered in memory only."""
+
+    def settle(self, offset: int, commit: bool) -> int:
+        phys = self.native.find(offset)[1]
+        return self.native.deliver_late(phys, phys) if commit else 0
+
+
+class OlderCopiesAreSettled(Wrapped):
+    def live(self, phys: int) -> int | None:
+        offset = self.native.live(phys)
+        return offset if offset is not None and self.native.find(offset)[1] == phys else None
+
+
+class ProgressIsAhead(Wrapped):
+    def progress(self) -> tuple[int, int, int]:
+        half, op, end = self.native.progress()
+        return half + self.native.stats()["pending"], op, end
+
+
+class SomeAreNeverDue(Wrapped):
+    def due(self, *args: int) -> list[Any]:
+        return [half for half in self.native.due(*args) if half[0] % 8 != 7]
+
+
+class CountsTwice(Wrapped):
+    def renew(self, offsets: list[int], asked: bool) -> list[Any]:
+        if asked:
+            (copy,) = self.native.renew(offsets, asked) or [None]
+            return [] if copy is None else self.native.renew([copy[1]], asked)
+        return self.native.renew(offsets, asked)
+
+
+class EngineFault(Faults):
+    def __init__(self, wrapper: type[Wrapped]) -> None:
+        self.wrapper = wrapper
+
+    def engine(self, native: Any) -> Any:
+        return self.wrapper(native)
+
+
+class RecoveredCommitsAreIgnored(Faults):
+    def before_open(self, store: Store) -> None:
+        Transactions(store.native, half_offset=store.queue_range("RMQ_SYS_TRANS_HALF_TOPIC", 0)[1])
+
+
+class AnswersBeforeTheDisk(Faults):
+    hasty = True
+
+
+def seen(faults: Faults) -> str:
+    """How the first run that fails says so."""
+    for seed in range(SEEDS):
+        try:
+            run_seed(seed, faults)
+        except Failed as e:
+            return e.why
+    pytest.fail(f"{SEEDS} seeds, and the simulation saw nothing")
+
+
+@pytest.mark.parametrize(
+    ("faults", "text"),
+    [
+        (EngineFault(WithoutOpRecords), "wait for ever|delivered"),
+        (EngineFault(OlderCopiesAreSettled), "was acknowledged; it was delivered 0 times"),
+        (EngineFault(ProgressIsAhead), "passes the half"),
+        (EngineFault(SomeAreNeverDue), "wait for ever"),
+        (EngineFault(CountsTwice), "is asked about|after"),
+        (RecoveredCommitsAreIgnored(), "was delivered 2 times"),
+        (AnswersBeforeTheDisk(), "before it was on disk"),
+    ],
+    ids=lambda value: getattr(value, "wrapper", type(value)).__name__,
+)
+def test_the_simulation_sees(faults: Faults, text: str) -> None:
+    assert pytest.approx is not None
+    with pytest.raises(AssertionError, match=text):
+        raise AssertionError(seen(faults))
