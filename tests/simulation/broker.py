@@ -43,6 +43,11 @@ QUEUES = 4
 CHECK_TRANSACTION_STATE = 39
 
 
+def all_pending(native: Transactions) -> list[Any]:
+    """Every half that waits, as a check pass of the far future sees it."""
+    return native.due(FAR, 0, 0, FAR, 1 << 20, 0, 0)
+
+
 class Killed(BaseException):
     """The broker's process is gone; nobody in it catches this."""
 
@@ -335,8 +340,8 @@ class Life:
         waiting = self.pending()
         if waiting and half > waiting[0].offset:
             raise Broken(f"progress {half} passes the half that waits at {waiting[0].offset}")
-        self.offsets.commit(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
-        self.offsets.commit(OP_TOPIC, TRANSACTION_GROUP, 0, op)
+        self.offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
+        self.offsets.keep(OP_TOPIC, TRANSACTION_GROUP, 0, op)
 
     def on_sent(self, data: bytes) -> None:
         """A frame goes out: is it a check?"""
@@ -355,17 +360,17 @@ class Life:
         return int(self.store.stats()["maxPhyOffset"])
 
     def pending(self) -> list[PendingHalf]:
-        return [PendingHalf(*facts) for facts in self.native.due(FAR, 0, 0, FAR, 1 << 20)]
+        return [PendingHalf(*facts) for facts in all_pending(self.native)]
 
     def _check_rebuilt(self) -> None:
         """From the kept progress on the same is found as from the very start."""
         everything = Transactions(self.store.native)
-        waits = everything.due(FAR, 0, 0, FAR, 1 << 20)
+        waits = all_pending(everything)
         found = [tuple(half) for half in self.pending()]
         self.world.note("broker", f"starts with {self.rebuilt}")
         if self.world.model.has_twins():
             # Two halves of one transaction and one birth: each start may take one more for a copy.
-            found, waits = ([(born, topic) for _, _, born, _, _, _, topic in halves]
+            found, waits = ([(half[2], half[-1]) for half in halves]
                             for halves in (found, waits))
             found, waits = sorted(set(found)), sorted(set(waits))
         if found != waits:
