@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from pyrmq.broker.transactions import (
     open_transactions,
     rules,
 )
-from pyrmq.engine import Command, Listener, Session, Store, Transactions
+from pyrmq.engine import Command, Listener, Session, Transactions
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import message_id
@@ -31,6 +30,7 @@ from pyrmq.net.dispatch import Dispatcher, send_answer
 from pyrmq.txn import TransactionService
 from pyrmq.txn.machine import PendingHalf
 from tests.simulation.model import Broken
+from tests.simulation.stand_ins import FAR, Disk, Engine, Killed, Link
 from tests.support.records import decode_record
 from tests.support.wire import decode
 
@@ -38,124 +38,12 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ADDRESS = ("127.0.0.1", 10911)
-FAR = 1 << 60
 QUEUES = 4
-CHECK_TRANSACTION_STATE = 39
 
 
 def all_pending(native: Transactions) -> list[Any]:
     """Every half that waits, as a check pass of the far future sees it."""
     return native.due(FAR, 0, 0, FAR, 1 << 20, 0, 0)
-
-
-class Killed(BaseException):
-    """The broker's process is gone; nobody in it catches this."""
-
-
-class Link:
-    """The server's end of a connection, as tables, processors and the choice of producers see it."""
-
-    def __init__(self, life: Life, peer: str, session: Session) -> None:
-        self.life = life
-        self.peer = peer
-        self.session = session
-        self.out: deque[bytes] = deque()
-        self.closed = False
-        self.mute = False
-        self.on_close: list[Callable[[Any], None]] = []
-        self.stalled = False
-        """The client does not read: its socket is full."""
-        self.to_client, self.at_client = trio.open_memory_channel[bytes](FAR)
-        self.to_broker, self.at_broker = trio.open_memory_channel[bytes](FAR)
-
-    def send(self, *pieces: Any) -> None:
-        if self.closed:
-            return
-        data = b"".join(bytes(piece) for piece in pieces)
-        self.life.on_sent(data)
-        if self.stalled:
-            self.out.append(data)
-        else:
-            self.to_client.send_nowait(data)
-
-    def read_on(self) -> None:
-        """The client reads again."""
-        self.stalled = False
-        while self.out:
-            self.to_client.send_nowait(self.out.popleft())
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self.out.clear()
-            self.to_client.close()
-            self.at_broker.close()
-            for tell in self.on_close:
-                tell(self)
-
-
-class Engine:
-    """Stands before the engine's Transactions: each call that writes may be the process's last."""
-
-    WRITING = ("settle", "renew", "set_aside", "resume", "deliver_late", "write_owed")
-
-    def __init__(self, life: Life, native: Transactions) -> None:
-        self._life = life
-        self._native = native
-        self._left = 0
-        for name in self.WRITING:
-            setattr(self, name, self._guarded(getattr(native, name)))
-
-    def _guarded(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: self._life.call(work, *args)
-
-    def due(self, *args: int) -> list[Any]:
-        """A pass looks at what waited when it began, and at nothing else."""
-        self._life.alive()
-        if args[2] == 0:
-            self._left = len(self._life.pending())
-        found = self._native.due(*args)
-        self._left -= len(found)
-        if self._left < 0:
-            raise Broken("a check pass looks at more than what waits")
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        self._life.alive()
-        return getattr(self._native, name)
-
-
-class Disk:
-    """Stands before the Store: what is on disk is the world's to say, and an index that is behind
-    shows nothing yet."""
-
-    def __init__(self, life: Life, store: Store) -> None:
-        self._life = life
-        self._store = store
-
-    def flushed(self) -> int:
-        return self._life.flushed
-
-    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        self._life.settle_flush()
-        return self._store.queue_range(topic, queue_id)
-
-    def query_message(self, topic: str, key: str, *args: int) -> tuple[list[Any], int, int]:
-        self._life.settle_flush()
-        self._life.settle_index()
-        found, time, phys = self._store.query_message(topic, key, *args)
-        seen = [one for one in found if decode_record(bytes(one)).physical_offset < self._indexed()]
-        return seen, time, phys
-
-    def stats(self) -> dict[str, int]:
-        self._life.settle_index()
-        return {**self._store.stats(), "indexedWhere": self._indexed()}
-
-    def _indexed(self) -> int:
-        """The index begins anew at a start, and is a little behind."""
-        if trio.current_time() < self._life.index_from:
-            return 0
-        return self._life.indexed
 
 
 class Life:
@@ -370,8 +258,7 @@ class Life:
         self.world.note("broker", f"starts with {self.rebuilt}")
         if self.world.model.has_twins():
             # Two halves of one transaction and one birth: each start may take one more for a copy.
-            found, waits = ([(half[2], half[-1]) for half in halves]
-                            for halves in (found, waits))
+            found, waits = ([(half[2], half[-1]) for half in halves] for halves in (found, waits))
             found, waits = sorted(set(found)), sorted(set(waits))
         if found != waits:
             raise Broken(f"restart finds {found}, the full history says {waits}")

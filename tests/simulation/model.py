@@ -141,9 +141,9 @@ class Model:
             if transaction.same_birth and transaction.commits() and sum(counts) > len(counts):
                 raise Broken(f"{transaction.key}: {len(counts)} halves, delivered {counts}")
             excused = transaction.forgotten and transaction.acknowledged_lost
-            if transaction.same_birth and transaction.commits() and counts and not sum(counts):
-                if not excused:
-                    raise Broken(f"{transaction.key} was committed and never delivered")
+            due = transaction.same_birth and transaction.commits() and not excused
+            if due and counts and not sum(counts):
+                raise Broken(f"{transaction.key} was committed and never delivered")
 
     def _check_chain(
         self,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tests.simulation.broker import CHECK_TRANSACTION_STATE, Killed, Link
 from tests.simulation.model import Chain, Kind, Transaction
+from tests.simulation.stand_ins import Killed, Link
 from tests.support.records import decode_record
 from tests.support.transactions import (
     COMMIT,
@@ -23,6 +23,7 @@ from tests.support.wire import FLAG_ONEWAY, Command, FrameReader, encode
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+CHECK_TRANSACTION_STATE = 39
 ATTEMPTS = 3
 """retryTimesWhenSendFailed + 1"""
 

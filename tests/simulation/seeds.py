@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.simulation.world import Failed, run_seed
+from tests.simulation.runs import Failed, run_seed
 
 CHUNK = 25
 SHOWN = 5

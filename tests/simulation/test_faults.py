@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pyrmq.engine import Store, Transactions
-from tests.simulation.world import Failed, Faults, run_seed
+from tests.simulation.runs import Failed, run_seed
+from tests.simulation.world import Faults
 
 SEEDS = 200
 """A fault shows in one of these."""

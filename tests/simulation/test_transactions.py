@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from tests.simulation.runs import Failed, run_seed
 from tests.simulation.seeds import run_seeds
-from tests.simulation.world import Failed, run_seed
 
 SEEDS = int(os.environ.get("PYRMQ_SIM_SEEDS", "500"))
 HAPPENS = (

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import trio
-import trio.testing
 
-from pyrmq.engine import Store, Transactions
+from pyrmq.engine import Store
 from pyrmq.model.transaction import TransactionState
 from pyrmq.txn.machine import PendingHalf
 from tests.simulation import images
-from tests.simulation.broker import Killed, Life
+from tests.simulation.books import audit, late_ends
+from tests.simulation.broker import Life
+from tests.simulation.chance import Chance
 from tests.simulation.model import Broken, Kind, Model, Transaction
 from tests.simulation.producer import Producer
-from tests.simulation.settings import HOUR, Settings, draw
+from tests.simulation.settings import HOUR
+from tests.simulation.stand_ins import Killed
 from tests.store.tools import read_queue
 from tests.support.records import Record, decode_record
 from tests.support.transactions import (
     COMMIT,
-    HALF_TOPIC,
-    OP_TOPIC,
     OVERFLOW_TOPIC,
     RESUME_CHECK_HALF_MESSAGE,
     ROLLBACK,
-    Half,
 )
 from tests.support.wire import Command
 
 UNDERTAKER = ThreadPoolExecutor(1)
-"""Closes engines that nothing uses any more: that takes milliseconds, and no result of it counts."""
+"""Closes engines that nothing uses any more, which takes milliseconds."""
 
 
 class Faults:
@@ -56,24 +48,21 @@ class Faults:
         return native
 
 
-class World:
+def _bury(store: Store, folder: Path) -> None:
+    store.close()
+    shutil.rmtree(folder)
+
+
+class World(Chance):
+    """One run."""
+
     def __init__(self, seed: int, root: Path, faults: Faults) -> None:
-        self.seed = seed
+        super().__init__(seed)
         self.root = root
         self.faults = faults
-        self.random = Random(seed)
-        self.settings: Settings = draw(self.random)
         self.model = Model(self.settings.check_max, self.settings.sync)
-        self.trace: list[str] = []
         self.life: Life | None = None
-        self.calm = False
-        self.kills = 0
-        self.counts: dict[str, int] = {}
-        self.done = False
         self._plan = self._plan_transactions()
-        self._jump = 0
-        self.begin = int(time.time() * 1000)  # the engine reads the time of day itself
-        self._ports = 40_000
         self._folders = 0
         self._next_folder: Path | None = None
         self._born_again = trio.Event()
@@ -83,71 +72,6 @@ class World:
         if self.life is not None:
             self.bury(self.life.store, self.life.folder)
         UNDERTAKER.submit(shutil.rmtree, self.root)
-
-    # Time and chance.
-
-    def now(self) -> int:
-        return self.begin + int(trio.current_time() * 1000) + self._jump
-
-    def note(self, who: str, what: str) -> None:
-        self.trace.append(f"{trio.current_time():10.3f} {who:<9} {what}")
-
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-    def chance(self, share: float) -> bool:
-        return not self.calm and self.random.random() < share
-
-    def latency(self) -> float:
-        if self.chance(self.settings.slow):
-            return self.random.uniform(1, 8)
-        return self.random.uniform(0.0005, 0.02)
-
-    def loses(self) -> bool:
-        return self.chance(self.settings.lose)
-
-    def work_time(self) -> float:
-        if self.chance(0.2):
-            return self.random.uniform(0, 3 * self.settings.interval / 1000)
-        return self.random.uniform(0, 0.2)
-
-    def delay_of_end(self) -> float:
-        if self.chance(0.3):
-            return self.random.uniform(0, self.settings.length)
-        return self.random.uniform(0, 0.05)
-
-    def answer_delay(self) -> float:
-        if self.chance(0.2):
-            return self.random.uniform(0, 2 * self.settings.interval / 1000)
-        return self.random.uniform(0, 0.05)
-
-    def answers_check(self) -> bool:
-        return self.calm or self.random.random() < self.settings.answer_checks
-
-    def flush_pause(self) -> float:
-        if self.settings.sync:
-            return self.random.uniform(0.001, 0.01)
-        return self.random.uniform(0.01, 1) * self.settings.interval / 1000
-
-    def save_pause(self) -> float:
-        return self.random.uniform(0.1, 2) * self.settings.interval / 1000
-
-    def index_pause(self) -> float:
-        return 0 if self.calm else self.random.uniform(0, self.settings.index_pause)
-
-    def pieces(self, data: bytes) -> list[bytes]:
-        """As the network cuts them."""
-        if len(data) > 1 and self.random.random() < 0.1:
-            at = self.random.randrange(1, len(data))
-            return [data[:at], data[at:]]
-        return [data]
-
-    def dies_in_call(self) -> bool:
-        return self.kills < 12 and self.chance(self.settings.die_in_call)
-
-    def new_port(self) -> int:
-        self._ports += 1
-        return self._ports
 
     # What is to be done.
 
@@ -304,7 +228,7 @@ class World:
     def _jump_clock(self) -> None:
         most = 100 * HOUR if self.settings.far_jumps else HOUR
         by = self.random.choice((-1, 1)) * int(self.random.uniform(0, most**0.5) ** 2)
-        self._jump += by
+        self.jumped += by
         if self.settings.far_jumps:
             self.model.expires = True
         self.note("clock", f"jumps by {by} ms")
@@ -363,8 +287,8 @@ class World:
                 chaos.cancel_scope.cancel()
             await self._calm_down()
             life = await self._settled()
-            await self._late_ends(life)
-            self._audit(life)
+            await late_ends(self, life)
+            audit(self, life)
             life.end()
             self.nursery.cancel_scope.cancel()
 
@@ -391,154 +315,3 @@ class World:
         assert self.life is not None
         left = [tuple(half) for half in self.life.pending()]
         raise Broken(f"these halves wait for ever: {left}")
-
-    async def _late_ends(self, life: Life) -> None:
-        """A word about what was set aside still counts, once."""
-        life.settle_flush()
-        aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
-        halves = read_queue(life.store, HALF_TOPIC, 0)
-        producer = self.producers[0]
-        for transaction in self.model.transactions.values():
-            if transaction.kind is Kind.MUTE and self.random.random() < 0.5:
-                transaction.decide(COMMIT)
-        for body in dict.fromkeys(r.body for r in aside):
-            transaction = self.model.transactions[self.model.chain(body).key]
-            if transaction.forgotten or transaction.decision is None:
-                continue
-            half = self.random.choice([r for r in halves if r.body == body])
-            for _ in range(2):
-                self.count("late")
-                code = await producer.commit(
-                    known(half), transaction.decision, from_check=self.random.random() < 0.5
-                )
-                if code != 0:
-                    raise Broken(f"late word about {body!r}: answer {code}")
-
-    def _audit(self, life: Life) -> None:
-        """The log is read, and the store opened once more."""
-        life.check_counts()
-        for _ in range(2):
-            life.flush()
-            life.service.note_progress()
-        life.save()
-        halves = read_queue(life.store, HALF_TOPIC, 0)
-        ops = [int(n) for r in read_queue(life.store, OP_TOPIC, 0) for n in named(r)]
-        messages = [
-            record
-            for topic in self.settings.topics
-            for queue in range(4)
-            for record in read_queue(life.store, topic, queue)
-        ]
-        aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
-        unnamed = sorted({r.queue_offset for r in halves} - set(ops))
-        if unnamed:
-            raise Broken(f"no op record names the settled halves {unnamed}")
-        self.model.check(halves, messages, aside)
-        self.count("runs")
-        for what, n in (("halves", halves), ("delivered", messages), ("aside", aside)):
-            self.counts[what] = len(n)
-        offsets = life.offsets.to_json()["offsetTable"]
-        kept = [offsets.get(f"{t}@CID_RMQ_SYS_TRANS", {}).get(0, -1) for t in (HALF_TOPIC, OP_TOPIC)]
-        again = Transactions(life.store.native, half_offset=kept[0], op_offset=kept[1])
-        rebuilt = again.rebuilt()
-        if rebuilt["pending"] or rebuilt["halves"] > 0:
-            raise Broken(f"all is settled, and a restart from {kept} looks at {rebuilt}")
-
-
-def _bury(store: Store, folder: Path) -> None:
-    store.close()
-    shutil.rmtree(folder)
-
-
-def known(record: Record) -> Half:
-    """A half as a producer that was asked about it knows it."""
-    properties = record.properties
-    return Half(
-        group=properties["PGROUP"],
-        unique_key=properties["UNIQ_KEY"],
-        queue_id=record.queue_id,
-        queue_offset=record.queue_offset,
-        phys=record.physical_offset,
-        offset_msg_id=record.offset_msg_id,
-        transaction_id=properties["UNIQ_KEY"],
-    )
-
-
-def named(record: Record) -> list[str]:
-    return [n for n in record.body.decode().split(",") if n]
-
-
-class _Errors(logging.Handler):
-    """What the broker logs as its own failure fails the run."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(logging.ERROR)
-        self.world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "is set aside" not in record.getMessage():
-            self.world.trace.append(f"logged: {record.getMessage()} {record.exc_info}")
-            raise Broken(record.getMessage())
-
-
-@contextmanager
-def _small(world: World) -> Iterator[None]:
-    """Bounds of the service that small runs would never meet, errors that tell, and an order of
-    tasks that comes from the seed."""
-    s = world.settings
-    errors = _Errors(world)
-    logger = logging.getLogger("pyrmq")
-    scheduler = Random(world.seed)
-    logger.addHandler(errors)
-    level, logger.level, logger.propagate = logger.level, logging.ERROR, False
-    try:
-        with (
-            patch("pyrmq.txn.service.CHUNK", s.chunk),
-            patch("pyrmq.txn.service.MAX_BEHIND", s.max_behind),
-            patch("pyrmq.txn.service.PROGRESS_INTERVAL", s.progress_pause),
-            patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
-            patch("trio._core._run._r", scheduler),
-        ):
-            yield
-    finally:
-        logger.removeHandler(errors)
-        logger.setLevel(level)
-        logger.propagate = True
-
-
-def flat(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in flat(inner)]
-    return [error]
-
-
-def run_seed(seed: int, faults: Faults | None = None, folder: Path | None = None) -> World:
-    """Runs one seed; AssertionError, with its trace, if something does not hold."""
-    memory = Path("/dev/shm")
-    where = folder or (memory if memory.is_dir() else None)
-    root = Path(tempfile.mkdtemp(prefix="pyrmq-sim-", dir=where))
-    world = World(seed, root, faults or Faults())
-    try:
-        with _small(world):
-            trio.run(world.run, clock=trio.testing.MockClock(autojump_threshold=0))
-    except BaseException as e:
-        leaves = flat(e)
-        if any(isinstance(leaf, KeyboardInterrupt | SystemExit) for leaf in leaves):
-            raise
-        broken = [leaf for leaf in leaves if isinstance(leaf, Broken)] or leaves
-        raise Failed(world, broken[0]) from broken[0]
-    finally:
-        world.leave()
-    return world
-
-
-class Failed(AssertionError):
-    """A seed that failed, and what happened in it."""
-
-    def __init__(self, world: World, why: BaseException) -> None:
-        self.world = world
-        self.why = f"{type(why).__name__}: {why}"
-        super().__init__(
-            f"seed {world.seed}: {self.why}\n(all that happened: PYRMQ_SIM_SEED={world.seed} "
-            "pytest tests/simulation -k replay -s)\n" + "\n".join(world.trace[-25:])
-        )

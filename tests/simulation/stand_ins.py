@@ -1,0 +1,129 @@
+"""What stands before the broker's real parts: connections without sockets, calls that may not
+return, a disk and an index of the world's making."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from pyrmq.engine import Session, Store, Transactions
+from tests.simulation.model import Broken
+from tests.support.records import decode_record
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Life
+
+FAR = 1 << 60
+
+
+class Killed(BaseException):
+    """The broker's process is gone; nobody in it catches this."""
+
+
+class Link:
+    """The server's end of a connection, as tables and processors see it."""
+
+    def __init__(self, life: Life, peer: str, session: Session) -> None:
+        self.life = life
+        self.peer = peer
+        self.session = session
+        self.out: deque[bytes] = deque()
+        self.closed = False
+        self.mute = False
+        self.on_close: list[Callable[[Any], None]] = []
+        self.stalled = False
+        """The client does not read: its socket is full."""
+        self.to_client, self.at_client = trio.open_memory_channel[bytes](FAR)
+        self.to_broker, self.at_broker = trio.open_memory_channel[bytes](FAR)
+
+    def send(self, *pieces: Any) -> None:
+        if self.closed:
+            return
+        data = b"".join(bytes(piece) for piece in pieces)
+        self.life.on_sent(data)
+        if self.stalled:
+            self.out.append(data)
+        else:
+            self.to_client.send_nowait(data)
+
+    def read_on(self) -> None:
+        """The client reads again."""
+        self.stalled = False
+        while self.out:
+            self.to_client.send_nowait(self.out.popleft())
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.out.clear()
+            self.to_client.close()
+            self.at_broker.close()
+            for tell in self.on_close:
+                tell(self)
+
+
+class Engine:
+    """Stands before the engine's Transactions: each call that writes may be the process's last."""
+
+    WRITING = ("settle", "renew", "set_aside", "resume", "deliver_late", "write_owed")
+
+    def __init__(self, life: Life, native: Transactions) -> None:
+        self._life = life
+        self._native = native
+        self._left = 0
+        for name in self.WRITING:
+            setattr(self, name, self._guarded(getattr(native, name)))
+
+    def _guarded(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: self._life.call(work, *args)
+
+    def due(self, *args: int) -> list[Any]:
+        """A pass looks at what waited when it began, and at nothing else."""
+        self._life.alive()
+        if args[2] == 0:
+            self._left = len(self._life.pending())
+        found = self._native.due(*args)
+        self._left -= len(found)
+        if self._left < 0:
+            raise Broken("a check pass looks at more than what waits")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        self._life.alive()
+        return getattr(self._native, name)
+
+
+class Disk:
+    """Stands before the Store: what is on disk is the world's to say, and an index that is behind
+    shows nothing yet."""
+
+    def __init__(self, life: Life, store: Store) -> None:
+        self._life = life
+        self._store = store
+
+    def flushed(self) -> int:
+        return self._life.flushed
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        self._life.settle_flush()
+        return self._store.queue_range(topic, queue_id)
+
+    def query_message(self, topic: str, key: str, *args: int) -> tuple[list[Any], int, int]:
+        self._life.settle_flush()
+        self._life.settle_index()
+        found, time, phys = self._store.query_message(topic, key, *args)
+        seen = [one for one in found if decode_record(bytes(one)).physical_offset < self._indexed()]
+        return seen, time, phys
+
+    def stats(self) -> dict[str, int]:
+        self._life.settle_index()
+        return {**self._store.stats(), "indexedWhere": self._indexed()}
+
+    def _indexed(self) -> int:
+        """The index begins anew at a start, and is a little behind."""
+        if trio.current_time() < self._life.index_from:
+            return 0
+        return self._life.indexed
