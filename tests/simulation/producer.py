@@ -240,5 +240,10 @@ class Producer:
             tx.decide(ROLLBACK)  # its process died before it wrote anything
         known = None if tx.forgotten else tx.decision
         await trio.sleep(w.answer_delay())
-        if w.answers_check():
+        if not w.answers_check():
+            return
+        while True:
             self._end(half, UNKNOWN if known is None else known, from_check=True)
+            if not w.chance(w.settings.repeat_end):
+                return
+            await trio.sleep(w.answer_delay())
