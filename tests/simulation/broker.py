@@ -43,7 +43,7 @@ QUEUES = 4
 
 def all_pending(native: Transactions) -> list[Any]:
     """Every half that waits, as a check pass of the far future sees it."""
-    return native.due(FAR, 0, 0, FAR, 1 << 20, 0, 0)
+    return native.due(FAR, 0, 0, 0, 0, FAR, 1 << 20, 1 << 20)[0]
 
 
 class Life:

@@ -42,8 +42,9 @@ def _small(world: World) -> Iterator[None]:
     level, logger.level, logger.propagate = logger.level, logging.ERROR, False
     try:
         with (
-            patch("pyrmq.txn.service.CHUNK", s.chunk),
-            patch("pyrmq.txn.service.MAX_BEHIND", s.max_behind),
+            patch("pyrmq.txn.checking.CHUNK", s.chunk),
+            patch("pyrmq.txn.checking.MAX_BEHIND", s.max_behind),
+            patch("pyrmq.txn.checking.LOOKED_AT", s.looked_at),
             patch("pyrmq.txn.service.PROGRESS_INTERVAL", s.progress_pause),
             patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
             patch("trio._core._run._r", scheduler),

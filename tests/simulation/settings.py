@@ -17,9 +17,10 @@ class Settings:
     log_file: int
     max_op_body: int
     chunk: int
+    looked_at: int
     max_behind: int
     progress_pause: float
-    """As the service's CHUNK, MAX_BEHIND and PROGRESS_INTERVAL."""
+    """As the service's CHUNK, LOOKED_AT, MAX_BEHIND and PROGRESS_INTERVAL."""
     producers: int
     transactions: int
     pause: float
@@ -61,6 +62,7 @@ def draw(random: Random) -> Settings:
         log_file=pick((8, 16, 64)) * 1024,
         max_op_body=pick((1, 16, 4096)),
         chunk=pick((1, 3, 64)),
+        looked_at=pick((2, 20_000)),
         max_behind=pick((2, 6, 100_000)),
         progress_pause=pick((0.1, 0.5, 2)) * interval / 1000,
         producers=producers,

@@ -73,23 +73,27 @@ class Engine:
     def __init__(self, life: Life, native: Transactions) -> None:
         self._life = life
         self._native = native
-        self._left = 0
+        self._passes = self._found = self._calls = 0
         for name in self.WRITING:
             setattr(self, name, self._guarded(getattr(native, name)))
 
     def _guarded(self, work: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args: self._life.call(work, *args)
 
-    def due(self, *args: int) -> list[Any]:
+    def due(self, *args: int) -> tuple[list[Any], int]:
         """A pass looks at what waited when it began, and at nothing else."""
         self._life.alive()
-        if args[2] == 0:
-            self._left = len(self._life.pending())
-        found = self._native.due(*args)
-        self._left -= len(found)
-        if self._left < 0:
+        passes, limit, look = self._life.service.checker.passes, args[-2], args[-1]
+        if passes != self._passes:
+            self._passes = passes
+            waiting = len(self._life.pending())
+            self._found, self._calls = waiting, waiting // min(limit, look) + 3
+        found, next_offset = self._native.due(*args)
+        self._found -= len(found)
+        self._calls -= 1
+        if self._found < 0 or self._calls < 0:
             raise Broken("a check pass looks at more than what waits")
-        return found
+        return found, next_offset
 
     def __getattr__(self, name: str) -> Any:
         self._life.alive()
@@ -106,6 +110,9 @@ class Disk:
 
     def flushed(self) -> int:
         return self._life.flushed
+
+    def get(self, topic: str, queue_id: int, offset: int) -> Any:
+        return self._store.get(topic, queue_id, offset)
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         self._life.settle_flush()

@@ -45,8 +45,9 @@ class ProgressIsAhead(Wrapped):
 
 
 class SomeAreNeverDue(Wrapped):
-    def due(self, *args: int) -> list[Any]:
-        return [half for half in self.native.due(*args) if half[0] % 8 != 7]
+    def due(self, *args: int) -> tuple[list[Any], int]:
+        found, next_offset = self.native.due(*args)
+        return [half for half in found if half[0] % 8 != 7], next_offset
 
 
 class CountsTwice(Wrapped):

@@ -65,6 +65,7 @@ class Connection:
     """As much of a connection as answers need."""
 
     closed = False
+    peer = "the test"
 
     def __init__(self) -> None:
         self.sent = b""
@@ -145,7 +146,9 @@ class Stage:
     # What there is.
 
     def pending(self) -> tuple[PendingHalf, ...]:
-        return tuple(PendingHalf(*f) for f in self.service.engine.due(FAR, 0, 0, FAR, 99, 0, 0))
+        return tuple(
+            PendingHalf(*f) for f in self.service.engine.due(FAR, 0, 0, 0, 0, FAR, 99, 99)[0]
+        )
 
     def records(self, topic: str) -> list[Record]:
         return read_queue(self.store, topic, 0)
@@ -187,7 +190,7 @@ class Stage:
     def check_pass(self, age: int, check_max: int = MANY, reachable: bool = True) -> None:
         self.now = BORN + age
         self.producers.present = reachable
-        self.service.rules = Rules(TIME_OUT, 1000, check_max, RESERVED)
+        self.service.checker._rules = Rules(TIME_OUT, 1000, check_max, RESERVED)
         trio.run(self.service.check_pass)
 
     def happens(self, event: Event, copy: int, from_check: bool) -> int | None:
