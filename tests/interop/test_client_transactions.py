@@ -37,6 +37,7 @@ COMMIT, ROLLBACK, UNKNOWN = (
 CONF = """\
 transactionTimeOut=1000
 transactionCheckInterval=1000
+transactionOpBatchInterval=100
 transactionCheckMax=1000
 """
 SECONDS = 60.0
