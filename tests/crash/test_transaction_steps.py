@@ -45,8 +45,8 @@ from tests.support.transactions import (
 from tests.support.wire import FLAG_ONEWAY, Command, encode
 
 CONF = """\
-transactionTimeOut=20
-transactionCheckInterval=40
+transactionTimeOut=5
+transactionCheckInterval=15
 transactionCheckMax={checks}
 flushConsumerOffsetInterval=100
 mappedFileSizeCommitLog=4194304

@@ -38,6 +38,12 @@ impl Plain {
                 plain.live.remove(&who);
             } else if r.topic == CHECK_MAX_TOPIC {
                 plain.aside.push(r.clone());
+                // The one at place 0 cannot be named: it waits until its op record is there.
+                if r.prepared > 0 {
+                    let ended = plain.halves.values().find(|(_, p)| *p as i64 == r.prepared);
+                    assert_eq!(ended.map(|(w, _)| w), Some(&who), "it names its half");
+                    plain.live.remove(&who);
+                }
             }
         }
         plain

@@ -126,6 +126,7 @@ impl Transactions {
         // Which half it was: recovery looks at that where the op record is missing.
         let message = half.again(&topic, 0, half.view().sys_flag, half.phys() as i64);
         let content = half.content(half.props(), b"", half.fields().tags_code());
+        self.op_fits()?;
         let done = guard.append_again(&message, &content)?;
         self.settled(&mut state, offset);
         self.count(|c| &c.set_aside);

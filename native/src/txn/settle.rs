@@ -91,9 +91,9 @@ impl Transactions {
         state.owed.push(offset);
     }
 
-    /// Where op records cannot follow for long nothing is committed: recovery knows the committed
-    /// records of the log's last part only. The put lock is held.
-    fn op_fits(&self) -> Result<()> {
+    /// Where op records cannot follow for long nothing is committed or set aside: recovery knows such
+    /// records in the log's last part only. The put lock is held.
+    pub(super) fn op_fits(&self) -> Result<()> {
         self.op_topic.queue(0)?.ready(1).map(drop)
     }
 

@@ -444,13 +444,18 @@ fn only_what_was_set_aside_is_taken_up() {
 }
 
 #[test]
-fn killed_before_the_op_record_it_waits_still() {
+fn killed_before_the_op_record_it_is_set_aside_all_the_same() {
     let rig = Rig::new();
+    rig.put(TOPIC, b"", b"x", 1); // a half at place 0 cannot be named
     rig.send(&Sent::new("K"));
     rig.txn.set_aside(0).unwrap();
     let aside = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
     let again = rig.killed_at(aside.end, FROM_START);
-    assert_eq!(again.waiting(), [0]);
+    assert_eq!((again.waiting(), again.rebuilt.ended), (vec![], 1));
+    again.txn.write_owed().unwrap();
+    assert_eq!(again.named(), [0]);
+    assert_eq!(again.txn.resume(aside.phys).unwrap().0, 1);
+    assert_eq!(again.killed(FROM_START).waiting(), [1]);
 }
 
 #[test]
