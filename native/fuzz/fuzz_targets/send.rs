@@ -213,7 +213,7 @@ impl Rig {
         assert_eq!((found, named), (commits, halves));
     }
 
-    /// The halves among what the answers name.
+    /// The halves among what the answers name, but for those that were settled at once.
     fn halves(&self, mut out: &[u8]) -> Vec<Known> {
         let mut found = Vec::new();
         let mut h = Header::default();
@@ -224,7 +224,11 @@ impl Rig {
             let phys = id.map(|id| std::str::from_utf8(&id[16..]).expect("hex"));
             let phys = phys.map(|hex| u64::from_str_radix(hex, 16).expect("hex"));
             let half = phys.and_then(|phys| Half::read(&self.context.store, phys));
-            if let Some(half) = half.filter(|half| half.topic() == HALF_TOPIC) {
+            let waits = |half: &Half| {
+                let pending = self.transactions().find(half.view().queue_offset);
+                half.topic() == HALF_TOPIC && pending.is_some_and(|p| p.phys == half.phys())
+            };
+            if let Some(half) = half.filter(waits) {
                 let Fields {
                     group, unique_key, ..
                 } = half.fields();
