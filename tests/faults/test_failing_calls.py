@@ -197,3 +197,18 @@ def test_what_cannot_be_looked_at_is_not_taken_for_nothing(
     complain(wrong)
     exempt = kind == "stat" and path in ("commitlog", "abort", "consumequeue/*")
     assert count or exempt
+
+
+@pytest.mark.parametrize("kind", ["mkdir", "ftruncate", "fallocate", "open"])
+@pytest.mark.parametrize("queue", ["RMQ_SYS_TRANS_OP_HALF_TOPIC", "Orders"])
+def test_a_queue_of_transactions_cannot_grow(runner: Runner, queue: str, kind: str):
+    """From some moment on there is no room for entries of op records, or of what is committed: no
+    more is taken than a later start can tell, and with room all comes to its end once."""
+
+    def full(kind: str, path: str, at: int) -> list[Fault]:
+        return [Fault(kind, path, at, errno.ENOSPC, STICKY)]
+
+    last = 1000 if FULL else 4
+    count, wrong = runner.exhaust("transactions", kind, f"consumequeue/{queue}*", full, last)
+    complain(wrong)
+    assert count
