@@ -172,12 +172,15 @@ class Life:
                 self.dispatcher.process(link, command)  # type: ignore[arg-type]
             if session.error is not None:
                 raise Broken(f"the session of {link.peer} gave up: {session.error}")
+            if self.world.faults.hasty and self.config.sync_flush:
+                self.settle_flush()
+                self._release()
             if not session.more:
                 return
             reply = self.call(session.feed_bytes, b"", now)
 
     def _answer_durable(self, link: Any, command: Command, answer: Response, end: int) -> None:
-        if self.config.sync_flush and end > self.flushed and not self.world.faults.hasty:
+        if self.config.sync_flush and end > self.flushed:
             self._durable.append((end, link, command, answer))
         else:
             send_answer(link, command, answer)
@@ -188,15 +191,18 @@ class Life:
             if self.config.sync_flush:
                 await self._grown.wait()
                 self._grown = trio.Event()
-            await trio.sleep(self.world.flush_pause())
+            await trio.sleep(self.world.flush_pause() * (1000 if self.world.faults.hasty else 1))
             self.flush()
 
     def flush(self) -> None:
         self.alive()
         self.settle_flush()
         self.flushed = self.indexed = self.log_end()
-        if not self.config.sync_flush:
-            return
+        if self.config.sync_flush:
+            self._release()
+
+    def _release(self) -> None:
+        """Sends what waited for the disk."""
         for link in self.links:
             if link.session.held and not link.closed:
                 reply = link.session.release(0, FAR)
@@ -206,8 +212,8 @@ class Life:
                     raise Broken("all is flushed, and answers are held back")
         durable, self._durable = self._durable, []
         for end, link, command, answer in durable:
-            if end > self.flushed:
-                raise Broken(f"an answer waits for {end}, behind the log's end {self.flushed}")
+            if end > self.log_end():
+                raise Broken(f"an answer waits for {end}, behind the log's end {self.log_end()}")
             send_answer(link, command, answer)  # type: ignore[arg-type]
 
     async def _save_offsets(self) -> None:
@@ -256,6 +262,9 @@ class Life:
         waits = all_pending(everything)
         found = [tuple(half) for half in self.pending()]
         self.world.note("broker", f"starts with {self.rebuilt}")
+        for what in ("ended", "replaced"):
+            if self.rebuilt[what]:
+                self.world.count(what)
         if self.world.model.has_twins():
             # Two halves of one transaction and one birth: each start may take one more for a copy.
             found, waits = ([(half[2], half[-1]) for half in halves] for halves in (found, waits))

@@ -24,12 +24,11 @@ class Wrapped:
         return getattr(self.native, name)
 
 
-class WithoutOpRecords(Wrapped):
-    """A settled half is remembered in memory only."""
+class SaysSuccessAndDoesNothing(Wrapped):
+    """To what the engine's fast path leaves over."""
 
     def settle(self, offset: int, commit: bool) -> int:
-        phys = self.native.find(offset)[1]
-        return self.native.deliver_late(phys, phys) if commit else 0
+        return 0
 
 
 class OlderCopiesAreSettled(Wrapped):
@@ -61,17 +60,21 @@ class CountsTwice(Wrapped):
 class EngineFault(Faults):
     def __init__(self, wrapper: type[Wrapped]) -> None:
         self.wrapper = wrapper
+        self.name = wrapper.__name__
 
     def engine(self, native: Any) -> Any:
         return self.wrapper(native)
 
 
 class RecoveredCommitsAreIgnored(Faults):
+    name = "RecoveredCommitsAreIgnored"
+
     def before_open(self, store: Store) -> None:
         Transactions(store.native, half_offset=store.queue_range("RMQ_SYS_TRANS_HALF_TOPIC", 0)[1])
 
 
 class AnswersBeforeTheDisk(Faults):
+    name = "AnswersBeforeTheDisk"
     hasty = True
 
 
@@ -88,17 +91,16 @@ def seen(faults: Faults) -> str:
 @pytest.mark.parametrize(
     ("faults", "text"),
     [
-        (EngineFault(WithoutOpRecords), "wait for ever|delivered"),
+        (EngineFault(SaysSuccessAndDoesNothing), "acknowledged; it was delivered 0 times"),
         (EngineFault(OlderCopiesAreSettled), "was acknowledged; it was delivered 0 times"),
         (EngineFault(ProgressIsAhead), "passes the half"),
         (EngineFault(SomeAreNeverDue), "wait for ever"),
-        (EngineFault(CountsTwice), "is asked about|after"),
-        (RecoveredCommitsAreIgnored(), "was delivered 2 times"),
+        (EngineFault(CountsTwice), "checks were counted"),
+        (RecoveredCommitsAreIgnored(), "delivered 2 times"),
         (AnswersBeforeTheDisk(), "before it was on disk"),
     ],
-    ids=lambda value: getattr(value, "wrapper", type(value)).__name__,
+    ids=lambda value: None if isinstance(value, str) else value.name,
 )
 def test_the_simulation_sees(faults: Faults, text: str) -> None:
-    assert pytest.approx is not None
-    with pytest.raises(AssertionError, match=text):
-        raise AssertionError(seen(faults))
+    why = seen(faults)
+    assert text in why, why

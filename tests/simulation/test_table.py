@@ -272,11 +272,12 @@ def check(
         case Action.REOPEN:
             (copy,) = after.pending
             assert copy.checks == 0
+            stage.immunity = None  # it is over
             halves, pending = halves + 1, after.pending
         case Action.REFUSE:
             assert code not in (0, None)
             answer = code
-        case Action.NOTHING | Action.SAY_SETTLED:
+        case Action.NOTHING | Action.SAY_SETTLED | Action.FORGET:
             pass
     assert code == answer, f"answer {code}, {answer} expected"
     assert not asked
@@ -296,20 +297,26 @@ def feasible(state: State, event: Event, immunity: int | None) -> bool:
 
 def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[State, Event]]:
     """Leads the half along; what the table has nothing for is left out."""
-    state, done = State.PENDING, []
+    state, done, last = State.PENDING, [], Action.NOTHING
     for event, copy, from_check, restart in path:
-        if not feasible(state, event, stage.immunity):
-            continue
         if restart:
             stage.restart()
+            if last is Action.FORGET:
+                state = State.SET_ASIDE  # that is remembered in memory only
+                last = Action.NOTHING
+        if not feasible(state, event, stage.immunity):
+            continue
         before = stage.seen()
         code = stage.happens(event, copy, from_check or stage.immunity is not None)
-        action, then = TABLE[state, event]
+        taken, then = TABLE[state, event]
         try:
-            check(action, event, before, stage.seen(), code, stage)
+            check(taken, event, before, stage.seen(), code, stage)
         except AssertionError as e:
-            raise AssertionError(f"{[*done, (state, event)]}: {action}: {e}") from e
+            raise AssertionError(f"{[*done, (state, event)]}: {taken}: {e}") from e
         done.append((state, event))
+        # After a FORGET only what changes the state makes it the past.
+        if taken is Action.FORGET or then is not state:
+            last = taken
         state = then
     return done
 
