@@ -119,13 +119,17 @@ class Producer(threading.Thread):
             pass
 
     def _take(self, patience: float) -> None:
+        answer = None
         try:
-            self._account(self._client.receive(patience))
+            answer = self._client.receive(patience)
         except TimeoutError:
             if self._window:
                 raise
+        # Checks first: those that came with the answer may have been sent before it.
         while self._client.pushed:
             self._answer_check(self._client.pushed.pop(0))
+        if answer is not None:
+            self._account(answer)
 
     def _send_half(self) -> None:
         self._count += 1

@@ -322,7 +322,7 @@ def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[S
 
 
 @given(immunity=st.sampled_from([None, None, 0, 1, 60]), path=st.lists(steps, max_size=12))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_path_is_the_table_s(
     immunity: int | None, path: list[tuple[Event, int, bool, int]]
 ) -> None:
