@@ -41,6 +41,7 @@ class RuntimeInfo:
         end = stats["maxPhyOffset"]
         table: dict[str, object] = {
             "bootTimestamp": self._boot,
+            "brokerActive": "true",
             "brokerVersion": VERSION,
             "brokerVersionDesc": "V5_3_3",
             "startAcceptSendRequestTimeStamp": 0,
