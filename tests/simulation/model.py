@@ -138,12 +138,19 @@ class Model:
                     self._check_chain(transaction, chain, stored, delivered, put_by)
                 elif delivered or put_by:
                     raise Broken(f"{chain.body!r} was delivered or set aside without a half")
-            if transaction.same_birth and transaction.commits() and sum(counts) > len(counts):
-                raise Broken(f"{transaction.key}: {len(counts)} halves, delivered {counts}")
-            excused = transaction.forgotten and transaction.acknowledged_lost
-            due = transaction.same_birth and transaction.commits() and not excused
-            if due and counts and not sum(counts):
-                raise Broken(f"{transaction.key} was committed and never delivered")
+            if transaction.same_birth and counts:
+                self._check_twins(transaction, counts, aside)
+
+    def _check_twins(self, tx: Transaction, counts: list[int], aside: list[Record]) -> None:
+        """Halves of one transaction and one birth may be taken for copies of each other."""
+        if tx.decision is None:
+            bodies = {chain.body for chain in tx.chains.values()}
+            if not any(r.body in bodies for r in aside):
+                raise Broken(f"nobody decided about {tx.key}, and it was not set aside")
+        if sum(counts) > (len(counts) if tx.commits() else 0):
+            raise Broken(f"{tx.key} ({tx.decision}): {len(counts)} halves, delivered {counts}")
+        if tx.commits() and not sum(counts) and not (tx.forgotten and tx.acknowledged_lost):
+            raise Broken(f"{tx.key} was committed and never delivered")
 
     def _check_chain(
         self,
@@ -178,7 +185,7 @@ class Model:
         if decision == ROLLBACK or decision is None:
             if n:
                 raise Broken(f"{name} ({decision}) was delivered {n} times")
-            if decision is None and not put_by:
+            if decision is None and not put_by and not transaction.same_birth:
                 raise Broken(f"nobody decided about {name}, and it was not set aside")
         elif n > 1 and not transaction.same_birth:
             raise Broken(f"{name} was delivered {n} times")
