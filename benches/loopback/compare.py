@@ -3,8 +3,8 @@
 Both brokers run at once; the same generator loads one after the other, round after round, each time
 with plain sends and with transactions. What counts are the ratios within a round: this machine may
 be busy with other things, so each window also tells how much CPU was neither the broker's nor the
-generator's. (Where Linux schedules by terminal session, sched_autogroup, `nice` keeps nobody of another one
-away; writing -15 to /proc/self/autogroup in the shell that starts this does.)
+generator's. (Where Linux schedules by terminal session, sched_autogroup, `nice` counts within one
+only; writing -15 to /proc/self/autogroup in the shell that starts this counts among all.)
 
 Clients send END_TRANSACTION one-way, so nothing holds them back from sending more than a broker
 can do. With SYNC_FLUSH Apache RocketMQ then drops what has waited for 3 s and is busy with checking

@@ -214,7 +214,6 @@ class Broker:
     async def _count_transactions(self) -> None:
         while True:
             await trio.sleep(self.config.transaction_metric_flush_interval / 1000)
-            self.transaction_metrics.look()
             try:
                 await self.transaction_metrics.save_if_changed()
             except OSError as e:
@@ -222,7 +221,6 @@ class Broker:
 
     async def save(self) -> None:
         """Writes every table that changed, also when one of them cannot be written."""
-        self.transaction_metrics.look()
         await self._save(self._tables())
 
     async def _save(self, tables: list[PersistentTable]) -> None:

@@ -147,8 +147,12 @@ class TransactionMetrics(PersistentTable):
         self._written: list[tuple[str, int]] | None = None
         self.version = DataVersion.from_json(config_file.load(path).get("dataVersion"))
 
-    def look(self) -> None:
-        """Notes whether the figures differ from those in the file."""
+    async def save_if_changed(self) -> None:
+        """Writes the file if the figures are others than those in it."""
+        self._look()
+        await super().save_if_changed()
+
+    def _look(self) -> None:
         figures = sorted(self._engine.pending_by_topic())
         if figures != self._written:
             self._written = figures
