@@ -102,6 +102,8 @@ class TransactionService:
                 await self.check_pass()
             except (PyrmqError, OSError) as e:
                 log.error("transactions are not checked, the next pass follows: %s", e)
+            except Exception:  # a bug here must not take the broker down
+                log.exception("a check pass failed, the next one follows")
 
     async def _run_progress(self) -> None:
         while True:
@@ -111,6 +113,8 @@ class TransactionService:
                 self.note_progress()
             except (PyrmqError, OSError) as e:
                 log.error("progress of transactions not kept: %s", e)
+            except Exception:  # as above
+                log.exception("progress of transactions not kept")
 
     def note_progress(self) -> None:
         """Keeps how far all is settled, as far as that is on disk: what a machine that loses its

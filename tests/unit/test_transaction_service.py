@@ -1,0 +1,104 @@
+"""The service's tasks: what goes wrong in one round does not end them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyrmq.errors import ServiceNotAvailableError
+from pyrmq.txn import Rules, TransactionService
+
+
+class Engine:
+    """Fails in its own ways, one after the other."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        self.errors = errors
+        self.calls = 0
+
+    def rebuilt(self) -> dict[str, int]:
+        return {"broken": 0}
+
+    def write_owed(self) -> None:
+        pass
+
+    def pending(self) -> int:
+        return 0
+
+    def before(self, *_: int) -> list[int]:
+        return []
+
+    def due(self, *_: int) -> Any:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop()
+        return [], 10
+
+    def progress(self) -> tuple[int, int, int]:
+        if self.errors:
+            raise self.errors[0]
+        return 0, 0, 0
+
+
+class Store:
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        return (0, 10) if "HALF" in topic else (0, 0)
+
+    def stats(self) -> dict[str, int]:
+        return {"maxPhyOffset": 0}
+
+    def flushed(self) -> int:
+        return 0
+
+
+class Nobody:
+    def reachable(self, group: str) -> bool:
+        return False
+
+    def pick(self, group: str, turn: int) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    "error", [ServiceNotAvailableError("full"), OSError("disk"), ValueError("a bug")]
+)
+async def test_a_failed_pass_is_followed_by_the_next(
+    error: Exception, autojump_clock: MockClock
+) -> None:
+    engine = Engine([error, error])
+    service = TransactionService(
+        Store(),  # type: ignore[arg-type]
+        engine,  # type: ignore[arg-type]
+        Rules(transaction_check_interval=1000),
+        producers=Nobody(),
+        broker_name="b",
+        message_id=str,
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service.run)
+        await trio.sleep(4.5)
+        nursery.cancel_scope.cancel()
+    assert engine.calls == 4
+    assert service.checker.passes == 4
+
+
+async def test_a_stopped_service_asks_nobody(autojump_clock: MockClock) -> None:
+    engine = Engine([])
+    service = TransactionService(
+        Store(),  # type: ignore[arg-type]
+        engine,  # type: ignore[arg-type]
+        Rules(transaction_check_interval=1000),
+        producers=Nobody(),
+        broker_name="b",
+        message_id=str,
+    )
+    async with trio.open_nursery() as nursery:
+        await nursery.start(service.run)
+        await trio.sleep(1.5)
+        service.stop()
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    assert service.checker.passes == 1
