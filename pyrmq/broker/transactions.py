@@ -14,6 +14,7 @@ from pyrmq.broker import config_file, fields
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.opening import HOUR
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store, Transactions
@@ -31,8 +32,6 @@ from pyrmq.txn.asking import BUSY, Ask
 from pyrmq.txn.ending import EndTransaction
 
 log = logging.getLogger(__name__)
-
-HOUR = 3_600_000
 
 
 def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) -> Transactions:

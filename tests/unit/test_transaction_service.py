@@ -62,14 +62,9 @@ class Nobody:
         return None
 
 
-@pytest.mark.parametrize(
-    "error", [ServiceNotAvailableError("full"), OSError("disk"), ValueError("a bug")]
-)
-async def test_a_failed_pass_is_followed_by_the_next(
-    error: Exception, autojump_clock: MockClock
-) -> None:
-    engine = Engine([error, error])
-    service = TransactionService(
+def service_of(engine: Engine) -> TransactionService:
+    """With a check pass every second."""
+    return TransactionService(
         Store(),  # type: ignore[arg-type]
         engine,  # type: ignore[arg-type]
         Rules(transaction_check_interval=1000),
@@ -77,6 +72,16 @@ async def test_a_failed_pass_is_followed_by_the_next(
         broker_name="b",
         message_id=str,
     )
+
+
+@pytest.mark.parametrize(
+    "error", [ServiceNotAvailableError("full"), OSError("disk"), ValueError("a bug")]
+)
+async def test_a_failed_pass_is_followed_by_the_next(
+    error: Exception, autojump_clock: MockClock
+) -> None:
+    engine = Engine([error, error])
+    service = service_of(engine)
     async with trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await trio.sleep(4.5)
@@ -87,14 +92,7 @@ async def test_a_failed_pass_is_followed_by_the_next(
 
 async def test_a_stopped_service_asks_nobody(autojump_clock: MockClock) -> None:
     engine = Engine([])
-    service = TransactionService(
-        Store(),  # type: ignore[arg-type]
-        engine,  # type: ignore[arg-type]
-        Rules(transaction_check_interval=1000),
-        producers=Nobody(),
-        broker_name="b",
-        message_id=str,
-    )
+    service = service_of(engine)
     async with trio.open_nursery() as nursery:
         await nursery.start(service.run)
         await trio.sleep(1.5)

@@ -134,6 +134,23 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.push(VALUE_END);
 }
 
+/// The text without the pairs whose name `drop` selects.
+pub fn without(text: &[u8], drop: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for (name, value) in pairs(text).filter(|(name, _)| !drop(name)) {
+        push(&mut out, name, value);
+    }
+    out
+}
+
+/// What ends a text to which more is added: some clients leave the last separator out.
+pub fn closing(text: &[u8]) -> &'static [u8] {
+    match text.last() {
+        None | Some(&VALUE_END) => b"",
+        Some(_) => &[VALUE_END],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

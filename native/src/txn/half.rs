@@ -190,7 +190,7 @@ impl Half {
         Content {
             flag: self.view.flag,
             body: self.body(),
-            props: [props, close(props), more, b""],
+            props: [props, properties::closing(props), more, b""],
             tags_code,
             count: 1,
         }
@@ -198,13 +198,7 @@ impl Half {
 
     /// The property string without the pairs of these names.
     pub fn props_without(&self, names: &[&[u8]]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.props().len());
-        for (name, value) in properties::pairs(self.props()) {
-            if !names.contains(&name) {
-                properties::push(&mut out, name, value);
-            }
-        }
-        out
+        properties::without(self.props(), |name| names.contains(&name))
     }
 }
 
@@ -214,14 +208,6 @@ pub fn transaction_key(unique_key: &[u8], born: i64) -> u64 {
     hasher.write(unique_key);
     hasher.write_i64(born);
     hasher.finish()
-}
-
-/// What ends a property string to which more is added.
-fn close(props: &[u8]) -> &'static [u8] {
-    match props.last() {
-        None | Some(&properties::VALUE_END) => b"",
-        Some(_) => &[properties::VALUE_END],
-    }
 }
 
 #[cfg(test)]

@@ -230,9 +230,8 @@ impl Transactions {
 
     /// A half is no longer there to be settled: its file was deleted, or damaged.
     fn lose(&self, state: &mut State, offset: i64) -> StoreError {
-        state.table.remove(offset);
-        state.owed.push(offset);
-        self.counters.lost.fetch_add(1, Ordering::Relaxed);
+        self.settled(state, offset);
+        self.count(|c| &c.lost);
         let text = format!("the half message at queue offset {offset} is gone from the log");
         log::error!("{text}");
         StoreError::Illegal(text)

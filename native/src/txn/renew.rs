@@ -116,13 +116,7 @@ impl Transactions {
         let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
-        let Some(phys) = state.table.get(offset).map(|p| p.phys) else {
-            let text = format!("no half message at queue offset {offset} waits");
-            return Err(StoreError::Illegal(text));
-        };
-        let Some(half) = Half::read(&self.store, phys) else {
-            return Err(self.lose(&mut state, offset));
-        };
+        let half = self.waiting(&mut state, offset)?;
         // Which half it was: recovery looks at that where the op record is missing.
         let message = half.again(&topic, 0, half.view().sys_flag, half.phys() as i64);
         let content = half.content(half.props(), b"", half.fields().tags_code());

@@ -62,13 +62,7 @@ impl Transactions {
     pub fn settle(&self, offset: i64, commit: bool) -> Result<u64> {
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
-        let Some(phys) = state.table.get(offset).map(|p| p.phys) else {
-            let text = format!("no half message at queue offset {offset} waits");
-            return Err(StoreError::Illegal(text));
-        };
-        let Some(half) = Half::read(&self.store, phys) else {
-            return Err(self.lose(&mut state, offset));
-        };
+        let half = self.waiting(&mut state, offset)?;
         let fields = half.fields();
         let mut end = 0;
         if commit {
@@ -79,6 +73,15 @@ impl Transactions {
         self.count_settled(commit);
         drop(state);
         Ok(end.max(self.write_ops(&mut guard)?))
+    }
+
+    /// The record of the half that waits at `offset`.
+    pub(super) fn waiting(&self, state: &mut State, offset: i64) -> Result<Half> {
+        let Some(phys) = state.table.get(offset).map(|p| p.phys) else {
+            let text = format!("no half message at queue offset {offset} waits");
+            return Err(StoreError::Illegal(text));
+        };
+        Half::read(&self.store, phys).ok_or_else(|| self.lose(state, offset))
     }
 
     fn count_settled(&self, commit: bool) {

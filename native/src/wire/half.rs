@@ -4,7 +4,6 @@
 use super::reply::code;
 use super::send::{Done, Refusal, SendContext, own_properties};
 use super::send_fields::Known;
-use super::unique_key;
 use crate::format::record::sys_flag;
 use crate::format::{names, properties, push_int};
 use crate::store::{Content, Message, PutGuard};
@@ -38,10 +37,7 @@ impl SendContext {
             return Err(Refusal(code::MESSAGE_ILLEGAL, text.into()));
         }
         let host = self.store.store_host();
-        let made = known
-            .unique_key
-            .is_none()
-            .then(|| unique_key::new_key(host, message.born_timestamp));
+        let made = self.made_key(known, &message);
         let mut added = Vec::with_capacity(160);
         if let Some(key) = &made {
             properties::push(&mut added, b"UNIQ_KEY", key);

@@ -258,6 +258,12 @@ impl SendContext {
         Err(Refusal(code::TOPIC_NOT_EXIST, text.into()))
     }
 
+    /// The unique key of a message whose sender set none.
+    pub(super) fn made_key(&self, known: &Known<'_>, message: &Message<'_>) -> Option<Vec<u8>> {
+        let make = || unique_key::new_key(self.store.store_host(), message.born_timestamp);
+        known.unique_key.is_none().then(make)
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn put_one(
         &self,
@@ -270,10 +276,7 @@ impl SendContext {
         ids: &mut Vec<u8>,
     ) -> Result<Done, Refusal> {
         let (own, close) = own_properties(props, known);
-        let made = known
-            .unique_key
-            .is_none()
-            .then(|| unique_key::new_key(self.store.store_host(), message.born_timestamp));
+        let made = self.made_key(known, message);
         let mut key_prop = Vec::new();
         if let Some(key) = &made {
             properties::push(&mut key_prop, b"UNIQ_KEY", key);
@@ -404,10 +407,7 @@ pub(super) fn own_properties<'p>(
     } else {
         Cow::Borrowed(props)
     };
-    let close: &[u8] = match own.last() {
-        None | Some(&properties::VALUE_END) => b"",
-        Some(_) => &[properties::VALUE_END],
-    };
+    let close = properties::closing(&own);
     (own, close)
 }
 
@@ -462,14 +462,10 @@ fn topic_name<'a>(rq: &Request<'a>, raw: &Raw, is_batch: bool) -> Result<Cow<'a,
 
 /// The client's properties without those that the broker sets itself or drops.
 fn without_broker_props(props: &[u8], half: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(props.len());
-    for (name, value) in properties::pairs(props) {
-        let ours = matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK");
-        if !(ours || half && is_half_only(name)) {
-            properties::push(&mut out, name, value);
-        }
-    }
-    out
+    properties::without(props, |name| {
+        matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK")
+            || half && is_half_only(name)
+    })
 }
 
 /// One message of a batch body: i32 size, magic, crc, flag, i32+body, i16+properties.
