@@ -40,7 +40,7 @@ def compile_engine() -> None:
     """Builds pyrmq/engine.<tag>.so for the running interpreter."""
     if shutil.which("cargo") is None:
         raise SystemExit(
-            "pyrmq needs a Rust toolchain (cargo, 1.87 or newer) to build its engine.\n"
+            "pyrmq needs a Rust toolchain (cargo, 1.89 or newer) to build its engine.\n"
             "Get one from https://rustup.rs or your distribution, then install again."
         )
     command = [sys.executable, str(Path(__file__).with_name("cython_build.py"))]

@@ -14,6 +14,7 @@ LAYERS = [
     {"errors"},
     {"model"},
     {"engine"},
+    {"segments"},
     {"net"},
     {"txn"},
     {"broker", "namesrv", "client"},
