@@ -1,6 +1,6 @@
 """Types of the compiled module; engine.pyx documents them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,110 @@ class Records:
     def next(
         self, max: int, budget: int
     ) -> tuple[list[dict[str, Any] | tuple[str, int | None, str] | str], bool]: ...
+
+DEFAULT_COLUMNS: tuple[str, ...]
+ALL_COLUMNS: tuple[str, ...]
+
+File = tuple[int, int, str]
+"""A segment: physical offset of its first byte, its length in bytes, path or URI."""
+
+Opener = Callable[[str], Any]
+"""Opens what is no local path: gives something with `read_at(nbytes, offset) -> bytes`, as a
+pyarrow.NativeFile has it."""
+
+TopicRule = Callable[[str], bool | dict[int, tuple[int, int]]]
+"""Asked once for each topic met: False for nothing, True for all of it, or of each queue id the
+queue offsets from and before; key -1 stands for any other queue."""
+
+def segment_end(
+    files: Sequence[File], start: int = -1, *, opener: Opener | None = None
+) -> tuple[int, str]:
+    """Physical offset behind the last whole record, and why the log ends there ("" if what
+    follows is empty).
+
+    `start` is the start of some record to go on from; -1 searches. A writer may be half-way
+    through the last record: it counts only if its body fits its CRC and its text has no zero
+    bytes. What is no record, with nothing valid behind it, is a torn tail and not part of the log.
+    """
+
+def segment_advance(
+    files: Sequence[File],
+    start: int,
+    end: int,
+    *,
+    opener: Opener | None = None,
+    rule: TopicRule | None = None,
+    max_rows: int = -1,
+    max_bytes: int = -1,
+    on_corruption: str = "fail",
+) -> tuple[int, int]:
+    """Where a turn from `start`, a record's start, stops that may go up to `end`: the start of a
+    record, and how many messages `rule` selects before it. At least one record."""
+
+def segment_times(
+    files: Sequence[File], *, opener: Opener | None = None
+) -> list[tuple[int, int] | None]:
+    """Of each file store time (ms) and physical offset of its first record; None if it has none."""
+
+class Batch:
+    """A batch of rows: `pyarrow.record_batch(batch)`."""
+
+    num_rows: int
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
+
+class BatchSchema:
+    def __arrow_c_schema__(self) -> Any: ...
+
+class SegmentReader:
+    """Records of raw segments as Arrow batches (PyCapsule interface).
+
+    Three ways: the records that start in `start..end` of `files`; those at `positions`, pairs of
+    little-endian int64 (physical offset; record size, 0 if not known), ascending; `records`, back
+    to back as in the answer to a pull. `exact`: `start` is the start of a record, else the first
+    one is found by search. `log_end` is where the part of the log ends that is planned as a whole
+    (-1: `end`): damage between the last record of this reader and the next one is told by this
+    reader, wherever that is.
+
+    `start_time` and `end_time` are ms of store time, from and before. `tags` are compared exactly,
+    `key` is a word of KEYS or the UNIQ_KEY. `verify_crc`: none, tail (the log's last record), all.
+    `on_corruption`: fail, or skip and count. `views` gives bodies as binary_view over the mapped
+    files, which nobody may cut short meanwhile.
+
+    Errors: StoreDamagedError with file, byte and physical offset; OSError with the path.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        start: int,
+        end: int,
+        *,
+        opener: Opener | None = None,
+        exact: bool = False,
+        log_end: int = -1,
+        positions: Buffer | None = None,
+        records: Buffer | None = None,
+        columns: Sequence[str] | None = None,
+        properties: str = "map",
+        broker_name: str = "",
+        rule: TopicRule | None = None,
+        start_time: int = ...,
+        end_time: int = ...,
+        tags: Sequence[str] | None = None,
+        key: str | None = None,
+        decompress: bool = True,
+        verify_crc: str = "tail",
+        on_corruption: str = "fail",
+        batch_rows: int = 10_000,
+        batch_bytes: int = 1 << 20,
+        views: bool = False,
+    ) -> None: ...
+    @property
+    def schema(self) -> BatchSchema: ...
+    def next_batch(self) -> Batch | None: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+    def stats(self) -> dict[str, int]: ...
+    def damage(self) -> list[tuple[str, int, int, int, str]]: ...
 
 class Listener:
     def __init__(

@@ -33,6 +33,12 @@ Verifier = _native.Verifier
 Records = _native.Records
 inspect_store = _native.inspect_store
 store_is_held = _native.store_is_held
+SegmentReader = _native.SegmentReader
+segment_end = _native.segment_end
+segment_advance = _native.segment_advance
+segment_times = _native.segment_times
+DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
+ALL_COLUMNS = _native.ALL_COLUMNS
 
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
 if C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi):

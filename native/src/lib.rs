@@ -2,9 +2,10 @@
 //!
 //! Layers, each may use only those before it: `format` (what bytes mean), `store` (files and
 //! order), `txn` (halves that wait and how they are settled), `filter` and `wire` (tag scan; remoting
-//! frames and the send path), `offline` (looking into a store that nothing has open), `python` (the
+//! frames and the send path), `arrow` (raw segments as Arrow batches), `offline` (looking into a store that nothing has open), `python` (the
 //! only module that knows Python).
 
+pub mod arrow;
 pub mod filter;
 pub mod format;
 pub mod offline;

@@ -290,7 +290,10 @@ pub fn read(b: &[u8], check_crc: bool) -> Found {
     }
 }
 
-fn parse(r: &[u8]) -> Option<View> {
+/// Where the parts of a record lie that is exactly `r`, at least MIN_LEN bytes that begin with its
+/// length and magic; None if they do not add up to its length.
+#[inline]
+pub fn parse(r: &[u8]) -> Option<View> {
     let v2 = get_i32(r, 4) == MAGIC_V2;
     let sys = get_i32(r, 36);
     let mut at = store_timestamp_at(sys);

@@ -1,6 +1,7 @@
 //! The border to Python: pyo3 classes for rare operations and the C function table for hot ones.
 //! Nothing outside this folder knows Python.
 
+mod arrow;
 mod capi;
 mod error;
 mod json;
@@ -40,6 +41,13 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<offline::Records>()?;
     m.add_function(wrap_pyfunction!(offline::inspect_store, m)?)?;
     m.add_function(wrap_pyfunction!(offline::store_is_held, m)?)?;
+    m.add_class::<arrow::SegmentReader>()?;
+    m.add_function(wrap_pyfunction!(arrow::segment_end, m)?)?;
+    m.add_function(wrap_pyfunction!(arrow::segment_advance, m)?)?;
+    m.add_function(wrap_pyfunction!(arrow::segment_times, m)?)?;
+    let (default, all) = arrow::column_names(m.py())?;
+    m.add("DEFAULT_COLUMNS", default)?;
+    m.add("ALL_COLUMNS", all)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", capi::capsule(m.py())?)?;

@@ -1,0 +1,151 @@
+//! How far a log reaches, and how far a reader may go in one turn.
+
+use super::error::Result;
+use super::files::{Row, Window};
+use super::select::Selection;
+use super::walk::{Step, Walk, crc_fits, damage_error};
+use crate::format::get_i32;
+use crate::format::record::{BLANK_LEN, peek_store_timestamp};
+
+/// A log is walked to its end from at most this far away.
+const WALK: u64 = 16 << 20;
+/// How far a search for some record goes before the place counts as empty.
+const LOOK: u64 = 8 << 20;
+
+/// Physical offset behind the last whole record, and why the log ends there; no reason if what follows
+/// is empty. `start`: a known record's start to go on from.
+///
+/// A writer may be half-way through the last record: it counts only if its body fits its CRC and its text
+/// has no zero bytes. What is no record, with nothing valid behind it, is a torn tail.
+pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
+    let end = row.end();
+    let Some(file) = last_begun(row)? else {
+        return Ok((
+            start.unwrap_or_else(|| row.files.first().map_or(0, |f| f.base)),
+            String::new(),
+        ));
+    };
+    let (base, full) = (row.files[file].base, row.files[file].len);
+    let window = Window::new(row.clone(), 0);
+    let mut walk = Walk::new(window, (base, end), end, true).zeros_end(file);
+    let mut low = start.unwrap_or(base).max(base);
+    let near = start == Some(low) && is_empty(row, low.saturating_add(WALK), 4096)?;
+    let mut high = base + full;
+    while !near && high.saturating_sub(low) > WALK {
+        let middle = low + (high - low) / 2;
+        match walk.search(middle, high.min(middle + LOOK))? {
+            Some(found) => low = found,
+            None => high = middle,
+        }
+    }
+    walk.go_to(low);
+    let mut last: Option<u64> = None; // start of the last record
+    loop {
+        let place = walk.phys();
+        match walk.next()? {
+            Step::Record(view) => {
+                let (bytes, _) = walk.record()?;
+                let torn = !crc_fits(&view, bytes)
+                    || bytes[view.topic.clone()].contains(&0)
+                    || bytes[view.props.clone()].contains(&0);
+                last = torn.then_some(walk.phys() - view.total as u64);
+            }
+            Step::Damage { to, .. } if to < end => last = None,
+            // Nothing follows: the log ends in front of it.
+            Step::Damage { from, why, .. } => {
+                let empty = is_empty(row, from, BLANK_LEN)?;
+                let why = if empty { String::new() } else { why };
+                return Ok(last.map_or((from, why), torn_record));
+            }
+            Step::End => return Ok(last.map_or((place.min(end), String::new()), torn_record)),
+        }
+    }
+}
+
+fn torn_record(start: u64) -> (u64, String) {
+    (start, "the last record is not complete".to_owned())
+}
+
+/// The last file that something was written to; files are made ahead of their use.
+fn last_begun(row: &Row) -> Result<Option<usize>> {
+    for index in (0..row.files.len()).rev() {
+        let mut window = Window::new(row.clone(), BLANK_LEN);
+        let head = window.bytes(index, 0, BLANK_LEN)?;
+        if head.iter().any(|&b| b != 0) {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether `len` bytes from `phys` on are zeros.
+fn is_empty(row: &Row, phys: u64, len: usize) -> Result<bool> {
+    let Some((index, at)) = row.locate(phys) else {
+        return Ok(true);
+    };
+    let mut window = Window::new(row.clone(), len);
+    Ok(window.bytes(index, at, len)?.iter().all(|&b| b == 0))
+}
+
+/// Bounds of one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Advance {
+    pub max_rows: Option<u64>,
+    pub max_bytes: Option<u64>,
+    pub skip: bool,
+}
+
+/// Where a turn from `start` stops that may go up to `end`: the start of a record, and how many
+/// messages are selected before it. A turn has at least one record.
+pub fn advance(
+    row: &Row,
+    (start, end): (u64, u64),
+    selection: &mut Selection,
+    bounds: Advance,
+) -> Result<(u64, u64)> {
+    let mut walk = Walk::new(Window::new(row.clone(), 0), (start, end), end, true);
+    let mut rows = 0;
+    loop {
+        match walk.next()? {
+            Step::Record(view) => {
+                let place = walk.phys() - view.total as u64;
+                let (bytes, _) = walk.record()?;
+                let more = selection.count(&view, bytes)?;
+                let over = bounds
+                    .max_rows
+                    .is_some_and(|max| more > 0 && rows + more > max)
+                    || bounds
+                        .max_bytes
+                        .is_some_and(|max| walk.phys() - start > max);
+                if over && place > start {
+                    return Ok((place, rows));
+                }
+                rows += more;
+            }
+            Step::Damage { from, to, why } if !bounds.skip => {
+                return Err(damage_error(row, from, to, &why));
+            }
+            Step::Damage { .. } => {}
+            Step::End => return Ok((walk.phys().min(end), rows)),
+        }
+    }
+}
+
+/// Of each file the store time and the physical offset of its first record.
+pub fn first_times(row: &Row) -> Result<Vec<Option<(i64, u64)>>> {
+    let mut window = Window::new(row.clone(), 4096);
+    let mut out = Vec::with_capacity(row.files.len());
+    for (index, file) in row.files.iter().enumerate() {
+        let head = window.bytes(index, 0, 128)?;
+        let sound = head.len() >= 36
+            && crate::format::get_i64(head, 28) == file.base as i64
+            && get_i32(head, 0) > 0;
+        let time = if sound {
+            peek_store_timestamp(head)
+        } else {
+            None
+        };
+        out.push(time.map(|t| (t, file.base)));
+    }
+    Ok(out)
+}

@@ -1,0 +1,26 @@
+//! What can go wrong while segments are read.
+
+pub type Result<T> = std::result::Result<T, ScanError>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// What stands in the file cannot be what should be there.
+    #[error("{path}, byte {at} (physical offset {phys}): {why}")]
+    Damaged {
+        path: String,
+        at: u64,
+        phys: u64,
+        why: String,
+    },
+    #[error("{path}: {error}")]
+    Io {
+        path: String,
+        #[source]
+        error: std::io::Error,
+    },
+    #[error("{0}")]
+    Illegal(String),
+    /// The one who chooses topics failed.
+    #[error("{0}")]
+    Ask(Box<dyn std::error::Error + Send + Sync>),
+}

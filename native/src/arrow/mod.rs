@@ -1,0 +1,25 @@
+//! Records of raw segments as Arrow record batches.
+//!
+//! `files` is the row of segments and how their bytes are read, `walk` goes from record to record,
+//! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
+//! bodies, `columns` are the columns there are, `build` fills them, `reader` ties them into batches.
+//!
+//! Files are read with positioned reads into a window: a file that somebody cuts meanwhile is an error
+//! with a place, and not a signal. Only the form with views maps them.
+
+mod build;
+mod columns;
+mod end;
+mod error;
+mod files;
+mod inflate;
+mod reader;
+mod select;
+mod walk;
+
+pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
+pub use end::{Advance, advance, find_end, first_times};
+pub use error::{Result, ScanError};
+pub use files::{LogFile, Open, OpenLocal, ReadAt, Row};
+pub use reader::{Damage, Reader, Settings, Stats, Verify, Way};
+pub use select::{Ask, Selection, TopicRule};

@@ -1,0 +1,500 @@
+//! A part of a log, batch by batch.
+
+use super::build::{Builder, Message};
+use super::columns::{Column, PropertiesForm};
+use super::error::{Result, ScanError};
+use super::files::{Row, Window};
+use super::inflate::{Children, children, inflate, is_compressed};
+use super::select::{Selection, Wanted};
+use super::walk::{MAX_RECORD, Step, Walk, crc_fits, damage_error};
+use crate::format::get_i32;
+use crate::format::record::{self, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use memmap2::Mmap;
+use std::sync::Arc;
+
+/// Damaged parts that are remembered one by one.
+const MAX_DAMAGE: usize = 1000;
+/// Records this near to each other are read in one go.
+const NEAR: u64 = 16 << 10;
+/// Most bytes that are read in one go for records that are near to each other.
+const TOGETHER: u64 = 1 << 20;
+
+/// Which bodies are held against their CRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    Nothing,
+    /// That of the log's last record.
+    Tail,
+    All,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub columns: Vec<Column>,
+    pub form: PropertiesForm,
+    pub broker: String,
+    pub decompress: bool,
+    pub verify: Verify,
+    /// Damage is left out and counted; else it is an error.
+    pub skip: bool,
+    /// A batch ends with whichever comes first.
+    pub batch_rows: usize,
+    pub batch_bytes: usize,
+    pub views: bool,
+}
+
+/// Where the records come from.
+pub enum Way {
+    /// Those that start in `start..end`.
+    Range {
+        row: Row,
+        range: (u64, u64),
+        log_end: u64,
+        exact: bool,
+    },
+    /// Those at these places: physical offset and size (0 if it is not known), ascending.
+    Places { row: Row, places: Vec<(u64, u32)> },
+    /// Back to back, as in the answer to a pull.
+    Records(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stats {
+    /// Records that were looked at, and their bytes.
+    pub records: u64,
+    pub record_bytes: u64,
+    pub rows: u64,
+    pub damaged_parts: u64,
+    pub skipped_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Damage {
+    pub path: String,
+    pub at: u64,
+    pub phys: u64,
+    pub bytes: u64,
+    pub why: String,
+}
+
+enum Source {
+    Walk(Walk),
+    Places {
+        window: Window,
+        places: Vec<(u64, u32)>,
+        next: usize,
+    },
+    Records {
+        bytes: Vec<u8>,
+        at: usize,
+    },
+}
+
+/// Something that has no place in the batch.
+struct Fault {
+    from: u64,
+    to: u64,
+    why: String,
+}
+
+enum Next {
+    Record(View),
+    Fault(Fault),
+    End,
+}
+
+pub struct Reader {
+    source: Source,
+    row: Option<Row>,
+    sink: Sink,
+    verify: Verify,
+    log_end: u64,
+    skip: bool,
+    limits: (usize, usize),
+    stats: Stats,
+    damage: Vec<Damage>,
+    done: bool,
+}
+
+/// What turns records into rows.
+struct Sink {
+    selection: Selection,
+    builder: Builder,
+    /// Bodies are asked for, or their lengths after unpacking.
+    bodies: bool,
+    decompress: bool,
+    unpacked: Vec<u8>,
+}
+
+impl Reader {
+    pub fn new(way: Way, selection: Selection, settings: Settings) -> Result<Self> {
+        let row = match &way {
+            Way::Range { row, .. } | Way::Places { row, .. } => Some(row.clone()),
+            Way::Records(_) => None,
+        };
+        let window = |row: Row, step: usize| match settings.views {
+            true => Window::mapped(row),
+            false => Window::new(row, step),
+        };
+        let mut end = u64::MAX;
+        let source = match way {
+            Way::Range {
+                row,
+                range,
+                log_end,
+                exact,
+            } => {
+                end = log_end.max(range.1);
+                let verify = settings.verify == Verify::All;
+                Source::Walk(Walk::new(window(row, 0), range, log_end, exact).verify(verify))
+            }
+            Way::Places { row, places } => {
+                if places.windows(2).any(|p| p[0].0 >= p[1].0) {
+                    let text = "positions must ascend".to_owned();
+                    return Err(ScanError::Illegal(text));
+                }
+                let window = window(row, 1);
+                let next = 0;
+                Source::Places {
+                    window,
+                    places,
+                    next,
+                }
+            }
+            Way::Records(_) if settings.views => {
+                let text = "views need files that can be mapped".to_owned();
+                return Err(ScanError::Illegal(text));
+            }
+            Way::Records(bytes) => Source::Records { bytes, at: 0 },
+        };
+        let builder = Builder::new(
+            &settings.columns,
+            settings.form,
+            &settings.broker,
+            settings.views,
+        );
+        Ok(Reader {
+            source,
+            row,
+            sink: Sink {
+                selection,
+                builder,
+                bodies: settings.columns.contains(&Column::Body),
+                decompress: settings.decompress,
+                unpacked: Vec::new(),
+            },
+            verify: settings.verify,
+            log_end: end,
+            skip: settings.skip,
+            limits: (settings.batch_rows.max(1), settings.batch_bytes.max(1)),
+            stats: Stats::default(),
+            damage: Vec::new(),
+            done: false,
+        })
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.sink.builder.schema().clone()
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The next batch, never an empty one; None behind the last. After an error there is no more.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.done {
+            return Ok(None);
+        }
+        let filled = self.fill();
+        if filled.is_err() {
+            self.done = true;
+        }
+        self.done |= filled?;
+        let rows = self.sink.builder.rows();
+        self.stats.rows += rows as u64;
+        Ok((rows > 0).then(|| self.sink.builder.take()))
+    }
+
+    /// Fills a batch; whether that was all.
+    fn fill(&mut self) -> Result<bool> {
+        let (rows, bytes) = self.limits;
+        while self.sink.builder.rows() < rows && self.sink.builder.bytes() < bytes {
+            let fault = match self.next()? {
+                Next::End => return Ok(true),
+                Next::Fault(fault) => fault,
+                Next::Record(view) => {
+                    self.stats.records += 1;
+                    self.stats.record_bytes += view.total as u64;
+                    match self.take(&view)? {
+                        Some(fault) => fault,
+                        None => continue,
+                    }
+                }
+            };
+            self.tell(fault)?;
+        }
+        Ok(false)
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        match &mut self.source {
+            Source::Walk(walk) => Ok(match walk.next()? {
+                Step::Record(view) => Next::Record(view),
+                Step::Damage { from, to, why } => Next::Fault(Fault { from, to, why }),
+                Step::End => Next::End,
+            }),
+            Source::Places {
+                window,
+                places,
+                next,
+            } => {
+                let Some(&(phys, size)) = places.get(*next) else {
+                    return Ok(Next::End);
+                };
+                let ahead = together(&places[*next..]);
+                *next += 1;
+                let found = place(window, phys, size as usize, ahead)?;
+                Ok(found.map_or_else(
+                    |why| {
+                        let to = phys + size.max(1) as u64;
+                        let from = phys;
+                        Next::Fault(Fault { from, to, why })
+                    },
+                    Next::Record,
+                ))
+            }
+            Source::Records { bytes, at } => Ok(back_to_back(bytes, at)),
+        }
+    }
+
+    /// Makes the record that was met last into rows; says what is wrong with it otherwise.
+    fn take(&mut self, view: &View) -> Result<Option<Fault>> {
+        let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
+        let check = self.verify == Verify::All || (self.verify == Verify::Tail && at_end);
+        let (record, map) = match &mut self.source {
+            Source::Walk(walk) => {
+                let map = walk.window().map().cloned();
+                let (bytes, at) = walk.record()?;
+                (bytes, map.map(|m| (m, at as usize)))
+            }
+            Source::Places { window, .. } => {
+                let place = window.row().locate(view.phys as u64);
+                let (index, at) = place.expect("it was read a moment ago");
+                let map = window.map().cloned();
+                let bytes = window.bytes(index, at, view.total)?;
+                (bytes, map.map(|m| (m, at as usize)))
+            }
+            Source::Records { bytes, at } => (&bytes[*at - view.total..*at], None),
+        };
+        let Some(wanted) = self.sink.selection.wants(view, record)? else {
+            return Ok(None);
+        };
+        let why = match check && !crc_fits(view, record) {
+            true => Err("the body does not fit its CRC".to_owned()),
+            false => self.sink.take(view, record, wanted, map.as_ref()),
+        };
+        let from = view.phys.max(0) as u64;
+        let to = from + view.total as u64;
+        Ok(why.err().map(|why| Fault { from, to, why }))
+    }
+
+    fn tell(&mut self, fault: Fault) -> Result<()> {
+        let error = match &self.row {
+            Some(row) => damage_error(row, fault.from, fault.to, &fault.why),
+            None => ScanError::Damaged {
+                path: "answer to a pull".to_owned(),
+                at: 0,
+                phys: fault.from,
+                why: fault.why.clone(),
+            },
+        };
+        let ScanError::Damaged { path, at, phys, .. } = &error else {
+            return Err(error);
+        };
+        if !self.skip {
+            return Err(error);
+        }
+        let bytes = fault.to - fault.from;
+        self.stats.damaged_parts += 1;
+        self.stats.skipped_bytes += bytes;
+        if self.damage.len() < MAX_DAMAGE {
+            self.damage.push(Damage {
+                path: path.clone(),
+                at: *at,
+                phys: *phys,
+                bytes,
+                why: fault.why,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Sink {
+    /// Appends the rows of a record.
+    #[inline]
+    fn take(
+        &mut self,
+        view: &View,
+        record: &[u8],
+        wanted: Wanted,
+        map: Option<&(Arc<Mmap>, usize)>,
+    ) -> std::result::Result<(), String> {
+        let stored = &record[view.body.clone()];
+        let inner = view.sys_flag & sys_flag::INNER_BATCH != 0;
+        let packed = is_compressed(view.sys_flag);
+        if !inner
+            && self.selection.by_properties()
+            && !self.selection.wants_properties(&record[view.props.clone()])
+        {
+            return Ok(());
+        }
+        let unpack = packed && (inner || (self.decompress && self.bodies));
+        if unpack {
+            inflate(stored, view.sys_flag, &mut self.unpacked)?;
+        }
+        let Sink {
+            selection,
+            builder,
+            unpacked,
+            ..
+        } = self;
+        let body = if unpack { &unpacked[..] } else { stored };
+        let mapped_at = |from: usize| match (unpack, map) {
+            (false, Some((map, at))) => Some((map, at + from)),
+            _ => None,
+        };
+        let mut message = Message {
+            view,
+            record,
+            topic: selection.topic_name(wanted.topic),
+            flag: view.flag,
+            queue_offset: view.queue_offset,
+            sys_flag: view.sys_flag,
+            body,
+            mapped: mapped_at(view.body.start),
+            body_length: stored.len(),
+            props: &record[view.props.clone()],
+        };
+        if !inner {
+            builder.push(&message);
+            return Ok(());
+        }
+        // A batch is taken as a whole or not at all.
+        if !is_whole(children(body)) {
+            return Err("the inner batch cannot be taken apart".to_owned());
+        }
+        for (i, child) in children(body).enumerate() {
+            let offset = view.queue_offset.saturating_add(i as i64);
+            let props = &body[child.props];
+            if !(wanted.offsets.0..wanted.offsets.1).contains(&offset)
+                || (selection.by_properties() && !selection.wants_properties(props))
+            {
+                continue;
+            }
+            message.flag = child.flag;
+            message.queue_offset = offset;
+            message.body_length = child.body.len();
+            message.mapped = mapped_at(view.body.start + child.body.start);
+            message.body = &body[child.body];
+            message.props = props;
+            builder.push(&message);
+        }
+        Ok(())
+    }
+}
+
+fn is_whole(mut children: Children<'_>) -> bool {
+    children.by_ref().for_each(drop);
+    !children.broken
+}
+
+/// Bytes from the first of these places on that are worth reading in one go.
+fn together(places: &[(u64, u32)]) -> usize {
+    let start = places[0].0;
+    let mut end = start + places[0].1 as u64;
+    for &(phys, size) in &places[1..] {
+        if phys > end + NEAR || phys + size as u64 > start + TOGETHER {
+            break;
+        }
+        end = phys + size as u64;
+    }
+    (end - start) as usize
+}
+
+/// The record at a place that an index named; Err says why there is none.
+fn place(
+    window: &mut Window,
+    phys: u64,
+    size: usize,
+    ahead: usize,
+) -> Result<std::result::Result<View, String>> {
+    let Some((index, at)) = window.row().locate(phys) else {
+        return Err(window
+            .row()
+            .damaged(phys, "the index leads to where no segment is"));
+    };
+    let left = window.row().files[index].len - at;
+    let head = window.bytes(index, at, ahead.clamp(MIN_LEN, MAX_RECORD))?;
+    if head.len() < MIN_LEN {
+        return Ok(Err("the index leads to the end of a file".to_owned()));
+    }
+    let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
+    let sound = matches!(magic, MAGIC_V1 | MAGIC_V2)
+        && total >= MIN_LEN as i32
+        && total as u64 <= left
+        && total as usize <= MAX_RECORD
+        && (size == 0 || size == total as usize);
+    if !sound {
+        return Ok(Err("the index leads to what is no record".to_owned()));
+    }
+    let bytes = window.bytes(index, at, total as usize)?;
+    let view = match bytes.len() == total as usize {
+        true => record::parse(bytes).filter(|v| v.phys == phys as i64),
+        false => None,
+    };
+    Ok(view.ok_or_else(|| "the index leads to what is no record".to_owned()))
+}
+
+fn back_to_back(bytes: &[u8], at: &mut usize) -> Next {
+    let rest = &bytes[*at..];
+    if rest.is_empty() {
+        return Next::End;
+    }
+    let total = if rest.len() < MIN_LEN {
+        0
+    } else {
+        get_i32(rest, 0)
+    };
+    let whole = total >= MIN_LEN as i32 && total as usize <= rest.len();
+    let len = if whole { total as usize } else { rest.len() };
+    *at += len;
+    let known = whole && matches!(get_i32(rest, 4), MAGIC_V1 | MAGIC_V2);
+    let view = if known {
+        record::parse(&rest[..len])
+    } else {
+        None
+    };
+    match view {
+        Some(view) => Next::Record(view),
+        None => {
+            let from = if rest.len() >= 36 {
+                crate::format::get_i64(rest, 28).max(0)
+            } else {
+                0
+            };
+            Next::Fault(Fault {
+                from: from as u64,
+                to: (from as u64).saturating_add(len as u64),
+                why: "what the broker sent is no record".to_owned(),
+            })
+        }
+    }
+}

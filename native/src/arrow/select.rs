@@ -1,0 +1,152 @@
+//! Which messages are wanted.
+
+use super::error::{Result, ScanError};
+use super::inflate::children;
+use crate::format::properties;
+use crate::format::record::{View, sys_flag};
+use rustc_hash::FxHashMap;
+
+/// Topics whose rule is remembered; a log that was made to hold more costs time, not memory.
+const MAX_TOPICS: usize = 100_000;
+
+/// What is wanted of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopicRule {
+    Nothing,
+    All,
+    /// Of each queue the queue offsets `from..to`; `other` for queues that are not named.
+    Queues {
+        named: FxHashMap<i32, (i64, i64)>,
+        other: Option<(i64, i64)>,
+    },
+}
+
+/// Decides on topics; asked once for each.
+pub trait Ask: Send {
+    fn ask(&mut self, topic: &str) -> std::result::Result<TopicRule, ScanError>;
+}
+
+struct Topic {
+    name: String,
+    rule: TopicRule,
+}
+
+pub struct Selection {
+    ask: Option<Box<dyn Ask>>,
+    topics: Vec<Topic>,
+    known: FxHashMap<Box<[u8]>, usize>,
+    /// Store time, from and before.
+    pub times: (i64, i64),
+    pub tags: Option<Vec<String>>,
+    pub key: Option<String>,
+}
+
+/// A record that is wanted, as far as its head tells.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub topic: usize,
+    /// Queue offsets, from and before.
+    pub offsets: (i64, i64),
+}
+
+impl Selection {
+    pub fn new(ask: Option<Box<dyn Ask>>) -> Self {
+        Selection {
+            ask,
+            topics: Vec::new(),
+            known: FxHashMap::default(),
+            times: (i64::MIN, i64::MAX),
+            tags: None,
+            key: None,
+        }
+    }
+
+    pub fn topic_name(&self, index: usize) -> &str {
+        &self.topics[index].name
+    }
+
+    fn topic(&mut self, name: &[u8]) -> Result<usize> {
+        if let Some(&index) = self.known.get(name) {
+            return Ok(index);
+        }
+        let text = String::from_utf8_lossy(name).into_owned();
+        let rule = match &mut self.ask {
+            Some(ask) => ask.ask(&text)?,
+            None => TopicRule::All,
+        };
+        if self.topics.len() >= MAX_TOPICS {
+            self.topics.clear();
+            self.known.clear();
+        }
+        let index = self.topics.len();
+        self.topics.push(Topic { name: text, rule });
+        self.known.insert(name.into(), index);
+        Ok(index)
+    }
+
+    /// Whether the head of a record lets it through.
+    #[inline]
+    pub fn wants(&mut self, view: &View, bytes: &[u8]) -> Result<Option<Wanted>> {
+        if view.store_timestamp < self.times.0 || view.store_timestamp >= self.times.1 {
+            return Ok(None);
+        }
+        let topic = self.topic(&bytes[view.topic.clone()])?;
+        let offsets = match &self.topics[topic].rule {
+            TopicRule::Nothing => return Ok(None),
+            TopicRule::All => (i64::MIN, i64::MAX),
+            TopicRule::Queues { named, other } => {
+                match named.get(&view.queue_id).copied().or(*other) {
+                    Some(range) => range,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let inside = view.sys_flag & sys_flag::INNER_BATCH != 0
+            || (offsets.0..offsets.1).contains(&view.queue_offset);
+        Ok(inside.then_some(Wanted { topic, offsets }))
+    }
+
+    /// Whether tags or keys have to be looked at.
+    #[inline]
+    pub fn by_properties(&self) -> bool {
+        self.tags.is_some() || self.key.is_some()
+    }
+
+    /// Whether a property string lets its message through.
+    pub fn wants_properties(&self, props: &[u8]) -> bool {
+        let (mut tags, mut keys, mut unique) = (None, None, None);
+        for (name, value) in properties::pairs(props) {
+            match name {
+                b"TAGS" => tags = Some(value),
+                b"KEYS" => keys = Some(value),
+                b"UNIQ_KEY" => unique = Some(value),
+                _ => {}
+            }
+        }
+        let by_tag = self.tags.as_ref().is_none_or(|wanted| {
+            let tags = tags.unwrap_or(b"");
+            wanted.iter().any(|t| t.as_bytes() == tags)
+        });
+        by_tag
+            && self.key.as_ref().is_none_or(|key| {
+                let key = key.as_bytes();
+                unique == Some(key)
+                    || keys.is_some_and(|k| k.split(|&b| b == b' ').any(|word| word == key))
+            })
+    }
+
+    /// How many messages of a record are selected by topic, queue, offset and time.
+    pub fn count(&mut self, view: &View, bytes: &[u8]) -> Result<u64> {
+        let Some(wanted) = self.wants(view, bytes)? else {
+            return Ok(0);
+        };
+        let packed = view.sys_flag & sys_flag::COMPRESSED != 0;
+        if view.sys_flag & sys_flag::INNER_BATCH == 0 || packed {
+            return Ok(1);
+        }
+        let body = &bytes[view.body.clone()];
+        let offsets = (view.queue_offset..).zip(children(body));
+        let inside = |offset| offset >= wanted.offsets.0 && offset < wanted.offsets.1;
+        Ok(offsets.filter(|(offset, _)| inside(*offset)).count() as u64)
+    }
+}

@@ -1,0 +1,358 @@
+//! From record to record through a part of the log.
+//!
+//! A part `[start, stop)` owns the records that start in it. Unless `start` is known to be the start of
+//! a record, the first one is found by its own words: a record states its physical offset, which no copy
+//! of it elsewhere does. Damage belongs to the part whose record stands in front of it, also where it
+//! reaches over the part's end, so that over all parts of a log every damaged byte is met once.
+
+use super::error::{Result, ScanError};
+use super::files::{Row, Window};
+use crate::format::record::{
+    self, BLANK_LEN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag,
+};
+use crate::format::{get_i16, get_i32, get_i64};
+use memchr::memmem::Finder;
+
+/// Largest record that is read; brokers take 4 MiB unless told otherwise.
+pub const MAX_RECORD: usize = 128 << 20;
+/// Bytes read at once where a search looks at places far apart.
+const PROBE_STEP: usize = 4096;
+
+pub enum Step {
+    /// A whole record; `Walk::record` has its bytes.
+    Record(View),
+    /// What lies in `from..to` is no record.
+    Damage {
+        from: u64,
+        to: u64,
+        why: String,
+    },
+    End,
+}
+
+enum Look {
+    Record(View),
+    /// A blank record, up to this place.
+    Blank(u64),
+    /// Nothing was begun here.
+    Zeros,
+    Invalid(String),
+}
+
+impl Look {
+    fn why(self) -> String {
+        match self {
+            Look::Invalid(why) => why,
+            _ => "zeros where a record should be".to_owned(),
+        }
+    }
+}
+
+pub struct Walk {
+    window: Window,
+    probe: Window,
+    at: u64,
+    stop: u64,
+    log_end: u64,
+    /// Whether `at` is the start of a record, or should be.
+    anchored: bool,
+    done: bool,
+    /// File, position and length of the last record.
+    last: (usize, u64, usize),
+    verify: bool,
+    /// The file in which zeros are the log's end.
+    open_file: Option<usize>,
+}
+
+impl Walk {
+    /// Records that start in `start..stop`; `exact` if `start` is a record's start. `verify`: a body
+    /// that does not fit its CRC is damage.
+    pub fn new(window: Window, (start, stop): (u64, u64), log_end: u64, exact: bool) -> Self {
+        let row = window.row().clone();
+        Walk {
+            window,
+            probe: Window::new(row, PROBE_STEP),
+            at: start,
+            stop,
+            log_end: log_end.max(stop),
+            anchored: exact,
+            done: false,
+            last: (0, 0, 0),
+            verify: false,
+            open_file: None,
+        }
+    }
+
+    /// Zeros in this file, the one that is being written, are the log's end; nothing behind them is
+    /// looked for.
+    pub fn zeros_end(mut self, index: usize) -> Self {
+        self.open_file = Some(index);
+        self
+    }
+
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    pub fn row(&self) -> &Row {
+        self.window.row()
+    }
+
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Where the next record should start.
+    pub fn phys(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes of the last record, and its position in its file.
+    #[inline]
+    pub fn record(&mut self) -> Result<(&[u8], u64)> {
+        let (index, at, len) = self.last;
+        Ok((self.window.bytes(index, at, len)?, at))
+    }
+
+    pub fn next(&mut self) -> Result<Step> {
+        if self.done {
+            return Ok(Step::End);
+        }
+        if !self.anchored {
+            match self.search(self.at, self.stop)? {
+                Some(found) => (self.at, self.anchored) = (found, true),
+                None => {
+                    self.done = true;
+                    return Ok(Step::End);
+                }
+            }
+        }
+        loop {
+            if self.at >= self.log_end {
+                self.done = true;
+                return Ok(Step::End);
+            }
+            let owned = self.at < self.stop;
+            match self.look()? {
+                Look::Record(_) if !owned => {
+                    self.done = true;
+                    return Ok(Step::End);
+                }
+                Look::Record(view) => {
+                    self.at += view.total as u64;
+                    return Ok(Step::Record(view));
+                }
+                Look::Blank(to) => self.at = to,
+                Look::Zeros if self.is_open_file() => {
+                    self.done = true;
+                    return Ok(Step::End);
+                }
+                found @ (Look::Zeros | Look::Invalid(_)) => {
+                    let from = self.at;
+                    let why = found.why();
+                    let found = self.search(from + 1, self.log_end)?;
+                    // It may have been written to its end since it was looked at.
+                    self.window.forget();
+                    if matches!(self.look()?, Look::Record(_) | Look::Blank(_)) {
+                        continue;
+                    }
+                    self.at = found.unwrap_or(self.log_end);
+                    self.done = self.at >= self.stop;
+                    let to = self.at;
+                    return Ok(Step::Damage { from, to, why });
+                }
+            }
+        }
+    }
+
+    fn is_open_file(&self) -> bool {
+        let place = self.row().locate(self.at);
+        place.is_some_and(|(index, _)| Some(index) == self.open_file)
+    }
+
+    /// What stands here.
+    fn look(&mut self) -> Result<Look> {
+        let row = self.window.row();
+        let Some((index, at)) = row.locate(self.at) else {
+            let next = row.next_from(self.at);
+            let why = match row.files.get(next) {
+                Some(f) => format!(
+                    "a segment is missing: nothing is here from {} to {}, where {} begins",
+                    self.at, f.base, f.path
+                ),
+                None => format!("the log ends before {}", self.log_end),
+            };
+            return Err(row.damaged(self.at.saturating_sub(1), why));
+        };
+        let (base, len) = (row.files[index].base, row.files[index].len);
+        let next_base = row.files.get(index + 1).map(|f| f.base);
+        let left = len - at;
+        let head = self.window.bytes(index, at, BLANK_LEN)?;
+        if head.len() < BLANK_LEN {
+            return Ok(match left >= BLANK_LEN as u64 {
+                true => Look::Invalid("the file became shorter while it was read".to_owned()),
+                false => Look::Invalid("less than 8 bytes left in the file".to_owned()),
+            });
+        }
+        let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
+        if magic == MAGIC_BLANK {
+            let to = self.at + total.max(0) as u64;
+            let fits = to == base + len || next_base == Some(to);
+            return Ok(match fits && total >= BLANK_LEN as i32 {
+                true => Look::Blank(to),
+                false => Look::Invalid(format!("a blank record of {total} bytes, {left} are left")),
+            });
+        }
+        if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
+            return Ok(match (total, magic) {
+                (0, 0) => Look::Zeros,
+                _ => Look::Invalid(format!("no record: magic {magic:#010x}")),
+            });
+        }
+        if total < MIN_LEN as i32 || total as u64 > left || total as usize > MAX_RECORD {
+            let text = format!("a record of {total} bytes where {left} are left");
+            return Ok(Look::Invalid(text));
+        }
+        let total = total as usize;
+        let bytes = self.window.bytes(index, at, total)?;
+        if bytes.len() < total {
+            let text = "the file became shorter while it was read";
+            return Ok(Look::Invalid(text.to_owned()));
+        }
+        let Some(view) = record::parse(bytes) else {
+            let text = "the parts of the record do not add up to its length";
+            return Ok(Look::Invalid(text.to_owned()));
+        };
+        if view.phys != self.at as i64 {
+            let text = format!("the record states physical offset {}", view.phys);
+            return Ok(Look::Invalid(text));
+        }
+        if self.verify && !crc_fits(&view, bytes) {
+            return Ok(Look::Invalid("the body does not fit its CRC".to_owned()));
+        }
+        self.last = (index, at, total);
+        Ok(Look::Record(view))
+    }
+
+    /// First place in `from..to` where a record, or a blank one, starts.
+    pub fn search(&mut self, from: u64, to: u64) -> Result<Option<u64>> {
+        let row = self.window.row().clone();
+        let record = Finder::new(b"\xda\xa3\x20");
+        let blank = Finder::new(b"\xcb\xd4\x31\x94");
+        let first = row.files.partition_point(|f| f.base + f.len <= from);
+        for (index, file) in row.files.iter().enumerate().skip(first) {
+            if file.base >= to {
+                break;
+            }
+            let start = from.saturating_sub(file.base);
+            let stop = (to - file.base).min(file.len);
+            for finder in [&record, &blank] {
+                if let Some(at) = self.search_file(index, start, stop, finder)? {
+                    return Ok(Some(file.base + at));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn search_file(
+        &mut self,
+        index: usize,
+        start: u64,
+        stop: u64,
+        finder: &Finder<'_>,
+    ) -> Result<Option<u64>> {
+        let mut at = start;
+        // The magic stands behind the length.
+        while at < stop {
+            let piece = self.window.rest(index, at + 4)?;
+            if piece.len() < 4 {
+                return Ok(None);
+            }
+            let Some(hit) = finder.find(piece) else {
+                at += piece.len() as u64 - 3;
+                continue;
+            };
+            let place = at + hit as u64;
+            if place >= stop {
+                return Ok(None);
+            }
+            if self.starts(index, place)? {
+                return Ok(Some(place));
+            }
+            at = place + 1;
+        }
+        Ok(None)
+    }
+
+    /// Whether a record, or a blank one, starts at this position of a file. Reads its body's
+    /// surroundings only: false ones cost the same however long they claim to be.
+    fn starts(&mut self, index: usize, at: u64) -> Result<bool> {
+        let file = &self.probe.row().files[index];
+        let (phys, left) = (file.base + at, file.len - at);
+        let b = self.probe.bytes(index, at, 128)?;
+        if b.len() < BLANK_LEN {
+            return Ok(false);
+        }
+        let (total, magic) = (get_i32(b, 0), get_i32(b, 4));
+        if magic == MAGIC_BLANK {
+            return Ok(total as i64 == left as i64);
+        }
+        let fits = matches!(magic, MAGIC_V1 | MAGIC_V2)
+            && total >= MIN_LEN as i32
+            && total as u64 <= left
+            && total as usize <= MAX_RECORD
+            && b.len() >= MIN_LEN
+            && get_i64(b, 28) == phys as i64;
+        if !fits {
+            return Ok(false);
+        }
+        let sys = get_i32(b, 36);
+        let v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
+            + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
+        let body_at = 84 + 12 * v6;
+        if b.len() < body_at + 4 {
+            return Ok(false);
+        }
+        let body = get_i32(b, body_at) as i64;
+        let topic_at = (body_at + 4) as i64 + body;
+        let width = if magic == MAGIC_V2 { 2 } else { 1 };
+        if body < 0 || topic_at + width + 2 > total as i64 {
+            return Ok(false);
+        }
+        let b = self
+            .probe
+            .bytes(index, at + topic_at as u64, width as usize)?;
+        let topic = match b {
+            [one] => *one as i8 as i64,
+            [_, _] => get_i16(b, 0) as i64,
+            _ => return Ok(false),
+        };
+        let props_at = topic_at + width + topic;
+        if topic < 0 || props_at + 2 > total as i64 {
+            return Ok(false);
+        }
+        let b = self.probe.bytes(index, at + props_at as u64, 2)?;
+        Ok(b.len() == 2 && props_at + 2 + get_i16(b, 0) as i64 == total as i64)
+    }
+
+    /// Goes on at `phys`, where a record should start.
+    pub fn go_to(&mut self, phys: u64) {
+        (self.at, self.anchored, self.done) = (phys, true, false);
+    }
+}
+
+/// Whether the body fits the CRC that the record states; an empty one always does, as for RocketMQ.
+pub fn crc_fits(view: &View, bytes: &[u8]) -> bool {
+    view.body.is_empty() || crate::format::crc31(&bytes[view.body.clone()]) == get_i32(bytes, 8)
+}
+
+/// The damage of a step as the error that it is where nothing may be skipped.
+pub fn damage_error(row: &Row, from: u64, to: u64, why: &str) -> ScanError {
+    let text = format!(
+        "{why}; the next record starts {} bytes later (onCorruption=skip leaves this out)",
+        to - from
+    );
+    row.damaged(from, text)
+}
