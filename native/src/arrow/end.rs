@@ -39,31 +39,35 @@ pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
         }
     }
     walk.go_to(low);
-    let mut last: Option<u64> = None; // start of the last record
+    let mut torn: Option<(u64, u64)> = None; // the last record, if it is not complete
     loop {
-        let place = walk.phys();
         match walk.next()? {
-            Step::Record(view) => {
-                let (bytes, _) = walk.record()?;
-                let torn = !crc_fits(&view, bytes)
+            Step::Record => {
+                let (view, bytes, _) = walk.record()?;
+                let half_way = !crc_fits(view, bytes)
                     || bytes[view.topic.clone()].contains(&0)
                     || bytes[view.props.clone()].contains(&0);
-                last = torn.then_some(walk.phys() - view.total as u64);
+                let start = view.phys as u64;
+                torn = half_way.then_some((start, start + view.total as u64));
             }
-            Step::Damage { to, .. } if to < end => last = None,
+            Step::Damage { to, .. } if to < end => torn = None,
             // Nothing follows: the log ends in front of it.
             Step::Damage { from, why, .. } => {
                 let empty = is_empty(row, from, BLANK_LEN)?;
                 let why = if empty { String::new() } else { why };
-                return Ok(last.map_or((from, why), torn_record));
+                return Ok(cut_torn(torn, from, why));
             }
-            Step::End => return Ok(last.map_or((place.min(end), String::new()), torn_record)),
+            Step::End => return Ok(cut_torn(torn, walk.phys().min(end), String::new())),
         }
     }
 }
 
-fn torn_record(start: u64) -> (u64, String) {
-    (start, "the last record is not complete".to_owned())
+/// The end, without a last record that is not complete. Where anything follows the writer has gone on.
+fn cut_torn(torn: Option<(u64, u64)>, end: u64, why: String) -> (u64, String) {
+    match torn {
+        Some((start, to)) if to == end => (start, "the last record is not complete".to_owned()),
+        _ => (end, why),
+    }
 }
 
 /// The last file that something was written to; files are made ahead of their use.
@@ -107,10 +111,9 @@ pub fn advance(
     let mut rows = 0;
     loop {
         match walk.next()? {
-            Step::Record(view) => {
-                let place = walk.phys() - view.total as u64;
-                let (bytes, _) = walk.record()?;
-                let more = selection.count(&view, bytes)?;
+            Step::Record => {
+                let (view, bytes, _) = walk.record()?;
+                let (place, more) = (view.phys as u64, selection.count(view, bytes)?);
                 let over = bounds
                     .max_rows
                     .is_some_and(|max| more > 0 && rows + more > max)

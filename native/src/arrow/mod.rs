@@ -23,3 +23,7 @@ pub use error::{Result, ScanError};
 pub use files::{LogFile, Open, OpenLocal, ReadAt, Row};
 pub use reader::{Damage, Reader, Settings, Stats, Verify, Way};
 pub use select::{Ask, Selection, TopicRule};
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -7,8 +7,8 @@ use super::files::{Row, Window};
 use super::inflate::{Children, children, inflate, is_compressed};
 use super::select::{Selection, Wanted};
 use super::walk::{MAX_RECORD, Step, Walk, crc_fits, damage_error};
-use crate::format::get_i32;
 use crate::format::record::{self, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag};
+use crate::format::{get_i32, get_i64};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use memmap2::Mmap;
@@ -85,10 +85,12 @@ enum Source {
         window: Window,
         places: Vec<(u64, u32)>,
         next: usize,
+        view: View,
     },
     Records {
         bytes: Vec<u8>,
         at: usize,
+        view: View,
     },
 }
 
@@ -100,7 +102,7 @@ struct Fault {
 }
 
 enum Next {
-    Record(View),
+    Record,
     Fault(Fault),
     End,
 }
@@ -147,8 +149,7 @@ impl Reader {
                 exact,
             } => {
                 end = log_end.max(range.1);
-                let verify = settings.verify == Verify::All;
-                Source::Walk(Walk::new(window(row, 0), range, log_end, exact).verify(verify))
+                Source::Walk(Walk::new(window(row, 0), range, log_end, exact))
             }
             Way::Places { row, places } => {
                 if places.windows(2).any(|p| p[0].0 >= p[1].0) {
@@ -156,18 +157,22 @@ impl Reader {
                     return Err(ScanError::Illegal(text));
                 }
                 let window = window(row, 1);
-                let next = 0;
                 Source::Places {
                     window,
                     places,
-                    next,
+                    next: 0,
+                    view: View::default(),
                 }
             }
             Way::Records(_) if settings.views => {
                 let text = "views need files that can be mapped".to_owned();
                 return Err(ScanError::Illegal(text));
             }
-            Way::Records(bytes) => Source::Records { bytes, at: 0 },
+            Way::Records(bytes) => Source::Records {
+                bytes,
+                at: 0,
+                view: View::default(),
+            },
         };
         let builder = Builder::new(
             &settings.columns,
@@ -229,14 +234,10 @@ impl Reader {
             let fault = match self.next()? {
                 Next::End => return Ok(true),
                 Next::Fault(fault) => fault,
-                Next::Record(view) => {
-                    self.stats.records += 1;
-                    self.stats.record_bytes += view.total as u64;
-                    match self.take(&view)? {
-                        Some(fault) => fault,
-                        None => continue,
-                    }
-                }
+                Next::Record => match self.take()? {
+                    Some(fault) => fault,
+                    None => continue,
+                },
             };
             self.tell(fault)?;
         }
@@ -246,7 +247,7 @@ impl Reader {
     fn next(&mut self) -> Result<Next> {
         match &mut self.source {
             Source::Walk(walk) => Ok(match walk.next()? {
-                Step::Record(view) => Next::Record(view),
+                Step::Record => Next::Record,
                 Step::Damage { from, to, why } => Next::Fault(Fault { from, to, why }),
                 Step::End => Next::End,
             }),
@@ -254,45 +255,58 @@ impl Reader {
                 window,
                 places,
                 next,
+                view,
             } => {
                 let Some(&(phys, size)) = places.get(*next) else {
                     return Ok(Next::End);
                 };
                 let ahead = together(&places[*next..]);
                 *next += 1;
-                let found = place(window, phys, size as usize, ahead)?;
-                Ok(found.map_or_else(
-                    |why| {
+                Ok(match place(window, phys, size as usize, ahead)? {
+                    Ok(found) => {
+                        *view = found;
+                        Next::Record
+                    }
+                    Err(why) => {
                         let to = phys + size.max(1) as u64;
                         let from = phys;
                         Next::Fault(Fault { from, to, why })
-                    },
-                    Next::Record,
-                ))
+                    }
+                })
             }
-            Source::Records { bytes, at } => Ok(back_to_back(bytes, at)),
+            Source::Records { bytes, at, view } => Ok(match back_to_back(bytes, at) {
+                Some(Ok(found)) => {
+                    *view = found;
+                    Next::Record
+                }
+                Some(Err(fault)) => Next::Fault(fault),
+                None => Next::End,
+            }),
         }
     }
 
     /// Makes the record that was met last into rows; says what is wrong with it otherwise.
-    fn take(&mut self, view: &View) -> Result<Option<Fault>> {
-        let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
-        let check = self.verify == Verify::All || (self.verify == Verify::Tail && at_end);
-        let (record, map) = match &mut self.source {
+    #[inline]
+    fn take(&mut self) -> Result<Option<Fault>> {
+        let (view, record, map) = match &mut self.source {
             Source::Walk(walk) => {
                 let map = walk.window().map().cloned();
-                let (bytes, at) = walk.record()?;
-                (bytes, map.map(|m| (m, at as usize)))
+                let (view, bytes, at) = walk.record()?;
+                (view, bytes, map.map(|m| (m, at as usize)))
             }
-            Source::Places { window, .. } => {
+            Source::Places { window, view, .. } => {
                 let place = window.row().locate(view.phys as u64);
                 let (index, at) = place.expect("it was read a moment ago");
                 let map = window.map().cloned();
                 let bytes = window.bytes(index, at, view.total)?;
-                (bytes, map.map(|m| (m, at as usize)))
+                (&*view, bytes, map.map(|m| (m, at as usize)))
             }
-            Source::Records { bytes, at } => (&bytes[*at - view.total..*at], None),
+            Source::Records { bytes, at, view } => (&*view, &bytes[*at - view.total..*at], None),
         };
+        self.stats.records += 1;
+        self.stats.record_bytes += view.total as u64;
+        let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
+        let check = self.verify == Verify::All || (self.verify == Verify::Tail && at_end);
         let Some(wanted) = self.sink.selection.wants(view, record)? else {
             return Ok(None);
         };
@@ -463,10 +477,10 @@ fn place(
     Ok(view.ok_or_else(|| "the index leads to what is no record".to_owned()))
 }
 
-fn back_to_back(bytes: &[u8], at: &mut usize) -> Next {
+fn back_to_back(bytes: &[u8], at: &mut usize) -> Option<std::result::Result<View, Fault>> {
     let rest = &bytes[*at..];
     if rest.is_empty() {
-        return Next::End;
+        return None;
     }
     let total = if rest.len() < MIN_LEN {
         0
@@ -482,19 +496,16 @@ fn back_to_back(bytes: &[u8], at: &mut usize) -> Next {
     } else {
         None
     };
-    match view {
-        Some(view) => Next::Record(view),
-        None => {
-            let from = if rest.len() >= 36 {
-                crate::format::get_i64(rest, 28).max(0)
-            } else {
-                0
-            };
-            Next::Fault(Fault {
-                from: from as u64,
-                to: (from as u64).saturating_add(len as u64),
-                why: "what the broker sent is no record".to_owned(),
-            })
+    Some(view.ok_or_else(|| {
+        let stated = if rest.len() < MIN_LEN {
+            0
+        } else {
+            get_i64(rest, 28).max(0) as u64
+        };
+        Fault {
+            from: stated,
+            to: stated.saturating_add(len as u64),
+            why: "what the broker sent is no record".to_owned(),
         }
-    }
+    }))
 }

@@ -19,8 +19,8 @@ pub const MAX_RECORD: usize = 128 << 20;
 const PROBE_STEP: usize = 4096;
 
 pub enum Step {
-    /// A whole record; `Walk::record` has its bytes.
-    Record(View),
+    /// A whole record; `Walk::view` and `Walk::record` have it.
+    Record,
     /// What lies in `from..to` is no record.
     Damage {
         from: u64,
@@ -31,7 +31,7 @@ pub enum Step {
 }
 
 enum Look {
-    Record(View),
+    Record,
     /// A blank record, up to this place.
     Blank(u64),
     /// Nothing was begun here.
@@ -59,14 +59,15 @@ pub struct Walk {
     done: bool,
     /// File, position and length of the last record.
     last: (usize, u64, usize),
-    verify: bool,
+    view: View,
+    /// The file that was looked into last: its index, first physical offset and length.
+    file: (usize, u64, u64),
     /// The file in which zeros are the log's end.
     open_file: Option<usize>,
 }
 
 impl Walk {
-    /// Records that start in `start..stop`; `exact` if `start` is a record's start. `verify`: a body
-    /// that does not fit its CRC is damage.
+    /// Records that start in `start..stop`; `exact` if `start` is a record's start.
     pub fn new(window: Window, (start, stop): (u64, u64), log_end: u64, exact: bool) -> Self {
         let row = window.row().clone();
         Walk {
@@ -78,7 +79,8 @@ impl Walk {
             anchored: exact,
             done: false,
             last: (0, 0, 0),
-            verify: false,
+            view: View::default(),
+            file: (0, 0, 0),
             open_file: None,
         }
     }
@@ -87,11 +89,6 @@ impl Walk {
     /// looked for.
     pub fn zeros_end(mut self, index: usize) -> Self {
         self.open_file = Some(index);
-        self
-    }
-
-    pub fn verify(mut self, verify: bool) -> Self {
-        self.verify = verify;
         self
     }
 
@@ -108,11 +105,11 @@ impl Walk {
         self.at
     }
 
-    /// Bytes of the last record, and its position in its file.
+    /// The last record: its parts, its bytes, and its position in its file.
     #[inline]
-    pub fn record(&mut self) -> Result<(&[u8], u64)> {
+    pub fn record(&mut self) -> Result<(&View, &[u8], u64)> {
         let (index, at, len) = self.last;
-        Ok((self.window.bytes(index, at, len)?, at))
+        Ok((&self.view, self.window.bytes(index, at, len)?, at))
     }
 
     pub fn next(&mut self) -> Result<Step> {
@@ -135,13 +132,14 @@ impl Walk {
             }
             let owned = self.at < self.stop;
             match self.look()? {
-                Look::Record(_) if !owned => {
+                // Whoever owns this place finds it as well.
+                Look::Record | Look::Blank(_) if !owned => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                Look::Record(view) => {
-                    self.at += view.total as u64;
-                    return Ok(Step::Record(view));
+                Look::Record => {
+                    self.at += self.view.total as u64;
+                    return Ok(Step::Record);
                 }
                 Look::Blank(to) => self.at = to,
                 Look::Zeros if self.is_open_file() => {
@@ -154,7 +152,7 @@ impl Walk {
                     let found = self.search(from + 1, self.log_end)?;
                     // It may have been written to its end since it was looked at.
                     self.window.forget();
-                    if matches!(self.look()?, Look::Record(_) | Look::Blank(_)) {
+                    if matches!(self.look()?, Look::Record | Look::Blank(_)) {
                         continue;
                     }
                     self.at = found.unwrap_or(self.log_end);
@@ -173,20 +171,11 @@ impl Walk {
 
     /// What stands here.
     fn look(&mut self) -> Result<Look> {
-        let row = self.window.row();
-        let Some((index, at)) = row.locate(self.at) else {
-            let next = row.next_from(self.at);
-            let why = match row.files.get(next) {
-                Some(f) => format!(
-                    "a segment is missing: nothing is here from {} to {}, where {} begins",
-                    self.at, f.base, f.path
-                ),
-                None => format!("the log ends before {}", self.log_end),
-            };
-            return Err(row.damaged(self.at.saturating_sub(1), why));
-        };
-        let (base, len) = (row.files[index].base, row.files[index].len);
-        let next_base = row.files.get(index + 1).map(|f| f.base);
+        let (mut index, mut base, mut len) = self.file;
+        if self.at < base || self.at - base >= len {
+            (index, base, len) = self.enter()?;
+        }
+        let at = self.at - base;
         let left = len - at;
         let head = self.window.bytes(index, at, BLANK_LEN)?;
         if head.len() < BLANK_LEN {
@@ -198,7 +187,8 @@ impl Walk {
         let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
         if magic == MAGIC_BLANK {
             let to = self.at + total.max(0) as u64;
-            let fits = to == base + len || next_base == Some(to);
+            let next = self.row().files.get(index + 1);
+            let fits = to == base + len || next.is_some_and(|f| f.base == to);
             return Ok(match fits && total >= BLANK_LEN as i32 {
                 true => Look::Blank(to),
                 false => Look::Invalid(format!("a blank record of {total} bytes, {left} are left")),
@@ -228,11 +218,29 @@ impl Walk {
             let text = format!("the record states physical offset {}", view.phys);
             return Ok(Look::Invalid(text));
         }
-        if self.verify && !crc_fits(&view, bytes) {
-            return Ok(Look::Invalid("the body does not fit its CRC".to_owned()));
-        }
         self.last = (index, at, total);
-        Ok(Look::Record(view))
+        self.view = view;
+        Ok(Look::Record)
+    }
+
+    /// The file that holds the current place.
+    #[cold]
+    fn enter(&mut self) -> Result<(usize, u64, u64)> {
+        let row = self.window.row();
+        let Some((index, _)) = row.locate(self.at) else {
+            let next = row.next_from(self.at);
+            let why = match row.files.get(next) {
+                Some(f) => format!(
+                    "a segment is missing: nothing is here from {} to {}, where {} begins",
+                    self.at, f.base, f.path
+                ),
+                None => format!("the log ends before {}", self.log_end),
+            };
+            return Err(row.damaged(self.at.saturating_sub(1), why));
+        };
+        let file = &row.files[index];
+        self.file = (index, file.base, file.len);
+        Ok(self.file)
     }
 
     /// First place in `from..to` where a record, or a blank one, starts.

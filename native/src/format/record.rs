@@ -193,7 +193,7 @@ pub enum Found {
 }
 
 /// Where a record's parts lie, as ranges of the record's own bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
     pub total: usize,
     pub queue_id: i32,

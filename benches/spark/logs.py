@@ -1,0 +1,58 @@
+"""Logs to measure with: one segment of a size, written by the engine's own store.
+
+Eight topics of four queues, eight tags, five properties of about 110 bytes and bodies of JSON-like
+text whose words come from a fixed seed, so that two runs have the same bytes but for times.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from pyrmq.engine import Store
+
+TOPICS = [f"orders-{i}" for i in range(8)]
+QUEUES = 4
+TAGS = [f"tag-{i}" for i in range(8)]
+SIZES = {"1K": (768, 1280), "100B": (75, 125)}
+WORDS = ["paid", "cart", "user", "item", "price", "stock", "berlin", "lagos", "retry", "batch"]
+_SEED = 20260612
+
+
+def _text(dice: random.Random, size: int) -> bytes:
+    parts = []
+    length = 0
+    while length < size:
+        part = f'"{dice.choice(WORDS)}{dice.randrange(1000)}":{dice.randrange(10**6)},'
+        parts.append(part)
+        length += len(part)
+    return ("{" + "".join(parts))[: size - 1].encode() + b"}"
+
+
+def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) -> Path:
+    """A store of about `nbytes` under `root`, made once; its folder. `segment`: bytes of a file."""
+    folder = root / f"{kind}-{nbytes}-{segment or 0}"
+    if (folder / "done").exists():
+        return folder
+    dice = random.Random(_SEED)
+    low, high = SIZES[kind]
+    bodies = [_text(dice, dice.randint(low, high)) for _ in range(4096)]
+    store = Store(
+        folder, commit_log_file_size=segment or nbytes, index_enable=False, max_mapped_queue_files=64
+    )
+    for topic in TOPICS:
+        store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
+    stop = nbytes - (2 << 20) if segment is None else nbytes
+    n = place = 0
+    while place < stop:
+        properties = (
+            f"TAGS\x01{TAGS[dice.randrange(8)]}\x02KEYS\x01order-{n:09d}\x02"
+            f"UNIQ_KEY\x017F0000010A2B18B4AAC2{n:012X}\x02CLUSTER\x01Default\x02WAIT\x01true\x02"
+        )
+        topic = TOPICS[dice.randrange(8)]
+        put = store.put(topic, n % QUEUES, bodies[n % 4096], properties, born_timestamp=n)
+        place = put[0]
+        n += 1
+    store.close()
+    (folder / "done").touch()
+    return folder
