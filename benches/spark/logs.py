@@ -38,7 +38,10 @@ def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) ->
     low, high = SIZES[kind]
     bodies = [_text(dice, dice.randint(low, high)) for _ in range(4096)]
     store = Store(
-        folder, commit_log_file_size=segment or nbytes, index_enable=False, max_mapped_queue_files=64
+        folder,
+        commit_log_file_size=segment or nbytes,
+        index_enable=False,
+        max_mapped_queue_files=64,
     )
     for topic in TOPICS:
         store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
