@@ -73,7 +73,8 @@ class Cases:
         rows = [(int(f.name), f.stat().st_size, str(f)) for f in files]
         times = segment_times(rows)
         first, after = times[4], times[5]
-        assert first and after
+        assert first
+        assert after
         return first[0], after[0]
 
     def aggregate(self, frame: Any) -> None:
