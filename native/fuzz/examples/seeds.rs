@@ -32,6 +32,7 @@ fn main() {
     let _ = remove_dir_all(&root);
     let corpus = Corpus(root);
     records(&corpus);
+    segments(&corpus);
     texts(&corpus);
     files(&corpus);
     headers(&corpus);
@@ -107,6 +108,53 @@ fn records(corpus: &Corpus) {
     let mut half = plain.clone();
     half[36..40].copy_from_slice(&sys_flag::PREPARED.to_be_bytes());
     add("prepared", &half);
+}
+
+/// Logs for the Arrow reader, each behind its two bytes of choice.
+fn segments(corpus: &Corpus) {
+    let mut log = Vec::new();
+    let mut ends = Vec::new();
+    for (i, body) in [&b"one"[..], b"", b"three \xda\xa3\x20\xa7", &[0; 40]]
+        .iter()
+        .enumerate()
+    {
+        let hosts = if i % 2 == 0 { V4 } else { V6 };
+        log.extend(record_of(
+            log.len() as u64,
+            i as i64,
+            hosts,
+            "TopicTest",
+            body,
+            PROPS,
+        ));
+        ends.push(log.len());
+    }
+    let mut batch = Vec::new();
+    for body in [&b"first"[..], b"second"] {
+        let size = 22 + body.len() + PROPS.len();
+        for n in [size as i32, 0, 0, 9, body.len() as i32] {
+            batch.extend(n.to_be_bytes());
+        }
+        batch.extend_from_slice(body);
+        batch.extend((PROPS.len() as i16).to_be_bytes());
+        batch.extend_from_slice(PROPS);
+    }
+    let at = log.len();
+    log.extend(record_of(at as u64, 9, V4, "B", &batch, PROPS));
+    let flags = sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP;
+    log[at + 36..at + 40].copy_from_slice(&flags.to_be_bytes());
+    let mut blank = [0; 60];
+    record::encode_blank(&mut blank);
+    log.extend(blank);
+    let add = |name: &str, choice: u8, part: u8, log: &[u8]| {
+        corpus.add("arrow", name, &[&[choice, part], log].concat());
+    };
+    add("plain", 8, 255, &log);
+    add("columns", 3, 255, &log);
+    add("strict", 48, 255, &log);
+    add("parted", 24, 128, &log);
+    add("torn", 8, 255, &log[..ends[2] - 9]);
+    add("ahead", 8, 255, &[&log[..], &[0; 100]].concat());
 }
 
 fn texts(corpus: &Corpus) {

@@ -1,0 +1,145 @@
+//! Segments as Arrow batches. Input: a byte that chooses (columns, unpacking, whether damage is
+//! skipped), a byte for where the two files part, then the log.
+//!
+//! - Nothing panics, and what comes out passes Arrow's own full check.
+//! - Cut anywhere, a log gives the same rows and the same damage as read in one go.
+//! - The end that is found is an end: reading up to it meets no more than reading all.
+#![no_main]
+
+use arrow_array::{Array, RecordBatch};
+use engine::arrow::{
+    ALL, Advance, LogFile, Open, PropertiesForm, ReadAt, Reader, Row, Selection, Settings, Verify,
+    Way, advance, find_end, first_times,
+};
+use libfuzzer_sys::fuzz_target;
+use pyrmq_fuzz::Dice;
+use std::io;
+use std::sync::Arc;
+
+struct Memory(Vec<(String, Vec<u8>)>);
+
+impl Open for Memory {
+    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
+        let file = self
+            .0
+            .iter()
+            .find(|f| f.0 == path)
+            .expect("a file of the row");
+        Ok(Box::new(Bytes(file.1.clone())))
+    }
+
+    fn step(&self) -> usize {
+        64
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl ReadAt for Bytes {
+    fn read_at(&mut self, to: &mut [u8], at: u64) -> io::Result<usize> {
+        let from = (at as usize).min(self.0.len());
+        let n = to.len().min(self.0.len() - from);
+        to[..n].copy_from_slice(&self.0[from..from + n]);
+        Ok(n)
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, part, log @ ..] = data else {
+        return;
+    };
+    let (first, second) = log.split_at(log.len() * *part as usize / 255);
+    let names = ["0", "1"].map(str::to_owned);
+    let files = Memory(vec![
+        (names[0].clone(), first.to_vec()),
+        (names[1].clone(), second.to_vec()),
+    ]);
+    let [zero, one] = names;
+    let row = vec![
+        LogFile {
+            base: 0,
+            len: first.len() as u64,
+            path: zero,
+        },
+        LogFile {
+            base: first.len() as u64,
+            len: second.len() as u64,
+            path: one,
+        },
+    ];
+    let Ok(row) = Row::new(row, Arc::new(files)) else {
+        return;
+    };
+    let settings = Settings {
+        columns: ALL.iter().copied().skip(*choice as usize % 8).collect(),
+        form: [
+            PropertiesForm::Map,
+            PropertiesForm::Json,
+            PropertiesForm::Raw,
+        ][*choice as usize % 3],
+        broker: "b".to_owned(),
+        decompress: choice & 8 != 0,
+        verify: if choice & 16 != 0 {
+            Verify::All
+        } else {
+            Verify::Nothing
+        },
+        skip: choice & 32 == 0,
+        batch_rows: 3,
+        batch_bytes: 1 << 20,
+        views: false,
+    };
+    let _ = first_times(&row);
+    let Ok((end, _)) = find_end(&row, None) else {
+        return;
+    };
+    assert!(end <= log.len() as u64);
+    let bounds = Advance {
+        max_rows: Some(2),
+        skip: true,
+        ..Advance::default()
+    };
+    if end > 0 {
+        let (to, _) = advance(&row, (0, end), &mut Selection::new(None), bounds).unwrap();
+        assert!(to > 0 && to <= end);
+    }
+    let read = |range: (u64, u64)| {
+        let way = Way::Range {
+            row: row.clone(),
+            range,
+            log_end: end,
+            exact: range.0 == 0,
+        };
+        let mut reader = Reader::new(way, Selection::new(None), settings.clone()).unwrap();
+        let mut out: Vec<RecordBatch> = Vec::new();
+        while let Ok(Some(batch)) = reader.next_batch() {
+            assert!(batch.num_rows() > 0);
+            for column in batch.columns() {
+                column.to_data().validate_full().unwrap();
+            }
+            out.push(batch);
+        }
+        let rows: usize = out.iter().map(|b| b.num_rows()).sum();
+        (rows, reader.stats().skipped_bytes)
+    };
+    let whole = read((0, end));
+    if settings.skip {
+        let mut dice = Dice::of(data);
+        let mut cuts: Vec<u64> = (0..4)
+            .map(|_| dice.below(end as usize + 1) as u64)
+            .collect();
+        cuts.extend([0, end]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let parts = cuts.windows(2).map(|c| read((c[0], c[1])));
+        let sum = parts.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        assert_eq!(sum, whole);
+    }
+    let way = Way::Records(log.to_vec());
+    let mut reader = Reader::new(way, Selection::new(None), settings).unwrap();
+    while let Ok(Some(batch)) = reader.next_batch() {
+        for column in batch.columns() {
+            column.to_data().validate_full().unwrap();
+        }
+    }
+});
