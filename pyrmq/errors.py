@@ -145,3 +145,48 @@ class RequestTimeoutError(ClientError):
     """No answer in time; what was asked may have happened."""
 
     retriable = True
+
+
+class SegmentError(PyrmqError):
+    """Segments cannot be read as asked. `hint` says what to do."""
+
+    def __init__(self, text: str = "", hint: str | None = None) -> None:
+        super().__init__(text)
+        if hint is not None:
+            self.hint = hint
+
+
+class SegmentPathError(SegmentError):
+    """There is no such place, nothing in it, or what is there cannot be read or is no log."""
+
+
+class SegmentLayoutError(SegmentError):
+    """The place holds a form of log or queue that is not read here."""
+
+
+class SegmentOptionError(SegmentError):
+    """An option has a value that cannot be meant, or two contradict each other."""
+
+
+class UnknownTopicError(SegmentOptionError):
+    """A topic is named that no store knows."""
+
+
+class OffsetOutOfRangeError(SegmentOptionError):
+    """An offset is behind the end of its queue."""
+
+
+class DataLossError(SegmentError):
+    """What is asked for was there once and is not any more."""
+
+    hint = "failOnDataLoss=false goes on with the earliest that there is"
+
+
+class CheckpointError(SegmentError):
+    """The position of a stream does not fit the stores that it is to go on with."""
+
+    hint = "go on with the stores and brokerName of before, or start with a new checkpoint"
+
+
+class MissingPackageError(SegmentError):
+    """A package is not installed that this way of reading needs."""

@@ -1,0 +1,122 @@
+"""Queue offsets as options state them: JSON of topic, broker, queue and offset (spark.md 4.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pyrmq.errors import SegmentOptionError
+
+QueueOffsets = dict[str, dict[str, dict[int, int]]]
+"""topic -> broker -> queue id -> queue offset."""
+
+EARLIEST = -2
+LATEST = -1
+MAX_OFFSET = 2**63 - 1
+_MAX_QUEUE = 2**31 - 1
+_MAX_TEXT = 64 << 20
+"""Characters of JSON that are still read: a million queues take some 20 million."""
+
+_OFFSETS_FORM = '{"topic": {"broker": {"queue id": offset}}}, -2 is earliest, -1 latest'
+_ASSIGN_FORM = '{"topic": {"broker": [queue ids]}}'
+
+
+def parse_offsets(text: str, option: str) -> str | QueueOffsets:
+    """`earliest`, `latest`, or offsets by queue. SegmentOptionError names `option`."""
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return word
+    form = f"expected earliest, latest, or JSON like {_OFFSETS_FORM}"
+    return check_offsets(_json(text, option, form), option)
+
+
+def check_offsets(value: Any, option: str) -> QueueOffsets:
+    """Offsets by queue from what JSON, or a caller in Python, gave."""
+    form = f"expected {_OFFSETS_FORM}"
+    out: QueueOffsets = {}
+    for topic, broker, queues in _levels(value, option, form):
+        if not isinstance(queues, dict):
+            raise _wrong(option, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
+        of_broker = out.setdefault(topic, {}).setdefault(broker, {})
+        for queue, offset in queues.items():
+            if not _is_int(offset) or not EARLIEST <= offset <= MAX_OFFSET:
+                raise _wrong(
+                    option,
+                    f"{topic!r}, {broker!r}, queue {_shown(queue)}: {_shown(offset)} is no offset",
+                    form,
+                )
+            of_broker[_queue_id(queue, option, form)] = offset
+    return out
+
+
+def parse_assign(text: str, option: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
+    """Queues by topic and broker. SegmentOptionError names `option`."""
+    return check_assign(_json(text, option, f"expected {_ASSIGN_FORM}"), option)
+
+
+def check_assign(value: Any, option: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
+    """As `parse_assign`, of what JSON gave."""
+    form = f"expected {_ASSIGN_FORM}"
+    out: dict[str, dict[str, tuple[int, ...]]] = {}
+    for topic, broker, queues in _levels(value, option, form):
+        if not isinstance(queues, (list, tuple)) or not queues:
+            raise _wrong(option, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
+        ids = {_queue_id(queue, option, form) for queue in queues}
+        out.setdefault(topic, {})[broker] = tuple(sorted(ids))
+    if not out:
+        raise _wrong(option, "it names no queue", form)
+    return out
+
+
+def _json(text: str, option: str, form: str) -> Any:
+    if len(text) > _MAX_TEXT:
+        raise _wrong(option, f"it has {len(text)} characters", form)
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(option, f"{_shown(text)} does not parse: {error}", form) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names occur once; JSON itself would keep the last."""
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice!r} is there twice")
+    return out
+
+
+def _levels(value: Any, option: str, form: str) -> Iterator[tuple[str, str, Any]]:
+    """(topic, broker, what it has) of the two upper levels."""
+    if not isinstance(value, dict):
+        raise _wrong(option, f"{_shown(value)} is no object", form)
+    for topic, brokers in value.items():
+        if not isinstance(topic, str) or not isinstance(brokers, dict):
+            raise _wrong(option, f"{_shown(topic)} has {_shown(brokers)}", form)
+        for broker, queues in brokers.items():
+            if not isinstance(broker, str):
+                raise _wrong(option, f"{_shown(broker)} is no brokerName", form)
+            yield topic, broker, queues
+
+
+def _queue_id(value: Any, option: str, form: str) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
+        value = int(value)
+    if not _is_int(value) or not 0 <= value <= _MAX_QUEUE:
+        raise _wrong(option, f"{_shown(value)} is no queue id", form)
+    return int(value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _wrong(option: str, text: str, form: str) -> SegmentOptionError:
+    return SegmentOptionError(f"{option}: {text}", form)

@@ -1,0 +1,85 @@
+"""How messages are read: columns, their forms, checks, size of batches (spark.md 3 and 4.2)."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from pyrmq import engine
+from pyrmq.errors import SegmentOptionError
+from pyrmq.segments.filesystem import need
+
+_MAX_ROWS = 10_000_000
+_MAX_BYTES = 1 << 30
+"""Of a batch: string and binary columns have 32-bit places, and a batch may pass by one record."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """SegmentOptionError for a value that cannot be."""
+
+    columns: tuple[str, ...] = ()
+    """In the order in which they come; empty: the default ones."""
+    properties: str = "map"
+    """Form of the column `properties`: map, json, raw; none leaves it out of the default ones."""
+    decompress: bool = True
+    verify_crc: str = "tail"
+    on_corruption: str = "fail"
+    batch_rows: int = 10_000
+    batch_bytes: int = 1 << 20
+    views: bool = False
+    """Bodies as binary_view over the mapped files, not copied; local files only."""
+
+    def __post_init__(self) -> None:
+        for option, value, allowed in (
+            ("properties", self.properties, ("map", "json", "raw", "none")),
+            ("verifyCrc", self.verify_crc, ("none", "tail", "all")),
+            ("onCorruption", self.on_corruption, ("fail", "skip")),
+        ):
+            if value not in allowed:
+                raise SegmentOptionError(
+                    f"{option}: {value!r}", f"expected {', '.join(allowed[:-1])} or {allowed[-1]}"
+                )
+        for option, number, limit in (
+            ("batchRows", self.batch_rows, _MAX_ROWS),
+            ("batchBytes", self.batch_bytes, _MAX_BYTES),
+        ):
+            if not 1 <= number <= limit:
+                raise SegmentOptionError(f"{option}: {number}", f"expected 1 to {limit}")
+        known = engine.ALL_COLUMNS
+        for column in self.columns:
+            if column not in known:
+                near = difflib.get_close_matches(column, known, 1, 0.5)
+                hint = (f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(known)}"
+                raise SegmentOptionError(f"columns: there is no column {column!r}", hint)
+        if len(set(self.columns)) != len(self.columns):
+            raise SegmentOptionError("columns names a column twice")
+        if self.properties == "none" and "properties" in self.columns:
+            raise SegmentOptionError(
+                "properties=none, but columns names properties", "leave out one of them"
+            )
+
+    def names(self) -> tuple[str, ...]:
+        """The columns that come, in order."""
+        left_out = "properties" if self.properties == "none" else ""
+        return self.columns or tuple(c for c in engine.DEFAULT_COLUMNS if c != left_out)
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of SegmentReader that say how."""
+        return {
+            "columns": self.names(),
+            "properties": "map" if self.properties == "none" else self.properties,
+            "decompress": self.decompress,
+            "verify_crc": self.verify_crc,
+            "on_corruption": self.on_corruption,
+            "batch_rows": self.batch_rows,
+            "batch_bytes": self.batch_bytes,
+            "views": self.views,
+        }
+
+    def schema(self) -> Any:
+        """The pyarrow schema of what is read."""
+        arrow = need("pyarrow", "an Arrow schema")
+        reader = engine.SegmentReader([], 0, 0, records=b"", **self.arguments())
+        return arrow.schema(reader.schema)

@@ -1,0 +1,277 @@
+"""Which messages are asked for: topics, queues, offsets, times, tags, key (spark.md 4.2)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyrmq.errors import SegmentOptionError, UnknownTopicError
+from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
+from pyrmq.segments.offsets import EARLIEST, MAX_OFFSET, QueueOffsets, check_assign, check_offsets
+from pyrmq.segments.store import SegmentStore
+
+Bounds = Mapping[str, Mapping[int, int]]
+"""topic -> queue id -> queue offset, of one broker."""
+
+ANY_QUEUE = -1
+"""Key of a rule's answer that stands for every queue not named."""
+MAX_TAGS = 1000
+_MAX_TIME = 2**53
+_SHOWN_TOPICS = 3
+
+
+def is_reserved(topic: str) -> bool:
+    """Whether a topic is the broker's own: delayed, half and op messages, trace, timers
+    [TopicValidator]. Retry and dead letter topics are the users'."""
+    return is_system_topic(topic) or topic == TRACE_TOPIC
+
+
+def parse_topics(text: str, option: str = "subscribe") -> tuple[str, ...]:
+    """The topics of a comma list."""
+    topics = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not all(topics):
+        raise SegmentOptionError(f"{option}: {text!r} names an empty topic", "expected A,B")
+    return topics
+
+
+def parse_tags(expression: str) -> tuple[str, ...] | None:
+    """The tags of a subExpression: `*` is None, all; else tags joined by two bars."""
+    text = expression.strip()
+    if text == "*":
+        return None
+    tags = tuple(dict.fromkeys(part.strip() for part in text.split("||")))
+    hint = "expected * or tags joined by two bars, like A || B"
+    if not all(tags):
+        raise SegmentOptionError(f"subExpression: {expression!r} has an empty tag", hint)
+    if len(tags) > MAX_TAGS:
+        raise SegmentOptionError(f"subExpression has more than {MAX_TAGS} tags", hint)
+    for tag in tags:
+        if re.search(r"[\s|=<>'*]", tag):
+            raise SegmentOptionError(
+                f"subExpression: {tag!r} is no tag",
+                hint + "; what SQL92 would select is selected by the reading side",
+            )
+    return tags
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one broker's reader asks about each topic, once; can be sent to another process."""
+
+    selection: Selection
+    queues: Mapping[str, tuple[int, ...]] | None
+    """Of `assign`: the queues of a topic; topics that are not in it are not read."""
+    starts: Bounds = field(default_factory=dict)
+    ends: Bounds = field(default_factory=dict)
+
+    def __call__(self, topic: str) -> bool | dict[int, tuple[int, int]]:
+        """False: no message of it. True: all. Else queue id -> [from, to) of queue offsets, with
+        ANY_QUEUE for those that are not named."""
+        chosen = self.selection
+        if not chosen.selects(topic):
+            return False
+        named: Sequence[int] | None = chosen.queues or None
+        if self.queues is not None:
+            named = self.queues.get(topic)
+            if not named:
+                return False
+        starts, ends = self.starts.get(topic, {}), self.ends.get(topic, {})
+        if named is None and not starts and not ends:
+            return True
+        ranges = {
+            queue: (starts.get(queue, 0), ends.get(queue, MAX_OFFSET))
+            for queue in (named if named is not None else starts.keys() | ends.keys())
+        }
+        if named is None:
+            ranges[ANY_QUEUE] = (0, MAX_OFFSET)
+        return ranges
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to read; names are those of the options. SegmentOptionError where it contradicts
+    itself; what only a store can tell is checked by `check_against`."""
+
+    topics: tuple[str, ...] = ()
+    """At most one of topics, pattern and assign; none of them: all topics of users."""
+    pattern: str | None = None
+    """A regular expression that the whole name must match."""
+    assign: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
+    """topic -> broker -> queue ids."""
+    queues: tuple[int, ...] = ()
+    """Queue ids of every chosen topic; empty: all."""
+    include_system_topics: bool = False
+    tags: tuple[str, ...] | None = None
+    key: str | None = None
+    """A word of KEYS, or UNIQ_KEY."""
+    starting_offsets: str | QueueOffsets = "earliest"
+    ending_offsets: str | QueueOffsets = "latest"
+    start_time: int | None = None
+    """Store time in ms: from this on."""
+    end_time: int | None = None
+    """Store time in ms: before this."""
+    timestamp_strategy: str = "error"
+    """startingOffsetsByTimestampStrategy: what if `start_time` is later than all data."""
+
+    def __post_init__(self) -> None:
+        self._check_topics()
+        if self.queues and self.assign is not None:
+            raise SegmentOptionError("queues and assign both name queues", "give one of them")
+        if any(not 0 <= queue < 2**31 for queue in self.queues):
+            raise SegmentOptionError(f"queues: {self.queues} are no queue ids")
+        if self.tags is not None and (not self.tags or not all(self.tags)):
+            raise SegmentOptionError("subExpression has an empty tag", "expected * or A || B")
+        if self.key is not None and not self.key.strip():
+            raise SegmentOptionError("key is empty", "give a word of KEYS, or a UNIQ_KEY")
+        self._check_range()
+
+    def _check_topics(self) -> None:
+        given = {
+            "subscribe": bool(self.topics),
+            "subscribePattern": self.pattern is not None,
+            "assign": self.assign is not None,
+        }
+        names = [name for name, is_given in given.items() if is_given]
+        if len(names) > 1:
+            raise SegmentOptionError(f"{' and '.join(names)} are given", "give one of them")
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise SegmentOptionError(
+                    f"subscribePattern: {self.pattern!r} is no regular expression: {error}"
+                ) from error
+        if self.assign is not None:
+            check_assign(self.assign)
+        for topic in self.named_topics or ():
+            if not topic or len(topic) > MAX_LONG_TOPIC:
+                raise SegmentOptionError(f"subscribe: {topic[:64]!r} is no topic name")
+
+    def _check_range(self) -> None:
+        for option, offsets in (
+            ("startingOffsets", self.starting_offsets),
+            ("endingOffsets", self.ending_offsets),
+        ):
+            if isinstance(offsets, str):
+                if offsets not in ("earliest", "latest"):
+                    raise SegmentOptionError(
+                        f"{option}: {offsets!r}", "expected earliest, latest, or offsets by queue"
+                    )
+            else:
+                check_offsets(offsets, option)
+        if self.ending_offsets == "earliest" or names_offset(self.ending_offsets, EARLIEST):
+            raise SegmentOptionError(
+                "endingOffsets: earliest is no end", "expected latest (-1) or an offset"
+            )
+        for option, time in (
+            ("startingTimestamp", self.start_time),
+            ("endingTimestamp", self.end_time),
+        ):
+            if time is not None and not 0 <= time <= _MAX_TIME:
+                raise SegmentOptionError(
+                    f"{option}: {time} is no time", "expected milliseconds since 1970"
+                )
+        if (
+            self.start_time is not None
+            and self.end_time is not None
+            and self.end_time < self.start_time
+        ):
+            raise SegmentOptionError(
+                f"endingTimestamp {self.end_time} is before startingTimestamp {self.start_time}"
+            )
+        if self.timestamp_strategy not in ("error", "latest"):
+            raise SegmentOptionError(
+                f"startingOffsetsByTimestampStrategy: {self.timestamp_strategy!r}",
+                "expected error or latest",
+            )
+
+    @property
+    def named_topics(self) -> tuple[str, ...] | None:
+        """The topics that are named one by one; None where they are not."""
+        return tuple(self.assign) if self.assign is not None else self.topics or None
+
+    def selects(self, topic: str) -> bool:
+        """Whether messages of a topic are asked for."""
+        named = self.named_topics
+        if named is not None:
+            return topic in named
+        if is_reserved(topic) and not self.include_system_topics:
+            return False
+        return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
+
+    def rule(self, broker: str, starts: Bounds | None = None, ends: Bounds | None = None) -> Rule:
+        """What the reader of a broker's log asks; `starts` and `ends` bound queue offsets."""
+        queues = None
+        if self.assign is not None:
+            queues = {topic: tuple(of.get(broker, ())) for topic, of in self.assign.items()}
+        return Rule(self, queues, starts or {}, ends or {})
+
+    def check_against(self, stores: Sequence[SegmentStore], *, may_come: bool = False) -> None:
+        """UnknownTopicError and SegmentOptionError for what is named but not there.
+
+        `may_come`: topics and queues may appear later, as in a stream.
+        """
+        brokers = [store.name for store in stores]
+        for option, named in (
+            ("assign", self.assign),
+            ("startingOffsets", self.starting_offsets),
+            ("endingOffsets", self.ending_offsets),
+        ):
+            if isinstance(named, str) or named is None:
+                continue
+            for topic, of in named.items():
+                if not self.selects(topic):
+                    raise SegmentOptionError(
+                        f"{option} names topic {topic!r}, which is not chosen",
+                        "leave it out, or add it to what is read",
+                    )
+                unknown = sorted(set(of) - set(brokers))
+                if unknown:
+                    raise SegmentOptionError(
+                        f"{option}: there is no broker {unknown[0]!r}",
+                        f"the stores are of {', '.join(brokers)}; brokerName sets other names",
+                    )
+        if not may_come:
+            self._check_known(stores)
+
+    def _check_known(self, stores: Sequence[SegmentStore]) -> None:
+        named = self.named_topics
+        if named is None:
+            return
+        known: set[str] = set()
+        for store in stores:
+            of_store = store.topics()
+            if of_store is None:
+                return  # its log may hold any topic
+            known |= of_store
+        for topic in named:
+            if topic not in known:
+                raise unknown_topic(topic, known)
+
+
+def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:
+    """Says which names are near."""
+    names = sorted(known)
+    by_fold = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(topic.lower(), list(by_fold), _SHOWN_TOPICS, 0.6)
+    if near:
+        hint = "did you mean " + " or ".join(by_fold[name] for name in near) + "?"
+    elif names:
+        own = [name for name in names if not is_reserved(name)] or names
+        shown = ", ".join(own[:_SHOWN_TOPICS]) + (", …" if len(own) > _SHOWN_TOPICS else "")
+        hint = f"there are {len(own)} topics: {shown}"
+    else:
+        hint = "the store has no topic yet"
+    return UnknownTopicError(f"topic {topic!r} is not in the store", hint)
+
+
+def names_offset(offsets: str | QueueOffsets, wanted: int) -> bool:
+    """Whether an offset, EARLIEST or LATEST say, stands anywhere in offsets by queue."""
+    return not isinstance(offsets, str) and any(
+        offset == wanted
+        for brokers in offsets.values()
+        for queues in brokers.values()
+        for offset in queues.values()
+    )
