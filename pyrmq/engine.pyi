@@ -14,6 +14,15 @@ def store_is_held(root: str | PathLike[str]) -> bool: ...
 def inspect_store(
     root: str | PathLike[str], commit_log_dirs: Sequence[str | PathLike[str]] = ...
 ) -> dict[str, Any]: ...
+def key_places(
+    index: str | PathLike[str], topic: str, key: str
+) -> tuple[list[int], tuple[int, int] | None]:
+    """Physical offsets at which messages of a topic with a key may stand by the files of an index
+    folder, ascending, and the first and last one of any message there (None: it has no entries).
+
+    Only hashes are compared, and what is not in the log any more is named too. OSError with the
+    path for a file that cannot be read.
+    """
 
 class Verifier:
     def __init__(

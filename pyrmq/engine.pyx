@@ -33,6 +33,7 @@ Verifier = _native.Verifier
 Records = _native.Records
 inspect_store = _native.inspect_store
 store_is_held = _native.store_is_held
+key_places = _native.key_places
 SegmentReader = _native.SegmentReader
 segment_end = _native.segment_end
 segment_advance = _native.segment_advance

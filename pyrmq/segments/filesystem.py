@@ -98,9 +98,7 @@ class FileSystem:
             infos = self._opened[0].get_file_info(fs.FileSelector(path))
         except OSError as error:
             raise SegmentPathError(f"{path} cannot be listed: {error}") from error
-        found = [
-            Found(i.path, i.base_name, i.type == fs.FileType.File, i.size or 0) for i in infos
-        ]
+        found = [Found(i.path, i.base_name, i.type == fs.FileType.File, i.size or 0) for i in infos]
         return sorted(found, key=lambda f: f.name)
 
     def size(self, path: str) -> int:

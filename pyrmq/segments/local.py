@@ -49,7 +49,7 @@ class LocalFiles:
         return Path(path).stat().st_size
 
     def open(self, path: str) -> BinaryIO:
-        return open(path, "rb")  # noqa: SIM115 - the caller closes it
+        return open(path, "rb")
 
 
 LOCAL = LocalFiles()

@@ -51,7 +51,8 @@ class ReadOptions:
         for column in self.columns:
             if column not in known:
                 near = difflib.get_close_matches(column, known, 1, 0.5)
-                hint = (f"did you mean {near[0]}? " if near else "") + f"there are {', '.join(known)}"
+                guess = f"did you mean {near[0]}? " if near else ""
+                hint = f"{guess}there are {', '.join(known)}"
                 raise SegmentOptionError(f"columns: there is no column {column!r}", hint)
         if len(set(self.columns)) != len(self.columns):
             raise SegmentOptionError("columns names a column twice")
@@ -78,8 +79,10 @@ class ReadOptions:
             "views": self.views,
         }
 
+    def empty(self) -> engine.SegmentReader:
+        """A reader of nothing, whose Arrow schema is that of what is read."""
+        return engine.SegmentReader([], 0, 0, **self.arguments())
+
     def schema(self) -> Any:
         """The pyarrow schema of what is read."""
-        arrow = need("pyarrow", "an Arrow schema")
-        reader = engine.SegmentReader([], 0, 0, records=b"", **self.arguments())
-        return arrow.schema(reader.schema)
+        return need("pyarrow", "an Arrow schema").schema(self.empty().schema)

@@ -12,6 +12,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from pyrmq.errors import (
@@ -178,9 +179,7 @@ def _folder_store(path: str, where: str, system: FileSystem | None) -> SegmentSt
                 "storePathCommitLog lies elsewhere: give that folder",
             )
         reason = "a commit-log folder was given, not a store"
-        store = SegmentStore(
-            name, path, (), filesystem=system, folder=folder, no_queues=reason
-        )
+        store = SegmentStore(name, path, (), filesystem=system, folder=folder, no_queues=reason)
     if foreign:
         shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
         log.warning("%s: %d foreign files are left out: %s", folder, len(foreign), shown)
@@ -248,9 +247,14 @@ def _segments(found: Iterable[Found]) -> tuple[list[File], list[str]]:
     return files, foreign
 
 
+def segments_of(found: Iterable[Found]) -> tuple[File, ...]:
+    """The files of a folder that are named by an offset, in order; others are passed over."""
+    return _in_order(_segments(found)[0])
+
+
 def _in_order(files: list[File]) -> tuple[File, ...]:
     files.sort()
-    for before, after in zip(files, files[1:], strict=False):
+    for before, after in pairwise(files):
         if before[0] + before[1] > after[0]:
             raise SegmentPathError(
                 f"{before[2]} has {before[1]} bytes, but {after[2]} begins before its end",

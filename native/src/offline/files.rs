@@ -174,10 +174,8 @@ impl Inventory {
 
     fn read_index_dir(&mut self, dir: &Path) -> io::Result<()> {
         for path in sorted(dir)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let named = name.len() == 17 && name.bytes().all(|b| b.is_ascii_digit());
             match path.metadata() {
-                Ok(meta) if named && meta.is_file() => {
+                Ok(meta) if is_index_name(&path) && meta.is_file() => {
                     self.count("index", &meta);
                     self.index.push(IndexPath {
                         path,
@@ -220,6 +218,18 @@ impl Inventory {
             self.unknown.push(shown);
         }
     }
+}
+
+/// The index files of a folder, oldest first.
+pub fn index_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let named = |path: &PathBuf| is_index_name(path) && path.is_file();
+    Ok(sorted(dir)?.into_iter().filter(named).collect())
+}
+
+/// Index files are named by the time of their making, 17 digits.
+fn is_index_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.len() == 17 && name.bytes().all(|b| b.is_ascii_digit())
 }
 
 pub fn shown_path(root: &Path, path: &Path) -> String {

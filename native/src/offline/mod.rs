@@ -26,7 +26,7 @@ mod walk;
 pub use files::{Group, Inventory};
 pub use findings::{Finding, Findings, Severity};
 pub use inspect::{IndexFacts, QueueFacts, Report, inspect};
-pub use select::{Found, Selection, Wanted};
+pub use select::{Covered, Found, Selection, Wanted, key_places};
 pub use settings::{is_held, read_checkpoint};
 pub use verify::{Summary, Verifier};
 

@@ -1,6 +1,6 @@
 //! Records to be shown: by place, by queue, by key, by id, or all of them.
 
-use super::files::Inventory;
+use super::files::{Inventory, index_files};
 use super::index_layout::find_shape;
 use super::source::{SCATTERED, Source};
 use super::walk::{Event, RecordReader, Walker};
@@ -267,9 +267,9 @@ impl Selection {
         let mut behind = 0;
         for file in &self.inv.index {
             match places_in(&file.path, hash) {
-                Ok((found, end)) => {
+                Ok((found, range)) => {
                     places.extend(found);
-                    behind = behind.max(end);
+                    behind = behind.max(range.map_or(0, |(_, end)| end));
                 }
                 Err(why) => {
                     let name = self.inv.shown(&file.path);
@@ -290,8 +290,29 @@ impl Selection {
     }
 }
 
-/// Physical offsets under a hash in one file, and the last one of the file.
-fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, u64), String> {
+/// First and last physical offset that an index, or a file of it, leads to; None without entries.
+pub type Covered = Option<(u64, u64)>;
+
+/// Where the messages of a topic with a key may stand by the index files of a folder, ascending, and
+/// what these cover. Only hashes are compared. An error names the file that cannot be read.
+pub fn key_places(dir: &Path, topic: &str, key: &str) -> io::Result<(Vec<u64>, Covered)> {
+    let hash = index_format::key_hash(index_format::topic_seed(topic.as_bytes()), key.as_bytes());
+    let (mut places, mut covered): (Vec<u64>, Covered) = (Vec::new(), None);
+    for path in index_files(dir)? {
+        let (found, range) = places_in(&path, hash)
+            .map_err(|why| io::Error::other(format!("{}: {why}", path.display())))?;
+        places.extend(found);
+        if let Some((first, last)) = range {
+            covered = Some(covered.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    Ok((places, covered))
+}
+
+/// Physical offsets under a hash in one file, and its first and last one.
+fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, Covered), String> {
     let io = |e: io::Error| e.to_string();
     let mut source = Source::open(path, SCATTERED).map_err(io)?;
     let raw = source.bytes(0, HEADER).map_err(io)?;
@@ -300,7 +321,7 @@ fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, u64), String> {
     }
     let header = Header::read(raw);
     if !header.has_entries() {
-        return Ok((Vec::new(), 0));
+        return Ok((Vec::new(), None));
     }
     let shape = find_shape(&mut source, &header).ok_or("header and entries do not fit")?;
     let raw = source.bytes(shape.slot_at(hash) as u64, SLOT).map_err(io)?;
@@ -326,7 +347,9 @@ fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, u64), String> {
         }
         next = entry.next(number, 0, 0);
     }
-    Ok((out, u64::try_from(header.end_phys).unwrap_or(0)))
+    let place = |phys: i64| u64::try_from(phys).unwrap_or(0);
+    let range = (place(header.begin_phys), place(header.end_phys));
+    Ok((out, Some(range)))
 }
 
 fn matches(wanted: &Wanted, view: &View, bytes: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{self, View, store_timestamp_at, sys_flag};
 use crate::format::{get_i32, properties};
-use crate::offline::{self, Found, Group, Severity, Wanted};
+use crate::offline::{self, Covered, Found, Group, Severity, Wanted};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -103,6 +103,18 @@ pub fn inspect_store<'py>(
     d.set_item("cleanStop", !r.inventory.abort)?;
     d.set_item("open", r.held)?;
     Ok(d)
+}
+
+/// Where messages with a key may stand by an index folder: see engine.pyi.
+#[pyfunction]
+pub fn key_places(
+    py: Python<'_>,
+    index: PathBuf,
+    topic: &str,
+    key: &str,
+) -> PyResult<(Vec<u64>, Covered)> {
+    py.detach(|| offline::key_places(&index, topic, key))
+        .map_err(os_error)
 }
 
 /// Holds log, queues and index of a store against each other, in steps.

@@ -1,0 +1,233 @@
+"""Reading driven by what leads to messages: the queues, and for a key the index files (spark.md 5).
+
+Both are written in the order of the log, some time after it. So what they say is complete up to the
+last message that any of them leads to; what stands behind that is scanned.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pyrmq import engine
+from pyrmq.errors import SegmentError
+from pyrmq.segments.bounds import Limits, chooses
+from pyrmq.segments.filesystem import need
+from pyrmq.segments.pieces import split_size
+from pyrmq.segments.queues import (
+    BLANK_SIZE,
+    SIMPLE,
+    Queue,
+    list_queues,
+    log_end_of,
+    place_of,
+    reach,
+)
+from pyrmq.segments.selection import ANY_QUEUE, Rule
+from pyrmq.segments.split import entry_mask
+from pyrmq.segments.store import SegmentStore
+
+SHARE = 0.3
+"""Of the bytes of the log: what the queues lead to at most, for `auto` to read by them."""
+_BINS = 1 << 14
+
+
+class Unfit(Exception):
+    """Why a read is not driven by queues or index."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What one task reads: where in the log, and by which places of which queues."""
+
+    start: int
+    end: int
+    queues: tuple[tuple[Queue, int, int], ...] = ()
+    places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class IndexPlan:
+    """Tasks by places, and the ranges of the log that have to be scanned besides; both `start` and
+    `end` of such a range are those of records."""
+
+    tasks: list[Placed]
+    scans: list[tuple[int, int]]
+
+
+def by_queues(
+    store: SegmentStore,
+    rule: Rule,
+    limits: Limits,
+    log_end: int,
+    *,
+    split_bytes: int,
+    min_partitions: int | None,
+    share: float | None,
+) -> IndexPlan:
+    """A read of `limits` by the entries of the chosen queues. Unfit if they do not serve, or lead
+    to more than `share` of the bytes."""
+    if store.queues is None:
+        raise Unfit(store.no_queues)
+    every = list_queues(store, lambda topic: True)
+    behind = min(_dispatched(every, log_end, limits.high), limits.high)
+    chosen = [q for q in every if rule(q.topic) and chooses(rule, q.topic, q.id)]
+    work = [_Work(rule, q, limits.low, behind) for q in chosen]
+    work = [one for one in work if one.start < one.end]
+    most = None if share is None else share * (limits.high - limits.low)
+    bins = _Bins(limits.low, max(behind, limits.low + 1))
+    for one in work:
+        for _, phys, sizes in one.entries():
+            bins.add(phys, sizes)
+            if most is not None and bins.total > most:
+                raise Unfit("the queues lead to too much of the log")
+    size = split_size(bins.total, split_bytes, min_partitions)
+    edges = bins.edges(size)
+    tasks = []
+    parts = [one.cut(edges) for one in work]
+    for number, (low, high) in enumerate(pairwise(edges)):
+        queues = tuple(
+            (one.queue.part(*places[number]), *places[number])
+            for one, places in zip(work, parts, strict=True)
+            if places[number][0] < places[number][1]
+        )
+        if queues:
+            tasks.append(Placed(low, high, queues))
+    behind = max(behind, limits.low)
+    return IndexPlan(tasks, [(behind, limits.high)] if behind < limits.high else [])
+
+
+def _dispatched(queues: Sequence[Queue], log_end: int, wanted: int) -> int:
+    """Physical offset up to which all messages have entries."""
+    last = 0
+    for queue in queues:
+        last = max(last, log_end_of(queue, log_end))
+        if last >= wanted:
+            break
+    return last
+
+
+class _Work:
+    """The entries of a queue that are asked for."""
+
+    def __init__(self, rule: Rule, queue: Queue, low: int, high: int) -> None:
+        self.queue = queue
+        self.tags = rule.selection.tags
+        self.reached = reach(queue, low, high)
+        self.start, self.end = self.reached.start, self.reached.end
+        answer = rule(queue.topic)
+        if isinstance(answer, dict):
+            first, behind = answer.get(queue.id, answer.get(ANY_QUEUE, (0, 0)))
+            self.start = place_of(self.reached, first)
+            if behind < self.reached.max_offset:
+                # In a batch queue the entry may have messages on both sides.
+                last = place_of(self.reached, behind)
+                self.end = min(self.end, last + (queue.unit != SIMPLE))
+        if not queue.is_whole(self.start, self.end):
+            raise Unfit(f"a file of queue {queue.topic}-{queue.id} is missing")
+
+    def entries(self) -> Iterator[tuple[int, Any, Any]]:
+        """(first place, physical offsets, sizes; 0 for what is not asked for)."""
+        np = need("numpy", "reading by queue entries")
+        last = -1
+        seen = self.start
+        for place, entries in self.queue.read(self.start, self.end):
+            sizes = np.where(entry_mask(self.queue, entries, self.tags), entries["size"], 0)
+            phys = np.maximum.accumulate(entries["phys"].astype("i8"))
+            blank = (entries["phys"] == 0) & (entries["size"] == BLANK_SIZE)
+            bad = (entries["size"] <= 0) | (~blank & (phys != entries["phys"]))
+            if bad.any() or (len(phys) and phys[0] <= last and not blank[0]):
+                raise Unfit(f"queue {self.queue.topic}-{self.queue.id} is damaged")
+            last = max(last, int(phys[-1]))
+            seen = place + len(phys)
+            yield place, phys, sizes
+        if seen < self.end:
+            raise Unfit(f"queue {self.queue.topic}-{self.queue.id} became shorter")
+
+    def cut(self, edges: Sequence[int]) -> list[tuple[int, int]]:
+        """The places that lead to between each two of the edges."""
+        np = need("numpy", "reading by queue entries")
+        if len(edges) == 2:
+            return [(self.start, self.end)]
+        at = [self.start] * len(edges)
+        for place, phys, _ in self.entries():
+            found = np.searchsorted(phys, edges)
+            for number, count in enumerate(found.tolist()):
+                if count:
+                    at[number] = place + count
+        at[0], at[-1] = self.start, self.end
+        return list(pairwise(at))
+
+
+class _Bins:
+    """How many bytes are asked for along the log, coarsely."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+        self.shift = max(0, (high - low - 1).bit_length() - _BINS.bit_length() + 1)
+        self.bytes: Any = 0
+        self.total = 0
+
+    def add(self, phys: Any, sizes: Any) -> None:
+        np = need("numpy", "reading by queue entries")
+        bins = np.clip((phys - self.low) >> self.shift, 0, None)
+        width = ((self.high - self.low) >> self.shift) + 1
+        self.bytes = self.bytes + np.bincount(bins, sizes, width)[:width]
+        self.total += int(sizes.sum())
+
+    def edges(self, size: int) -> list[int]:
+        """Physical offsets between which there are about `size` bytes each."""
+        np = need("numpy", "reading by queue entries")
+        count = -(-self.total // size)
+        if count <= 1:
+            return [self.low, self.high]
+        wanted = [self.total * number // count for number in range(1, count)]
+        found = np.searchsorted(np.cumsum(self.bytes), wanted) + 1
+        inner = {self.low + (int(at) << self.shift) for at in found}
+        return [self.low, *sorted(e for e in inner if self.low < e < self.high), self.high]
+
+
+def by_key(store: SegmentStore, rule: Rule, limits: Limits) -> IndexPlan:
+    """A read of `limits` by the index files. Unfit if there are none, or no topic is named."""
+    topics = rule.selection.named_topics
+    key = rule.selection.key
+    if topics is None or key is None:
+        raise Unfit("the index finds a key of a topic that is named")
+    if store.index is None:
+        raise Unfit("the store has no index folder")
+    places: set[int] = set()
+    first, behind = limits.high, limits.low
+    for topic in topics:
+        found, covered = engine.key_places(store.index, topic, key)
+        if covered is None:
+            raise Unfit("the index is empty")
+        places.update(found)
+        first, behind = covered
+    first = min(max(first, limits.low), limits.high)
+    behind = min(max(behind, first), limits.high)
+    inside = tuple(sorted(place for place in places if first <= place < behind))
+    tasks = [Placed(first, behind, (), inside)] if inside else []
+    scans = [(limits.low, first), (behind, limits.high)]
+    return IndexPlan(tasks, [(low, high) for low, high in scans if low < high])
+
+
+def unsettled(store: SegmentStore) -> str:
+    """Why queues and index may lack entries that were written: a crash after which nothing has
+    opened the store yet [the file `abort`]. "" if not."""
+    abort = posixpath.join(store.base, "abort")
+    if store.place.kind(abort) != "file":
+        return ""
+    try:
+        if engine.store_is_held(store.base):
+            return ""
+    except OSError as error:
+        return f"whether a broker has the store open cannot be told: {error}"
+    return "the last stop of its broker was a crash"
+
+
+def refuse(reason: str) -> SegmentError:
+    """The error where an index was asked for."""
+    return SegmentError(f"plan=index does not serve here: {reason}", "plan=scan or plan=auto")

@@ -1,0 +1,226 @@
+"""What is to be read, as a list of tasks: by ranges of the log, by its files, or by the entries
+that lead to the messages (spark.md 5, 7.4)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyrmq import engine
+from pyrmq.errors import SegmentError, SegmentOptionError
+from pyrmq.segments import index_plan, pieces, times
+from pyrmq.segments.bounds import Limits, batch_limits
+from pyrmq.segments.index_plan import IndexPlan, Unfit
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Rule, Selection
+from pyrmq.segments.split import IndexSplit, Split
+from pyrmq.segments.store import SegmentStore
+
+log = logging.getLogger("pyrmq.segments")
+
+MODES = ("auto", "scan", "index", "file")
+SPLIT_BYTES = 256 << 20
+_MIN_SPLIT = 1 << 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is read of one store."""
+
+    store: SegmentStore
+    rule: Rule
+    limits: Limits
+    runs: list[tuple[int, int]]
+    """The physical ranges of it; between them the log has holes."""
+    log_end: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(end - start for start, end in self.runs)
+
+
+def plan(
+    stores: Sequence[SegmentStore],
+    selection: Selection,
+    how: ReadOptions,
+    *,
+    split_bytes: int = SPLIT_BYTES,
+    min_partitions: int | None = None,
+    mode: str = "auto",
+    fail_on_data_loss: bool = True,
+) -> list[Split]:
+    """The tasks of a batch read, none if there is nothing to read.
+
+    The end of each log is looked for once, here: every task knows its own. SegmentError says what
+    does not fit; StoreDamagedError and OSError come from looking at the logs.
+    """
+    check_plan_options(split_bytes, min_partitions, mode)
+    if how.views and any(store.filesystem for store in stores):
+        raise SegmentOptionError("views: bodies can only be viewed in local files")
+    if selection.starting_offsets == "latest" and selection.start_time is None:
+        raise SegmentOptionError(
+            "startingOffsets: latest is no start for a batch read", "it would read nothing"
+        )
+    selection.check_against(stores)
+    ends = [engine.segment_end(store.files, opener=store.opener())[0] for store in stores]
+    if _is_later_than_all(stores, ends, selection, how):
+        return []
+    parts = [
+        _part(store, end, selection, fail_on_data_loss)
+        for store, end in zip(stores, ends, strict=True)
+    ]
+    total = sum(part.bytes for part in parts)
+    size = pieces.split_size(total, split_bytes, min_partitions)
+    out: list[Split] = []
+    for part in parts:
+        found = None
+        if mode in ("auto", "index"):
+            found = _indexed(part, mode, split_bytes, min_partitions)
+        if found is None:
+            out += scans(part, part.runs, size, how, by_file=mode == "file")
+            continue
+        out += [_index_split(part, task, how) for task in found.tasks]
+        out += scans(part, found.scans, size, how)
+    return out
+
+
+def check_plan_options(split_bytes: int, min_partitions: int | None, mode: str) -> None:
+    """SegmentOptionError for a value that cannot be."""
+    if mode not in MODES:
+        raise SegmentOptionError(f"plan: {mode!r}", f"expected {', '.join(MODES)}")
+    if split_bytes < _MIN_SPLIT:
+        raise SegmentOptionError(f"splitBytes: {split_bytes}", f"expected at least {_MIN_SPLIT}")
+    if min_partitions is not None and min_partitions < 1:
+        raise SegmentOptionError(f"minPartitions: {min_partitions}", "expected at least 1")
+
+
+def _is_later_than_all(
+    stores: Sequence[SegmentStore], ends: Sequence[int], selection: Selection, how: ReadOptions
+) -> bool:
+    """Whether the start is later than all messages; an error unless that may be."""
+    time = selection.start_time
+    if time is None:
+        return False
+    for store, end in zip(stores, ends, strict=True):
+        for low, high in pieces.runs(store, store.first, end, fail_on_data_loss=False):
+            if times.first_at(store, low, high, time, how.on_corruption) is not None:
+                return False
+    if selection.timestamp_strategy == "latest":
+        return True
+    raise SegmentOptionError(
+        f"startingTimestamp {time} is later than every message",
+        "startingOffsetsByTimestampStrategy=latest reads nothing then",
+    )
+
+
+def _part(store: SegmentStore, end: int, selection: Selection, fail: bool) -> Part:
+    limits = batch_limits(store, selection, store.first, end, fail_on_data_loss=fail)
+    low, high = times.narrowed(
+        store, limits.low, limits.high, selection.start_time, selection.end_time
+    )
+    limits = Limits(limits.starts, limits.ends, low, high)
+    rule = selection.rule(store.name, limits.starts, limits.ends)
+    runs = pieces.runs(store, low, high, fail_on_data_loss=fail) if low < high else []
+    return Part(store, rule, limits, runs, end)
+
+
+def _indexed(
+    part: Part, mode: str, split_bytes: int, min_partitions: int | None
+) -> IndexPlan | None:
+    """The plan by index or queues; None where `auto` scans."""
+    try:
+        return _by_index(part, mode, split_bytes, min_partitions)
+    except (Unfit, OSError, SegmentError) as reason:
+        if mode == "index":
+            raise index_plan.refuse(str(reason)) from reason
+        log.info("%s: scanning: %s", part.store.root, reason)
+        return None
+
+
+def _by_index(
+    part: Part, mode: str, split_bytes: int, min_partitions: int | None
+) -> IndexPlan | None:
+    if not part.runs:
+        return IndexPlan([], [])
+    if len(part.runs) > 1:
+        raise Unfit("the log has holes")
+    store, chosen = part.store, part.rule.selection
+    narrow = chosen.key is not None or chosen.named_topics is not None or chosen.pattern is not None
+    if mode == "auto" and not narrow:
+        raise Unfit("all topics are read")
+    doubt = index_plan.unsettled(store) if store.base else ""
+    if doubt and mode == "auto":
+        raise Unfit(doubt)
+    if doubt:
+        log.warning("%s: %s; plan=index may leave out messages", store.root, doubt)
+    if chosen.key is not None:
+        try:
+            return index_plan.by_key(store, part.rule, part.limits)
+        except Unfit:
+            if mode == "index":
+                raise
+    return index_plan.by_queues(
+        store,
+        part.rule,
+        part.limits,
+        part.log_end,
+        split_bytes=split_bytes,
+        min_partitions=min_partitions,
+        share=index_plan.SHARE if mode == "auto" else None,
+    )
+
+
+def scans(
+    part: Part,
+    runs: Iterable[tuple[int, int]],
+    size: int,
+    how: ReadOptions,
+    *,
+    by_file: bool = False,
+) -> list[Split]:
+    """Ranges of the log of about `size` bytes, or one a file; both ends of a run are those of
+    records."""
+    out = []
+    for start, end in runs:
+        store = part.store
+        cuts = (
+            pieces.by_file(store.files, start, end)
+            if by_file
+            else pieces.cut(store.files, start, end, size)
+        )
+        for low, high, exact in cuts:
+            files, log_end = pieces.files_for(store, low, high, end)
+            if files:
+                out.append(
+                    Split(
+                        store.name,
+                        store.root,
+                        files,
+                        store.filesystem,
+                        low,
+                        high,
+                        log_end,
+                        part.rule,
+                        how,
+                        exact,
+                    )
+                )
+    return out
+
+
+def _index_split(part: Part, task: index_plan.Placed, how: ReadOptions) -> IndexSplit:
+    store = part.store
+    return IndexSplit(
+        store.name,
+        store.root,
+        pieces.overlapping(store.files, task.start, task.end),
+        store.filesystem,
+        task.start,
+        task.end,
+        task.end,
+        part.rule,
+        how,
+        queues=task.queues,
+        places=task.places,
+    )

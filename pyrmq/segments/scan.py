@@ -1,0 +1,204 @@
+"""`pyrmq.scan`: the messages of segments as an Arrow stream, with no broker and no Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+from pyrmq.errors import SegmentOptionError
+from pyrmq.segments.filesystem import need
+from pyrmq.segments.offsets import check_assign, check_offsets, parse_assign, parse_offsets
+from pyrmq.segments.plan import SPLIT_BYTES, plan
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Selection, parse_tags
+from pyrmq.segments.split import Split
+from pyrmq.segments.store import open_stores
+
+Path = str | os.PathLike[str]
+_MAX_THREADS = 8
+
+
+class Scan:
+    """The messages that were asked for, as far as the logs reached when the scan was made.
+
+    Anything that speaks Arrow's PyCapsule interface reads it: `pyarrow.table(scan)`,
+    `polars.DataFrame(scan)`, `duckdb.sql("select … from scan")`. Each reads the files anew.
+    """
+
+    def __init__(self, splits: Sequence[Split], how: ReadOptions) -> None:
+        self.splits = list(splits)
+        """What is read one after the other: parts of logs, in log order for each broker."""
+        self._how = how
+
+    @property
+    def schema(self) -> Any:
+        """As a pyarrow.Schema."""
+        return self._how.schema()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        if len(self.splits) == 1:
+            return self.splits[0].reader().__arrow_c_stream__(requested_schema)
+        if not self.splits:
+            return self._how.empty().__arrow_c_stream__(requested_schema)
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_reader(self) -> Any:
+        """As a pyarrow.RecordBatchReader, which holds a batch at a time."""
+        arrow = need("pyarrow", "a reader of record batches")
+        return arrow.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def to_arrow(self, threads: int | None = None) -> Any:
+        """As a pyarrow.Table. `threads` read at the same time; default: as many as cores."""
+        arrow = need("pyarrow", "a table")
+        if threads is not None and threads < 1:
+            raise SegmentOptionError(f"threads: {threads}", "expected at least 1")
+        count = min(threads or os.cpu_count() or 1, len(self.splits), _MAX_THREADS)
+        if count < 2:
+            return arrow.Table.from_batches(self._batches(), self.schema)
+        with ThreadPoolExecutor(count) as pool:
+            parts = list(pool.map(lambda split: list(split.read()), self.splits))
+        return arrow.Table.from_batches([b for part in parts for b in part], self.schema)
+
+    def _batches(self) -> Iterator[Any]:
+        for split in self.splits:
+            yield from split.read()
+
+
+def scan(
+    path: Path | Sequence[Path],
+    *,
+    topic: str | None = None,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    assign: str | Mapping[str, Any] | None = None,
+    queues: Sequence[int] = (),
+    include_system_topics: bool = False,
+    tags: str | Sequence[str] | None = None,
+    key: str | None = None,
+    starting_offsets: str | Mapping[str, Any] = "earliest",
+    ending_offsets: str | Mapping[str, Any] = "latest",
+    start_time: int | datetime | None = None,
+    end_time: int | datetime | None = None,
+    broker_names: Sequence[str] = (),
+    storage_options: Mapping[str, Any] | None = None,
+    columns: Sequence[str] = (),
+    properties: str = "map",
+    decompress: bool = True,
+    verify_crc: str = "tail",
+    on_corruption: str = "fail",
+    plan: str = "auto",
+    fail_on_data_loss: bool = True,
+    batch_rows: int = 10_000,
+    batch_bytes: int = 1 << 20,
+    views: bool = False,
+) -> Scan:
+    """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, or
+    several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
+
+    Which: by `topic`, `topics`, `pattern` (a regular expression for the whole name), `assign`
+    ({topic: {broker: [queues]}}), or all topics of users; `queues` of each; `tags` ("A || B", or
+    several); a `key`; store times in ms or as datetimes with a zone, from `start_time` to before
+    `end_time`; offsets ({topic: {broker: {queue: offset}}}, JSON too), which times win over.
+
+    How: `columns` by name; `properties` as map, json, raw or none; `verify_crc` none, tail or all;
+    `on_corruption` fail or skip; `plan` auto, scan, index or file; `views`: bodies are not copied
+    but binary_view over the mapped files, which must stay as they are meanwhile.
+
+    SegmentError says what does not fit, and what to do.
+    """
+    return Scan(
+        *_planned(
+            _paths(path),
+            Selection(
+                topics=_topics(topic, topics),
+                pattern=pattern,
+                assign=_assign(assign),
+                queues=tuple(queues),
+                include_system_topics=include_system_topics,
+                tags=_tags(tags),
+                key=key,
+                starting_offsets=_offsets(starting_offsets, "starting_offsets"),
+                ending_offsets=_offsets(ending_offsets, "ending_offsets"),
+                start_time=_milliseconds(start_time, "start_time"),
+                end_time=_milliseconds(end_time, "end_time"),
+                timestamp_strategy="latest",
+            ),
+            ReadOptions(
+                columns=tuple(columns),
+                properties=properties,
+                decompress=decompress,
+                verify_crc=verify_crc,
+                on_corruption=on_corruption,
+                batch_rows=batch_rows,
+                batch_bytes=batch_bytes,
+                views=views,
+            ),
+            broker_names,
+            storage_options,
+            plan,
+            fail_on_data_loss,
+        )
+    )
+
+
+def _planned(
+    paths: list[str],
+    selection: Selection,
+    how: ReadOptions,
+    broker_names: Sequence[str],
+    storage_options: Mapping[str, Any] | None,
+    mode: str,
+    fail_on_data_loss: bool,
+) -> tuple[list[Split], ReadOptions]:
+    stores = open_stores(paths, broker_names, storage_options)
+    splits = plan(
+        stores,
+        selection,
+        how,
+        split_bytes=SPLIT_BYTES,
+        mode=mode,
+        fail_on_data_loss=fail_on_data_loss,
+    )
+    return splits, how
+
+
+def _paths(path: Path | Sequence[Path]) -> list[str]:
+    many = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    return [os.fspath(one) for one in many]
+
+
+def _topics(topic: str | None, topics: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise SegmentOptionError(f"topics: {topics!r} is one name", "give it as topic")
+    if topic is not None and topics:
+        raise SegmentOptionError("topic and topics are given", "give one of them")
+    return tuple(topics) if topic is None else (topic,)
+
+
+def _tags(tags: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if tags is None:
+        return None
+    return parse_tags(tags) if isinstance(tags, str) else tuple(tags)
+
+
+def _assign(assign: str | Mapping[str, Any] | None) -> dict[str, dict[str, tuple[int, ...]]] | None:
+    if assign is None:
+        return None
+    return parse_assign(assign) if isinstance(assign, str) else check_assign(assign)
+
+
+def _offsets(value: str | Mapping[str, Any], option: str) -> Any:
+    return parse_offsets(value, option) if isinstance(value, str) else check_offsets(value, option)
+
+
+def _milliseconds(time: int | datetime | None, option: str) -> int | None:
+    if not isinstance(time, datetime):
+        return time
+    if time.tzinfo is None:
+        raise SegmentOptionError(
+            f"{option}: {time} has no zone", "give a datetime with tzinfo, or milliseconds"
+        )
+    return -int(-time.timestamp() * 1000 // 1)

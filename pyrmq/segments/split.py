@@ -1,0 +1,154 @@
+"""One task's share of what is read: where it reads, and how. Can be sent to another process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyrmq import engine
+from pyrmq.errors import DataLossError, StoreDamagedError
+from pyrmq.model.names import SCHEDULE_TOPIC
+from pyrmq.model.subscription import java_hash
+from pyrmq.segments.filesystem import FileSystem, need
+from pyrmq.segments.queues import BLANK_SIZE, Queue
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Rule
+from pyrmq.segments.store import File
+
+log = logging.getLogger("pyrmq.segments")
+
+_SHOWN = 3
+_MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Split:
+    """Records of one log between two physical offsets."""
+
+    broker: str
+    root: str
+    """As it was given, for messages."""
+    files: tuple[File, ...]
+    filesystem: FileSystem | None
+    start: int
+    end: int
+    log_end: int
+    """Where what is planned of the log ends; damage in front of the next record is looked at up
+    to there."""
+    rule: Rule
+    how: ReadOptions
+    exact: bool = True
+    """`start` is the start of a record; else the first record behind it is found by search."""
+
+    def describe(self) -> str:
+        """What this is, for messages."""
+        names = self.rule.selection.named_topics
+        topics = f"topics {', '.join(names[:_SHOWN])}" if names else "its topics"
+        more = ", …" if names and len(names) > _SHOWN else ""
+        return f"broker {self.broker}, {topics}{more}, log {self.start} to {self.end}"
+
+    def reader(self) -> engine.SegmentReader:
+        """The native reader of this share; it has an Arrow stream of its own."""
+        return self._reader({"log_end": self.log_end, "exact": self.exact})
+
+    def _reader(self, where: dict[str, Any]) -> engine.SegmentReader:
+        chosen = self.rule.selection
+        return engine.SegmentReader(
+            self.files,
+            self.start,
+            self.end,
+            opener=self.filesystem.opener() if self.filesystem else None,
+            broker_name=self.broker,
+            rule=self.rule,
+            start_time=_MIN_TIME if chosen.start_time is None else chosen.start_time,
+            end_time=_MAX_TIME if chosen.end_time is None else chosen.end_time,
+            tags=chosen.tags,
+            key=chosen.key,
+            **where,
+            **self.how.arguments(),
+        )
+
+    def read(self) -> Iterator[Any]:
+        """Its messages as pyarrow record batches, none empty, in log order.
+
+        StoreDamagedError and OSError name the file; DataLossError if a file went meanwhile.
+        """
+        arrow = need("pyarrow", "reading record batches")
+        try:
+            reader = self.reader()
+            while (batch := reader.next_batch()) is not None:
+                yield arrow.record_batch(batch)
+        except StoreDamagedError as error:
+            raise StoreDamagedError(f"{self.describe()}: {error.args[0]}") from error
+        except FileNotFoundError as error:
+            raise DataLossError(
+                f"{self.describe()}: {error.filename or error} went while it was read",
+                "read again: the plan is made from the files that are there",
+            ) from error
+        except OSError as error:
+            error.add_note(f"while reading {self.describe()}")
+            raise
+        self.tell(reader)
+
+    def tell(self, reader: engine.SegmentReader) -> None:
+        """Logs what was left out as damaged, in one line."""
+        stats = reader.stats()
+        if not stats["damagedParts"]:
+            return
+        parts = [
+            f"{path}, byte {at} (physical offset {phys}, {size} bytes): {why}"
+            for path, at, phys, size, why in reader.damage()[:_SHOWN]
+        ]
+        more = "; …" if stats["damagedParts"] > _SHOWN else ""
+        log.warning(
+            "%s: %d damaged parts with %d bytes were skipped: %s%s",
+            self.describe(),
+            stats["damagedParts"],
+            stats["skippedBytes"],
+            "; ".join(parts),
+            more,
+        )
+
+
+@dataclass(frozen=True)
+class IndexSplit(Split):
+    """Records whose places stand in queues, or are named one by one."""
+
+    queues: tuple[tuple[Queue, int, int], ...] = ()
+    """(queue, first place, place behind the last)."""
+    places: tuple[int, ...] = ()
+    """Physical offsets of records, ascending."""
+
+    def reader(self) -> engine.SegmentReader:
+        return self._reader({"positions": self.positions()})
+
+    def positions(self) -> bytes:
+        """Pairs of little-endian int64, physical offset and size (0: not known), ascending."""
+        np = need("numpy", "reading by queue entries")
+        parts = [np.array([(phys, 0) for phys in self.places], "<i8").reshape(-1, 2)]
+        for queue, start, end in self.queues:
+            for _, entries in queue.read(start, end):
+                found = entries[entry_mask(queue, entries, self.rule.selection.tags)]
+                parts.append(np.column_stack([found["phys"], found["size"]]).astype("<i8"))
+        rows = np.concatenate(parts)
+        rows = rows[(rows[:, 0] >= self.start) & (rows[:, 0] < self.end)]
+        _, first = np.unique(rows[:, 0], return_index=True)
+        return bytes(rows[first].tobytes())
+
+
+def entry_mask(queue: Queue, entries: Any, tags: tuple[str, ...] | None) -> Any:
+    """Which entries may lead to a message that is asked for; tags are compared by their hash.
+
+    storage.md 3.1: instead of a hash there may be an address into consumequeue_ext, and in the
+    delay topic a time of delivery. Those are let through.
+    """
+    np = need("numpy", "reading by queue entries")
+    size, codes = entries["size"], entries["tags"]
+    mask = (size > 0) & ~((size == BLANK_SIZE) & (entries["phys"] == 0))
+    if tags is None or queue.topic == SCHEDULE_TOPIC:
+        return mask
+    hashes = np.array([java_hash(tag) for tag in tags], "i8")
+    outside = (codes < -(2**31)) | (codes >= 2**31)
+    return mask & (outside | np.isin(codes, hashes))

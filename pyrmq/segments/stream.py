@@ -1,0 +1,322 @@
+"""Positions of a stream over growing segments (spark.md 6); there is no Spark in it.
+
+A position is one physical offset a broker. Starting offsets by queue become a position and a row
+filter, `from`, which is left out once the log is past the places named in `until`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyrmq import engine
+from pyrmq.errors import CheckpointError, DataLossError, SegmentOptionError
+from pyrmq.segments import pieces
+from pyrmq.segments.bounds import Limits, as_bounds
+from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Rule, Selection
+from pyrmq.segments.split import Split
+from pyrmq.segments.store import SegmentStore, open_stores
+from pyrmq.segments.stream_start import Start, starting_at
+
+log = logging.getLogger("pyrmq.segments")
+
+VERSION = 1
+_MAX_OFFSET = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Position:
+    """What a checkpoint holds."""
+
+    log: Mapping[str, int]
+    """By broker: physical offset of the next record."""
+    starts: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
+    """broker -> topic -> queue id -> first queue offset."""
+    until: Mapping[str, int] = field(default_factory=dict)
+    """By broker: from here on `starts` says nothing any more."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Sorted keys, integers and strings only: Spark compares it as text."""
+        starts: dict[str, dict[str, dict[str, int]]] = {}
+        for broker in sorted(self.starts):
+            for topic, queues in self.starts[broker].items():
+                named = {str(queue): offset for queue, offset in sorted(queues.items())}
+                starts.setdefault(topic, {})[broker] = named
+        out: dict[str, Any] = {}
+        if starts:
+            out["from"] = {topic: starts[topic] for topic in sorted(starts)}
+        out["log"] = {broker: self.log[broker] for broker in sorted(self.log)}
+        if self.until:
+            out["until"] = {broker: self.until[broker] for broker in sorted(self.until)}
+        out["version"] = VERSION
+        return out
+
+    @classmethod
+    def of(cls, value: Any) -> Position:
+        """From what a checkpoint had. CheckpointError if that is none of ours."""
+        try:
+            if value["version"] != VERSION:
+                raise CheckpointError(
+                    f"the checkpoint has version {value['version']!r}, this reads {VERSION}"
+                )
+            starts: dict[str, dict[str, dict[int, int]]] = {}
+            for topic, brokers in value.get("from", {}).items():
+                for broker, queues in brokers.items():
+                    named = {int(queue): _whole(offset) for queue, offset in queues.items()}
+                    starts.setdefault(broker, {})[topic] = named
+            log_at = {str(broker): _whole(phys) for broker, phys in value["log"].items()}
+            until = {str(b): _whole(phys) for b, phys in value.get("until", {}).items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"the checkpoint holds no position: {value!r}") from error
+        return cls(log_at, starts, until)
+
+    def moved(self, to: Mapping[str, int]) -> Position:
+        """The same further on, without what is passed."""
+        left = {broker for broker, phys in self.until.items() if to[broker] < phys}
+        return Position(
+            dict(to),
+            {broker: starts for broker, starts in self.starts.items() if broker in left},
+            {broker: self.until[broker] for broker in left},
+        )
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_OFFSET:
+        raise ValueError(value)
+    return value
+
+
+class StreamPlanner:
+    """Positions and tasks of a stream; lives on the driver, one for each query.
+
+    Times, tags and the key of the selection apply to every batch but the starting time, which is a
+    position. The places are listed anew for every position and every batch.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        selection: Selection,
+        how: ReadOptions,
+        *,
+        broker_names: Sequence[str] = (),
+        storage_options: Mapping[str, Any] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        min_partitions: int | None = None,
+        mode: str = "auto",
+        fail_on_data_loss: bool = True,
+    ) -> None:
+        check_plan_options(split_bytes, min_partitions, mode)
+        if mode == "index":
+            raise SegmentOptionError("plan=index reads a batch, not a stream", "leave plan out")
+        if selection.ending_offsets != "latest" or selection.end_time is not None:
+            raise SegmentOptionError(
+                "endingOffsets and endingTimestamp belong to a batch read", "a stream has no end"
+            )
+        self.selection = selection
+        self.how = how
+        self.mode = mode
+        self.split_bytes = split_bytes
+        self.min_partitions = min_partitions
+        self.fail_on_data_loss = fail_on_data_loss
+        self._stores = open_stores(paths, broker_names, storage_options)
+        selection.check_against(self._stores, may_come=True)
+        self._ends: dict[str, int] = {}
+        self._pinned: dict[str, int] | None = None
+
+    def initial(self) -> dict[str, Any]:
+        """Where a new query starts."""
+        stores, ends = self._look()
+        starts: dict[str, Start] = {
+            store.name: starting_at(
+                store,
+                ends[store.name],
+                self.selection,
+                self.how,
+                fail_on_data_loss=self.fail_on_data_loss,
+            )
+            for store in stores
+        }
+        found = [start for start in starts.values() if start.found]
+        if not found and self.selection.timestamp_strategy == "error":
+            raise SegmentOptionError(
+                f"startingTimestamp {self.selection.start_time} is later than every message",
+                "startingOffsetsByTimestampStrategy=latest starts at the end then",
+            )
+        filtered = {name: start for name, start in starts.items() if start.offsets}
+        position = Position(
+            {name: start.phys for name, start in starts.items()},
+            {name: as_bounds(start.offsets) for name, start in filtered.items()},
+            {name: start.until for name, start in filtered.items()},
+        )
+        return position.moved(position.log).as_dict()
+
+    def end(self) -> dict[str, Any]:
+        """The end of the logs now."""
+        _, ends = self._look()
+        return Position(ends).as_dict()
+
+    def pin(self) -> None:
+        """From here on `latest` stays at or below the end of the logs now."""
+        _, self._pinned = self._look()
+
+    def latest(
+        self,
+        start: Mapping[str, Any] | None = None,
+        max_offsets: int | None = None,
+        max_bytes: int | None = None,
+    ) -> dict[str, Any]:
+        """How far the next batch goes. Without `start` to the end of the logs.
+
+        `max_offsets`: messages of the chosen topics, `max_bytes`: of the logs, at most; what there
+        is to do is shared over the brokers by their bytes. A batch has at least one record if there
+        is one.
+        """
+        for option, limit in (
+            ("maxOffsetsPerTrigger", max_offsets),
+            ("maxBytesPerTrigger", max_bytes),
+        ):
+            if limit is not None and limit < 1:
+                raise SegmentOptionError(f"{option}: {limit}", "expected at least 1")
+            if limit is not None and start is None:
+                raise SegmentOptionError(f"{option} needs the start of the batch")
+        stores, ends = self._look()
+        if self._pinned is not None:
+            ends = {name: min(end, self._pinned[name]) for name, end in ends.items()}
+        if start is None:
+            return Position(ends).as_dict()
+        position = self._position(start, stores)
+        at = dict(position.log)
+        self._check_shrunk(at, ends, stores)
+        todo = {s.name: max(0, ends[s.name] - max(at[s.name], s.first)) for s in stores}
+        rows, size = _shares(max_offsets, todo), _shares(max_bytes, todo)
+        for store in stores:
+            name = store.name
+            if todo[name] and rows[name] != 0 and size[name] != 0:
+                rule = self._rule(store, position)
+                at[name] = self._advance(store, rule, at[name], ends[name], rows[name], size[name])
+        return position.moved(at).as_dict()
+
+    def splits(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Split]:
+        """The tasks of the batch between two positions; none if they are the same."""
+        stores = [store.relisted() for store in self._stores]
+        low, high = self._position(start, stores), self._position(end, stores)
+        parts = []
+        for store in stores:
+            first, last = low.log[store.name], high.log[store.name]
+            if first >= last:
+                continue
+            if last > store.last:
+                raise DataLossError(
+                    f"{store.root}: the log of broker {store.name} ends at {store.last}, the "
+                    f"checkpoint says {last}",
+                    "it is another log, or it was cut; start with a new checkpoint",
+                )
+            runs = pieces.runs(store, first, last, fail_on_data_loss=self.fail_on_data_loss)
+            rule = self._rule(store, low)
+            parts.append(Part(store, rule, Limits(low=first, high=last), runs, last))
+        total = sum(part.bytes for part in parts)
+        size = pieces.split_size(total, self.split_bytes, self.min_partitions)
+        by_file = self.mode == "file"
+        return [
+            split
+            for part in parts
+            for split in scans(part, part.runs, size, self.how, by_file=by_file)
+        ]
+
+    def _look(self) -> tuple[list[SegmentStore], dict[str, int]]:
+        """The stores listed anew, and where their logs end."""
+        self._stores = [store.relisted() for store in self._stores]
+        for store in self._stores:
+            known = self._ends.get(store.name, -1)
+            opener = store.opener()
+            if known < store.first or known > store.last:
+                known = -1
+            end, why = engine.segment_end(store.files, known, opener=opener)
+            if why and known != -1:
+                # Something that is no record: half of one, or the log was cut and written anew.
+                end, why = engine.segment_end(store.files, opener=opener)
+            if why:
+                log.info("%s: the log ends at %d: %s", store.root, end, why)
+            self._ends[store.name] = end
+        return self._stores, dict(self._ends)
+
+    def _position(self, value: Mapping[str, Any], stores: Sequence[SegmentStore]) -> Position:
+        position = Position.of(value)
+        own, other = {store.name for store in stores}, set(position.log)
+        if own != other:
+            raise CheckpointError(
+                f"the checkpoint is of broker {', '.join(sorted(other))}, the stores are of "
+                f"{', '.join(sorted(own))}"
+            )
+        return position
+
+    def _check_shrunk(
+        self, at: dict[str, int], ends: Mapping[str, int], stores: Sequence[SegmentStore]
+    ) -> None:
+        """A log that ends before where the stream is was cut, or is another one."""
+        for store in stores:
+            if self._ends[store.name] < at[store.name]:
+                pieces.tell_loss(
+                    f"{store.root}: the log of broker {store.name} ends at "
+                    f"{self._ends[store.name]}, the stream is at {at[store.name]}",
+                    self.fail_on_data_loss,
+                )
+
+    def _rule(self, store: SegmentStore, position: Position) -> Rule:
+        selection = self.selection
+        return selection.rule(store.name, position.starts.get(store.name))
+
+    def _advance(
+        self,
+        store: SegmentStore,
+        rule: Rule,
+        start: int,
+        end: int,
+        rows: int | None,
+        size: int | None,
+    ) -> int:
+        """Where a batch stops that may have so many rows and bytes."""
+        if rows is None and size is None:
+            return end
+        at = start
+        for low, high in pieces.runs(store, start, end, fail_on_data_loss=self.fail_on_data_loss):
+            stop, used = engine.segment_advance(
+                store.files,
+                low,
+                high,
+                opener=store.opener(),
+                rule=rule,
+                max_rows=-1 if rows is None else rows,
+                max_bytes=-1 if size is None else size,
+                on_corruption=self.how.on_corruption,
+            )
+            at = stop
+            if stop < high:
+                return at
+            if rows is not None:
+                rows -= used
+            if size is not None:
+                size -= high - low
+            if (rows is not None and rows <= 0) or (size is not None and size <= 0):
+                return at
+        return max(at, end)
+
+
+def _shares(limit: int | None, todo: Mapping[str, int]) -> dict[str, int | None]:
+    """A limit shared by what there is to do, at least 1 each as far as it goes; the rest of a
+    division goes to the one with the most."""
+    busy = sorted((name for name in todo if todo[name]), key=lambda n: (-todo[n], n))
+    if limit is None or not busy:
+        return dict.fromkeys(todo)
+    shares: dict[str, int | None] = dict.fromkeys(todo, 0)
+    if limit < len(busy):
+        return {**shares, **dict.fromkeys(busy[:limit], 1)}
+    spare, total = limit - len(busy), sum(todo.values())
+    given = {name: 1 + spare * todo[name] // total for name in busy}
+    given[busy[0]] += limit - sum(given.values())
+    return {**shares, **given}

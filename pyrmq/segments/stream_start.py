@@ -1,0 +1,90 @@
+"""Where in a log a stream starts: earliest, latest, a time, or offsets by queue (spark.md 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyrmq.segments import pieces, times
+from pyrmq.segments.bounds import Held, Key, as_bounds, checked, gone, held, of_broker, walk_log
+from pyrmq.segments.offsets import EARLIEST, LATEST
+from pyrmq.segments.queues import log_end_of, phys_of
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Rule, Selection
+from pyrmq.segments.store import SegmentStore
+
+
+@dataclass(frozen=True)
+class Start:
+    """A position in one broker's log."""
+
+    phys: int
+    offsets: Mapping[Key, int] = field(default_factory=dict)
+    """First queue offsets, for queues whose earlier messages stand behind `phys`."""
+    until: int = 0
+    """Physical offset from which on `offsets` select everything."""
+    found: bool = True
+    """False: everything is older than the time that is asked for."""
+
+
+def starting_at(
+    store: SegmentStore,
+    end: int,
+    selection: Selection,
+    how: ReadOptions,
+    *,
+    fail_on_data_loss: bool,
+) -> Start:
+    """Where a stream over a log that ends at `end` starts. Errors are those of the options."""
+    if selection.start_time is not None:
+        for low, high in pieces.runs(store, store.first, end, fail_on_data_loss=False):
+            phys = times.first_at(store, low, high, selection.start_time, how.on_corruption)
+            if phys is not None:
+                return Start(phys)
+        return Start(end, found=False)
+    if selection.starting_offsets == "latest":
+        return Start(end)
+    named = of_broker(selection.starting_offsets, store.name)
+    if not named:
+        return Start(store.first)
+    return _by_queue(store, end, selection, named, fail_on_data_loss)
+
+
+def _by_queue(
+    store: SegmentStore, end: int, selection: Selection, named: dict[Key, int], fail: bool
+) -> Start:
+    rule = selection.rule(store.name)
+    holds = held(store, rule, store.first, end)
+    for key, offset in named.items():
+        if offset == LATEST:
+            named[key] = holds.get(key, Held(0, 0)).high
+    checked("startingOffsets", named, holds, store.name)
+    wanted = {key: offset for key, offset in named.items() if offset != EARLIEST}
+    wanted = gone(wanted, holds, store.name, fail)
+    places = _places(store, rule, holds, wanted, end)
+    all_named = all(key in named and named[key] != EARLIEST for key in holds)
+    phys = min(places.values(), default=end) if all_named else store.first
+    offsets = {key: n for key, n in wanted.items() if n > holds.get(key, Held(0, 0)).low}
+    until = max((places[key] for key in offsets), default=phys)
+    return Start(phys, offsets, until) if until > phys else Start(phys)
+
+
+def _places(
+    store: SegmentStore,
+    rule: Rule,
+    holds: Mapping[Key, Held],
+    wanted: Mapping[Key, int],
+    end: int,
+) -> dict[Key, int]:
+    """Physical offset at or before that of the first message of each queue from its offset on."""
+    if store.queues is None:
+        chosen = Rule(rule.selection, rule.queues, as_bounds(wanted))
+        found = walk_log(store, chosen, store.first, end)
+        return {key: found[key][2] if key in found else end for key in wanted}
+    reaches = {key: h.reach for key, h in holds.items() if h.reach is not None}
+    # A message at the end of its queue may stand in the log already, without its entry.
+    last = max((log_end_of(reached.queue, end) for reached in reaches.values()), default=end)
+    return {
+        key: min(phys_of(reaches[key], n, end), last) if key in reaches else last
+        for key, n in wanted.items()
+    }
