@@ -14,7 +14,15 @@ from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
 from pyrmq.segments.pieces import overlapping, tell_loss
-from pyrmq.segments.queues import Reach, list_queues, log_end_of, phys_of, reach
+from pyrmq.segments.queues import (
+    Reach,
+    list_queues,
+    log_end_of,
+    phys_at,
+    place_behind,
+    place_of,
+    reach,
+)
 from pyrmq.segments.selection import Bounds, Rule, Selection
 from pyrmq.segments.store import SegmentStore
 
@@ -197,8 +205,9 @@ def batch_limits(
     if reaches and all(key in starts for key, _ in reaches):
         # What has no entry yet stands behind the last message that has one.
         last = max(log_end_of(reached.queue, end) for _, reached in reaches)
-        low = min([last, *(phys_of(reached, starts[key], end) for key, reached in reaches)])
-        low = max(start, low)
+        places = ((r, place_of(r, starts[key])) for key, r in reaches)
+        low = max(start, min(last, *(phys_at(reached, place, end) for reached, place in places)))
     if reaches and all(key in ends for key, _ in reaches):
-        high = max(phys_of(reached, ends[key], end) for key, reached in reaches)
+        last_places = ((r, place_behind(r, ends[key])) for key, r in reaches)
+        high = max(phys_at(reached, place, end) for reached, place in last_places)
     return Limits(as_bounds(starts), as_bounds(ends), low, max(low, high))

@@ -19,10 +19,10 @@ from pyrmq.segments.filesystem import need
 from pyrmq.segments.pieces import split_size
 from pyrmq.segments.queues import (
     BLANK_SIZE,
-    SIMPLE,
     Queue,
     list_queues,
     log_end_of,
+    place_behind,
     place_of,
     reach,
 )
@@ -122,10 +122,7 @@ class _Work:
         if isinstance(answer, dict):
             first, behind = answer.get(queue.id, answer.get(ANY_QUEUE, (0, 0)))
             self.start = place_of(self.reached, first)
-            if behind < self.reached.max_offset:
-                # In a batch queue the entry may have messages on both sides.
-                last = place_of(self.reached, behind)
-                self.end = min(self.end, last + (queue.unit != SIMPLE))
+            self.end = place_behind(self.reached, behind)
         if not queue.is_whole(self.start, self.end):
             raise Unfit(f"a file of queue {queue.topic}-{queue.id} is missing")
 

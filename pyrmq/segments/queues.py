@@ -223,21 +223,29 @@ def log_end_of(queue: Queue, log_end: int) -> int:
 
 def place_of(reached: Reach, offset: int) -> int:
     """First place whose messages reach to `offset` or behind it."""
+    return _place(reached, offset, lambda entry: entry.behind > offset)
+
+
+def place_behind(reached: Reach, offset: int) -> int:
+    """First place all of whose messages are at `offset` or behind it."""
+    return _place(reached, offset, lambda entry: entry.offset >= offset)
+
+
+def _place(reached: Reach, offset: int, is_there: Callable[[Entry], bool]) -> int:
     if reached.queue.unit == SIMPLE:
         return min(max(offset, reached.start), reached.end)
     low, high = reached.start, reached.end
     while low < high:
         middle = (low + high) // 2
-        if _entry(reached.queue, middle).behind > offset:
+        if is_there(_entry(reached.queue, middle)):
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def phys_of(reached: Reach, offset: int, log_end: int) -> int:
-    """Physical offset of the message at a queue offset, or of the next one; `log_end` if none."""
-    place = place_of(reached, offset)
+def phys_at(reached: Reach, place: int, log_end: int) -> int:
+    """Physical offset that a place leads to, or the next that does; `log_end` if none does."""
     for _, entries in reached.queue.read(place, reached.end):
         blank = (entries["size"] == BLANK_SIZE) & (entries["phys"] == 0)
         hits = (~blank).nonzero()[0]

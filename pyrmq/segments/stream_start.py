@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyrmq.segments import pieces, times
 from pyrmq.segments.bounds import Held, Key, as_bounds, checked, gone, held, of_broker, walk_log
 from pyrmq.segments.offsets import EARLIEST, LATEST
-from pyrmq.segments.queues import log_end_of, phys_of
+from pyrmq.segments.queues import log_end_of, phys_at, place_of
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.store import SegmentStore
@@ -85,6 +85,8 @@ def _places(
     # A message at the end of its queue may stand in the log already, without its entry.
     last = max((log_end_of(reached.queue, end) for reached in reaches.values()), default=end)
     return {
-        key: min(phys_of(reaches[key], n, end), last) if key in reaches else last
+        key: min(phys_at(reaches[key], place_of(reaches[key], n), end), last)
+        if key in reaches
+        else last
         for key, n in wanted.items()
     }

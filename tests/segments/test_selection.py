@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from pyrmq.errors import SegmentOptionError
+from pyrmq.segments.offsets import MAX_OFFSET
+from pyrmq.segments.selection import (
+    ANY_QUEUE,
+    Selection,
+    parse_tags,
+    parse_topics,
+    unknown_topic,
+)
+
+SYSTEM = [
+    "SCHEDULE_TOPIC_XXXX",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "RMQ_SYS_TRACE_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "rmq_sys_wheel_timer",
+]
+
+
+@pytest.mark.parametrize("topic", SYSTEM)
+def test_system_topics_need_their_name_or_the_option(topic: str) -> None:
+    assert not Selection().selects(topic)
+    assert not Selection(pattern=".*").selects(topic)
+    assert Selection(include_system_topics=True).selects(topic)
+    assert Selection(topics=(topic,)).selects(topic)
+    assert Selection(assign={topic: {"a": (0,)}}).selects(topic)
+
+
+@pytest.mark.parametrize("topic", ["Orders", "%RETRY%group", "%DLQ%group"])
+def test_retry_and_dead_letters_are_user_topics(topic: str) -> None:
+    assert Selection().selects(topic)
+
+
+def test_a_pattern_is_for_the_whole_name() -> None:
+    chosen = Selection(pattern="Order.")
+    assert chosen.selects("Orders")
+    assert not chosen.selects("Orders2")
+    assert not chosen.selects("MyOrders")
+
+
+def test_rule_without_bounds_is_yes_or_no() -> None:
+    rule = Selection(topics=("A",)).rule("x")
+    assert rule("A") is True
+    assert rule("B") is False
+
+
+def test_rule_of_assign_names_its_queues_of_its_broker() -> None:
+    rule = Selection(assign={"A": {"x": (1, 3), "y": (0,)}}).rule("x")
+    assert rule("A") == {1: (0, MAX_OFFSET), 3: (0, MAX_OFFSET)}
+    assert Selection(assign={"A": {"y": (0,)}}).rule("x")("A") is False
+
+
+def test_rule_with_bounds_leaves_other_queues_whole() -> None:
+    rule = Selection(topics=("A",)).rule("x", {"A": {0: 5}}, {"A": {0: 9, 1: 4}})
+    assert rule("A") == {0: (5, 9), 1: (0, 4), ANY_QUEUE: (0, MAX_OFFSET)}
+    rule = Selection(topics=("A",), queues=(0, 2)).rule("x", {"A": {0: 5, 1: 7}})
+    assert rule("A") == {0: (5, MAX_OFFSET), 2: (0, MAX_OFFSET)}
+
+
+def test_rule_crosses_processes() -> None:
+    rule = Selection(pattern="A.*", tags=("t",)).rule("x", {"AB": {0: 5}})
+    assert pickle.loads(pickle.dumps(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"topics": ("A",), "pattern": "B"}, "subscribe and subscribePattern are given"),
+        ({"pattern": "("}, "no regular expression"),
+        ({"assign": {}}, "it names no queue"),
+        ({"topics": ("",)}, "no topic name"),
+        ({"topics": ("x" * 300,)}, "no topic name"),
+        ({"key": " "}, "key is empty"),
+        ({"starting_offsets": "first"}, "expected earliest, latest"),
+        ({"ending_offsets": "earliest"}, "earliest is no end"),
+        ({"ending_offsets": {"A": {"b": {0: -2}}}}, "earliest is no end"),
+        ({"start_time": -1}, "startingTimestamp: -1 is no time"),
+        ({"end_time": 2**60}, "is no time"),
+        ({"start_time": 5, "end_time": 4}, "is before startingTimestamp"),
+        ({"timestamp_strategy": "earliest"}, "expected error or latest"),
+        ({"queues": (-1,)}, "are no queue ids"),
+        ({"queues": (0,), "assign": {"A": {"b": (0,)}}}, "both name queues"),
+    ],
+)
+def test_contradictions(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(SegmentOptionError) as caught:
+        Selection(**options)
+    assert part in str(caught.value)
+
+
+def test_topics_of_a_comma_list() -> None:
+    assert parse_topics("A, B,A") == ("A", "B")
+    with pytest.raises(SegmentOptionError, match="empty topic"):
+        parse_topics("A,,B")
+
+
+def test_tags_of_an_expression() -> None:
+    assert parse_tags("*") is None
+    assert parse_tags(" A || B||A ") == ("A", "B")
+
+
+@pytest.mark.parametrize("text", ["", "A ||", "A || || B", "a > 5", "A | B", "TAGS='x'", "A B"])
+def test_other_expressions_are_errors(text: str) -> None:
+    with pytest.raises(SegmentOptionError, match="subExpression"):
+        parse_tags(text)
+
+
+def test_unknown_topic_names_the_nearest() -> None:
+    known = ["Orders", "Payments", "SCHEDULE_TOPIC_XXXX"]
+    assert "did you mean Orders?" in str(unknown_topic("orders", known))
+    assert "there are 2 topics: Orders, Payments" in str(unknown_topic("zzz", known))
+    assert "no topic yet" in str(unknown_topic("zzz", []))
