@@ -1,0 +1,44 @@
+"""Limits of micro-batches and Trigger.AvailableNow; needs PySpark 4.2 or later."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyrmq.errors import ConfigError
+from spark_ext.stream import Position, SegmentStreamReader
+
+
+class LimitedStreamReader(SegmentStreamReader, SupportsTriggerAvailableNow):
+    """Spark knows one limit per source: the other one is kept in `latestOffset`.
+
+    ReadAllAvailable (Trigger.Once, and where no limit is set) means no limit at all.
+    """
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        rows = self._options["maxOffsetsPerTrigger"]
+        if rows is not None:
+            return ReadMaxRows(rows)
+        return ReadMaxBytes(self._options["maxBytesPerTrigger"])
+
+    def latestOffset(self, start: Position, limit: ReadLimit) -> Position:
+        rows: int | None = None
+        size: int | None = None
+        if isinstance(limit, ReadMaxRows):
+            rows, size = limit.max_rows, self._options["maxBytesPerTrigger"]
+        elif isinstance(limit, ReadMaxBytes):
+            rows, size = self._options["maxOffsetsPerTrigger"], limit.max_bytes
+        elif not isinstance(limit, ReadAllAvailable):
+            raise ConfigError(f"Spark asks for the limit {limit!r}, which this source cannot keep")
+        return self._planner.latest(start, max_offsets=rows, max_bytes=size)
+
+    def reportLatestOffset(self) -> Position:
+        return self._planner.end()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planner.pin()

@@ -1,0 +1,54 @@
+"""The batch read of segments.
+
+What is read is fixed when Spark plans: the end of each log is part of the splits, so all actions
+on one loaded frame see the same rows, however the store grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_ext import selecting
+from spark_ext.partition import SegmentPartition, read
+from spark_ext.worker import Shipped
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+    from spark_ext.options import Options
+
+
+class SegmentBatchReader(Shipped, DataSourceReader):
+    """Made on the driver for each planned query; `read` runs in a worker on a pickled copy."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._how = selecting.read_options(options, schema)
+        self._selection = selecting.selection(options)
+
+    def partitions(self) -> list[InputPartition]:
+        """One per split. Raises PyrmqError for what cannot be read as asked."""
+        from pyrmq.segments.plan import plan
+        from pyrmq.segments.store import open_stores
+
+        given = self._options
+        stores = open_stores(
+            selecting.paths(given), selecting.broker_names(given), given["storageOptions"]
+        )
+        splits = plan(
+            stores,
+            self._selection,
+            self._how,
+            split_bytes=given["splitBytes"],
+            min_partitions=given["minPartitions"],
+            mode=given["plan"],
+            fail_on_data_loss=given["failOnDataLoss"],
+        )
+        return [SegmentPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        return read(partition)

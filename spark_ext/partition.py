@@ -1,0 +1,41 @@
+"""One task of a read: a split of `pyrmq.segments` on its way to a worker, and reading it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from pyrmq.errors import PyrmqError
+from spark_ext.worker import Shipped, prepare
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyrmq.segments.split import Split
+
+
+class SegmentPartition(Shipped, InputPartition):
+    """`value` is the Split."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+
+
+def read(partition: InputPartition | None) -> Iterator[RecordBatch]:
+    """The batches of a partition, each with exactly the schema of the query.
+
+    Spark makes one partition without a value (None, or with the value None) of an empty plan.
+    Errors say broker, topics, file and physical offset: Spark shows the user nothing else.
+    """
+    prepare()
+    split: Split | None = None if partition is None else partition.value
+    return iter(()) if split is None else _batches(split)
+
+
+def _batches(split: Split) -> Iterator[RecordBatch]:
+    try:
+        yield from split.read()
+    except (PyrmqError, OSError) as error:
+        error.add_note(f"while reading {split.describe()}")
+        raise

@@ -1,0 +1,65 @@
+"""From the options of a query to what `pyrmq.segments` wants: paths, a selection, how to build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Selection
+
+from spark_ext.schema import column_names
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from spark_ext.options import Options
+
+
+def paths(options: Options) -> tuple[str, ...]:
+    """What `load` was called with."""
+    found: tuple[str, ...] = options["paths"] or (options["path"],)
+    return found
+
+
+def broker_names(options: Options) -> tuple[str, ...]:
+    """Empty: each store is named by its folder."""
+    return options["brokerName"] or ()
+
+
+def topics(options: Options) -> tuple[str, ...]:
+    """Topics named by `subscribe`, or by `topic` (one); empty when neither is given."""
+    if options["topic"] is not None:
+        return (options["topic"],)
+    return options["subscribe"] or ()
+
+
+def selection(options: Options) -> Selection:
+    """Raises SegmentOptionError for what contradicts itself. Times are ms, ends exclusive."""
+    given = options.values
+    return Selection(
+        topics=topics(options),
+        pattern=given["subscribePattern"],
+        assign=given["assign"],
+        include_system_topics=given["includeSystemTopics"],
+        tags=given["subExpression"],
+        key=given.get("key"),
+        starting_offsets=given["startingOffsets"],
+        ending_offsets=given.get("endingOffsets", "latest"),
+        start_time=given["startingTimestamp"],
+        end_time=given.get("endingTimestamp"),
+        timestamp_strategy=given["startingOffsetsByTimestampStrategy"],
+    )
+
+
+def read_options(options: Options, schema: StructType) -> ReadOptions:
+    """How batches are built; the columns are those of the schema, in its order."""
+    given = options.values
+    return ReadOptions(
+        columns=column_names(schema),
+        properties=given["properties"],
+        decompress=given["decompress"],
+        verify_crc=given.get("verifyCrc", "tail"),
+        on_corruption=given.get("onCorruption", "fail"),
+        batch_rows=given["batchRows"],
+        batch_bytes=given["batchBytes"],
+    )

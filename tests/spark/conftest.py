@@ -1,0 +1,65 @@
+"""One Spark for all tests of this folder: starting one takes some ten seconds.
+
+Without Java these tests are skipped; with PYRMQ_REQUIRE_INTEROP=1 (CI) that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop import toolchain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def need_java() -> None:
+    """Skips or fails the test that asks, where there is no Java 17 or later."""
+    try:
+        toolchain.java()
+    except toolchain.Missing as problem:
+        if toolchain.required():
+            pytest.fail(f"Spark cannot run: {problem}", pytrace=False)
+        pytest.skip(f"Spark cannot run: {problem}")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on two cores; nothing is registered, so formats are found by name."""
+    need_java()
+    from pyspark.sql import SparkSession
+
+    home = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[2]").appName("pyrmq tests")
+    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(home / "warehouse")}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
