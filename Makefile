@@ -9,7 +9,8 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback \
-	bench-transactions bench-plot dist-check crash faults simulation fuzz sanitize clean
+	bench-transactions bench-plot dist-check crash faults simulation \
+	spark-versions fuzz sanitize clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -72,6 +73,9 @@ crash: $(STAMP) ## Kill a loaded broker 300 times and read everything back
 
 faults: $(STAMP) ## Tear, flip and fail: tens of thousands of damaged stores and every failing call
 	PYRMQ_FAULT_IMAGES=full $(BIN)/pytest tests/faults
+
+spark-versions: $(STAMP) ## Run the Spark tests that depend on PySpark's version with 4.1 and 4.2 (needs Java)
+	scripts/spark_versions.sh
 
 simulation: $(STAMP) ## Run 10,000 seeds of transactions: kills, losses, clock jumps in any order
 	$(BIN)/python -m tests.simulation.seeds 0 10000

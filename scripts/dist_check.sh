@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the sdist, from it a wheel for each Python found (3.11 to 3.13), installs each wheel into
-# an empty environment and runs a send and a read outside of the checkout.
+# an empty environment and runs a send and a read outside of the checkout; PySpark and pyarrow must
+# not be needed for that, though the wheel brings the Spark packages along.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -17,6 +18,8 @@ find_python() { # a python of this version: on the PATH, or one of pyenv's
     done
 }
 
+spark_packages="spark_ext pyspark_rocketmq pyspark_pyrmq"
+
 first=1
 for version in 3.11 3.12 3.13; do
     python=$(find_python "$version" || true)
@@ -31,6 +34,11 @@ for version in 3.11 3.12 3.13; do
             { cat "$work/log"; exit 1; }
         mkdir "$work/source"
         tar -xzf "$work"/*.tar.gz -C "$work/source" --strip-components 1
+        for package in $spark_packages; do
+            diff <(cd "$package" && find . -name '*.py' | sort) \
+                <(cd "$work/source/$package" && find . -name '*.py' | sort) ||
+                { echo "dist-check: the sdist lacks files of $package"; exit 1; }
+        done
         first=0
     fi
     "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
@@ -41,10 +49,20 @@ for version in 3.11 3.12 3.13; do
         grep -q "pyrmq/$module\..*so" <<<"$names" ||
             { echo "dist-check: $wheel lacks pyrmq.$module"; exit 1; }
     done
+    for package in $spark_packages; do
+        (cd "$work/source" && find "$package" -name '*.py') | while read -r file; do
+            grep -q "^$file " <<<"$names" || { echo "dist-check: $wheel lacks $file"; exit 1; }
+        done
+    done
     "$python" -m venv "$work/use$version"
     "$work/use$version/bin/pip" install --quiet --disable-pip-version-check "$wheel"
     (cd "$work" && "$work/use$version/bin/python" -m pyrmq.demo --messages 40 >"$work/log" 2>&1) ||
         { cat "$work/log"; exit 1; }
+    (cd "$work" && "$work/use$version/bin/python" -c "
+import importlib.util, $(tr ' ' ',' <<<"$spark_packages")
+for name in ('pyspark', 'pyarrow', 'numpy'):
+    assert importlib.util.find_spec(name) is None, name + ' came without the extra'
+") || { echo "dist-check: the Spark packages do not import where PySpark is missing"; exit 1; }
     echo "dist-check: sdist -> wheel -> install -> demo works on Python $version"
 done
 [ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.13 found"; exit 1; }

@@ -1,0 +1,153 @@
+"""The table of options: what is accepted, what is told about what is not. No Spark session."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from pyrmq.errors import PyrmqError
+from spark_ext.option import Query
+from spark_ext.options import OPTIONS, TABLE, Options
+
+
+def batch(**given: str) -> Options:
+    return Options({"path": "/store", **given}, Query.BATCH)
+
+
+def stream(**given: str) -> Options:
+    return Options({"path": "/store", **given}, Query.STREAM)
+
+
+def test_defaults_are_those_of_the_specification() -> None:
+    given = batch()
+    assert given["startingOffsets"] == "earliest"
+    assert given["endingOffsets"] == "latest"
+    assert given["subExpression"] is None
+    assert given["includeSystemTopics"] is False
+    assert given["splitBytes"] == 256 << 20
+    assert given["minPartitions"] is None
+    assert given["plan"] == "auto"
+    assert (given["batchRows"], given["batchBytes"]) == (10_000, 1 << 20)
+    assert given["properties"] == "map"
+    assert given["decompress"] is True
+    assert given["verifyCrc"] == "tail"
+    assert given["failOnDataLoss"] is True
+    assert given["onCorruption"] == "fail"
+    assert stream()["startingOffsets"] == "latest"
+    assert stream()["maxBytesPerTrigger"] == 1 << 30
+    assert stream()["maxOffsetsPerTrigger"] is None
+
+
+def test_names_are_looked_at_without_case() -> None:
+    given = batch(SPLITBYTES="64m", failondataloss="False")
+    assert given["splitBytes"] == 64 << 20
+    assert given["failOnDataLoss"] is False
+    assert given.is_set("splitBytes")
+    assert not given.is_set("batchBytes")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "means"),
+    [
+        ("paths", '["/a","/b"]', ("/a", "/b")),
+        ("brokerName", "a, b", ("a", "b")),
+        ("subscribe", "one,two", ("one", "two")),
+        ("subExpression", "A || B", ("A", "B")),
+        ("assign", '{"t":{"b":[1,0]}}', {"t": {"b": (0, 1)}}),
+        ("startingOffsets", '{"t":{"b":{"0":-2,"7":5}}}', {"t": {"b": {0: -2, 7: 5}}}),
+        ("startingOffsets", "EARLIEST", "earliest"),
+        ("endingOffsets", '{"t":{"b":{"0":-1}}}', {"t": {"b": {0: -1}}}),
+        ("splitBytes", "1G", 1 << 30),
+        ("splitBytes", "512kb", 512 << 10),
+        ("batchBytes", "2097152", 2 << 20),
+        ("columns", "body,topic", ("body", "topic")),
+        ("storageOptions", '{"key": "v"}', {"key": "v"}),
+        ("minPartitions", "12", 12),
+    ],
+)
+def test_values(key: str, value: str, means: Any) -> None:
+    options = {"path": "/store", key: value}
+    if key == "paths":
+        del options["path"]
+    assert Options(options, Query.BATCH)[key] == means
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"subcribe": "t"}, "did you mean subscribe?"),
+        ({"starting_offsets": "earliest"}, "did you mean startingOffsets?"),
+        ({"maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        ({"zzzzzzz": "5"}, "options of a batch read of segments: .*subscribe"),
+        ({"maxOffsetsPerTrigger": "5"}, "does not belong to a batch read of segments; it is for"),
+        ({"failOnDataLoss": "yes"}, "option failOnDataLoss must be true or false, not 'yes'"),
+        ({"splitBytes": "64x"}, "option splitBytes must be a size such as"),
+        ({"splitBytes": "1"}, "option splitBytes must be 65536 to"),
+        ({"minPartitions": "0"}, "option minPartitions must be 1"),
+        ({"minPartitions": "many"}, "must be a whole number"),
+        ({"plan": "fast"}, "must be auto, scan, index or file, not 'fast'"),
+        ({"subscribe": "a,,b"}, "names with commas"),
+        ({"subscribe": "a,a"}, "a twice"),
+        ({"subscribe": "a", "topic": "b"}, "subscribe and topic exclude each other"),
+        ({"subscribePattern": "("}, "not a regular expression"),
+        ({"properties": "json", "includeHeaders": "true"}, "exclude each other"),
+        ({"paths": '["/b"]'}, "path and paths exclude each other"),
+        ({"startingOffsets": "latest"}, "cannot be latest"),
+        ({"startingOffsets": '{"t":{"b":{"0":-1}}}'}, "cannot be latest"),
+        ({"startingOffsets": "newest"}, "must be earliest, latest or JSON"),
+        ({"startingOffsets": '{"t":'}, "not valid JSON"),
+        ({"startingOffsets": '{"t":[]}'}, "needs an object for t"),
+        ({"startingOffsets": '{"t":{"b":{"x":1}}}'}, "'x' where t, b needs a queue id"),
+        ({"startingOffsets": '{"t":{"b":{"0":1.5}}}'}, "1.5 for t, b, queue 0"),
+        ({"startingOffsets": '{"t":{"b":{"0":-3}}}'}, "-3 for t, b, queue 0"),
+        ({"startingOffsets": '{"t":{"b":{"0":1,"0":2}}}'}, "key '0' twice"),
+        ({"endingOffsets": '{"t":{"b":{"0":-2}}}'}, "-2 .earliest. for t, b, queue 0"),
+        ({"endingOffsets": "earliest"}, "must be latest or JSON"),
+        ({"assign": '{"t":{"b":[]}}'}, "list of queue ids"),
+        ({"assign": '{"t":{"b":[-1]}}'}, "-1 for t, b"),
+        ({"assign": "[1]"}, "JSON object"),
+        ({"subExpression": "A |"}, "must be . or tags joined by"),
+        ({"columns": ""}, "names with commas"),
+        ({"storageOptions": '{"secret": "hidden'}, "option storageOptions must be a JSON object$"),
+    ],
+)
+def test_what_is_wrong_is_told(given: dict[str, str], told: str) -> None:
+    with pytest.raises(PyrmqError, match=told):
+        batch(**given)
+
+
+def test_deep_json_is_an_error_and_not_a_crash() -> None:
+    with pytest.raises(PyrmqError, match="startingOffsets"):
+        batch(startingOffsets='{"a":' * 100_000 + "1" + "}" * 100_000)
+
+
+def test_options_of_a_batch_are_refused_in_a_stream() -> None:
+    for name, value in {"endingOffsets": "latest", "endingTimestamp": "5", "key": "k"}.items():
+        with pytest.raises(PyrmqError, match=f"option {name} does not belong to a streaming read"):
+            stream(**{name: value})
+
+
+def test_headers_of_kafka_are_properties() -> None:
+    assert batch(includeHeaders="false")["properties"] == "none"
+    assert batch(includeHeaders="true")["properties"] == "map"
+
+
+def test_before_the_kind_of_query_is_known_all_its_options_pass() -> None:
+    given = Options({"maxOffsetsPerTrigger": "5", "startingOffsets": "latest"}, None)
+    assert given["maxOffsetsPerTrigger"] == 5
+    with pytest.raises(PyrmqError, match="did you mean"):
+        Options({"maxOffsetsPerTriger": "5"}, None)
+
+
+def test_checked_options_can_be_pickled() -> None:
+    given = pickle.loads(pickle.dumps(batch(assign=json.dumps({"t": {"b": [1]}}))))
+    assert given["assign"] == {"t": {"b": (1,)}}
+    assert given.is_set("assign")
+    assert given.query is Query.BATCH
+
+
+def test_no_name_is_there_twice() -> None:
+    assert len(TABLE) == len(OPTIONS)
