@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyrmq.errors import ConfigError
+from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets, parse_assign, parse_offsets
+from pyrmq.segments.selection import names_offset, parse_tags
 from spark_ext import broker_options
-from spark_ext.offsets import ending_offsets, queues, starting_offsets, starts_at_latest
 from spark_ext.option import (
     BATCHES,
     FILES,
@@ -48,14 +49,12 @@ def _pattern(value: str) -> str:
     return text(value)
 
 
-def _tags(value: str) -> tuple[str, ...] | None:
-    """`*` (None) or `A || B`."""
-    if value.strip() == "*":
-        return None
-    tags = tuple(part.strip() for part in value.split("||"))
-    if not all(tags) or any(re.search(r"[\s|*]", tag) for tag in tags):
-        raise ValueError(f"must be * or tags joined by ||, as in A || B, not {value!r}")
-    return tags
+def _starting(value: str) -> str | QueueOffsets:
+    return parse_offsets(value, "startingOffsets")
+
+
+def _ending(value: str) -> str | QueueOffsets:
+    return parse_offsets(value, "endingOffsets")
 
 
 def _storage(value: str) -> dict[str, Any]:
@@ -116,7 +115,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "assign",
-        queues,
+        parse_assign,
         READS,
         None,
         'Queues as JSON: `{"topic": {"broker": [0, 1]}}`.',
@@ -138,7 +137,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "subExpression",
-        _tags,
+        parse_tags,
         READS,
         "*",
         "`*`, or tags joined by `||`. Selects before anything is decoded.",
@@ -153,7 +152,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "startingOffsets",
-        starting_offsets,
+        _starting,
         READS,
         "earliest",
         "`earliest`, `latest` (streams only), or JSON topic -> broker -> queue -> queue offset, "
@@ -162,7 +161,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "endingOffsets",
-        ending_offsets,
+        _ending,
         BATCHES,
         "latest",
         "`latest`, or JSON as above, exclusive; -2 is not allowed.",
@@ -337,11 +336,18 @@ class Options:
             default = option.default_for(query)
             if query in (None, *option.where) and option.name not in seen:
                 self.values[option.name] = None if default is None else _parse(option, default)
-        if query in BATCHES and starts_at_latest(self.values["startingOffsets"]):
-            raise ConfigError(
-                "option startingOffsets cannot be latest (-1) in a batch read: nothing would be "
-                "read; give earliest or offsets"
-            )
+        if query in BATCHES:
+            starts = self.values["startingOffsets"]
+            if starts == "latest" or names_offset(starts, LATEST):
+                raise ConfigError(
+                    "option startingOffsets cannot be latest (-1) in a batch read: nothing would "
+                    "be read; give earliest or offsets"
+                )
+            ends = self.values["endingOffsets"]
+            if ends == "earliest" or names_offset(ends, EARLIEST):
+                raise ConfigError(
+                    "option endingOffsets cannot be earliest (-2): give latest or offsets"
+                )
         if self.values.get("includeHeaders") is not None:
             self.values["properties"] = "map" if self.values["includeHeaders"] else "none"
 

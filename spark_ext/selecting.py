@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
-
 from spark_ext.schema import column_names
 
 if TYPE_CHECKING:

@@ -73,7 +73,8 @@ class Shipped:
         # Not pickle: the class may be a user's own, made in a notebook.
         from pyspark import cloudpickle
 
-        payload = cloudpickle.dumps((type(self), self.__dict__), pickle.HIGHEST_PROTOCOL)
+        state = (type(self), self.__dict__)
+        payload = cloudpickle.dumps(state, pickle.HIGHEST_PROTOCOL)  # type: ignore[no-untyped-call]
         return _restore, (__version__, payload)
 
 
