@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from pyrmq.errors import PyrmqError
 from spark_ext.worker import Shipped, prepare
 
 if TYPE_CHECKING:
@@ -26,16 +25,9 @@ def read(partition: InputPartition | None) -> Iterator[RecordBatch]:
     """The batches of a partition, each with exactly the schema of the query.
 
     Spark makes one partition without a value (None, or with the value None) of an empty plan.
-    Errors say broker, topics, file and physical offset: Spark shows the user nothing else.
+    Errors come as they are: those of a split name broker, topics, file and physical offset, and
+    Spark shows their text to the user.
     """
     prepare()
     split: Split | None = None if partition is None else partition.value
-    return iter(()) if split is None else _batches(split)
-
-
-def _batches(split: Split) -> Iterator[RecordBatch]:
-    try:
-        yield from split.read()
-    except (PyrmqError, OSError) as error:
-        error.add_note(f"while reading {split.describe()}")
-        raise
+    return iter(()) if split is None else split.read()
