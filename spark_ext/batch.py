@@ -33,7 +33,6 @@ class SegmentBatchReader(Shipped, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One per split. Raises PyrmqError for what cannot be read as asked."""
         from pyrmq.segments.plan import plan
-
         from pyrmq.segments.store import open_stores
 
         given = self._options

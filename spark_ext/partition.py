@@ -11,6 +11,7 @@ from spark_ext.worker import Shipped, prepare
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
     from pyrmq.segments.split import Split
 
 

@@ -21,9 +21,9 @@ from spark_ext.worker import ADMISSION, Shipped
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyrmq.segments.stream import StreamPlanner
     from pyspark.sql.types import StructType
 
+    from pyrmq.segments.stream import StreamPlanner
     from spark_ext.options import Options
 
 Position = dict[str, Any]
