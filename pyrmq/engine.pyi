@@ -75,8 +75,8 @@ def segment_end(
     follows is empty).
 
     `start` is the start of some record to go on from; -1 searches. A writer may be half-way
-    through the last record: it counts only if its body fits its CRC and its text has no zero
-    bytes. What is no record, with nothing valid behind it, is a torn tail and not part of the log.
+    through the last record: it counts only if its body fits its CRC and its text reaches to its
+    last byte. What is no record, with nothing valid behind it, is a torn tail and not part of the log.
     """
 
 def segment_advance(
@@ -122,7 +122,8 @@ class SegmentReader:
     `on_corruption`: fail, or skip and count. `views` gives bodies as binary_view over the mapped
     files, which nobody may cut short meanwhile.
 
-    Errors: StoreDamagedError with file, byte and physical offset; OSError with the path.
+    Errors: StoreDamagedError with file, byte and physical offset; OSError with the path. Through
+    `__arrow_c_stream__`, which knows no classes, they arrive as what its consumer makes of a text.
     """
 
     def __init__(

@@ -51,8 +51,9 @@ impl Bytes {
 
     #[inline]
     fn close(&mut self) {
-        // A batch is closed long before: the reader bounds it, and a record has at most 128 MiB.
-        self.offsets.push(self.values.len() as i32);
+        // The reader closes a batch long before, as rows are counted and none has over 200 MiB.
+        let end = i32::try_from(self.values.len()).expect("a column below 2 GiB");
+        self.offsets.push(end);
     }
 
     #[inline]
@@ -285,6 +286,7 @@ pub struct Builder {
     /// Which column holds the pairs, if any.
     map: Option<usize>,
     text: bool,
+    views: bool,
     rows: usize,
     bytes: usize,
     scratch: String,
@@ -316,6 +318,7 @@ impl Builder {
                 .iter()
                 .position(|&c| c == Properties && form == PropertiesForm::Map),
             text: any(&[Tags, Keys, TransactionId, Properties, PropertiesRaw]),
+            views,
             rows: 0,
             bytes: 0,
             scratch: String::new(),
@@ -339,7 +342,8 @@ impl Builder {
     pub fn push(&mut self, m: &Message<'_>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut props = m.props;
-        if self.text && std::str::from_utf8(props).is_err() {
+        // What is mapped may be written by others: what is checked is what is copied.
+        if self.text && (self.views || std::str::from_utf8(props).is_err()) {
             scratch.clear();
             scratch.push_str(&String::from_utf8_lossy(props));
             props = scratch.as_bytes();
@@ -382,7 +386,12 @@ impl Builder {
                     v.push(m.body);
                     bytes += m.body.len();
                 }
-                Filling::View(v) => v.push(m.body, m.mapped),
+                Filling::View(v) => {
+                    v.push(m.body, m.mapped);
+                    if m.mapped.is_none() {
+                        bytes += m.body.len();
+                    }
+                }
                 Filling::Map(_) => {}
                 Filling::Text(v) => {
                     let before = v.values.len();

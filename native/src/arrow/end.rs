@@ -1,11 +1,11 @@
 //! How far a log reaches, and how far a reader may go in one turn.
 
-use super::error::Result;
+use super::error::{Result, ScanError};
 use super::files::{Row, Window};
 use super::select::Selection;
 use super::walk::{Step, Walk, crc_fits, damage_error};
 use crate::format::get_i32;
-use crate::format::record::{BLANK_LEN, peek_store_timestamp};
+use crate::format::record::{BLANK_LEN, View, peek_store_timestamp};
 
 /// A log is walked to its end from at most this far away.
 const WALK: u64 = 16 << 20;
@@ -16,7 +16,7 @@ const LOOK: u64 = 8 << 20;
 /// is empty. `start`: a known record's start to go on from.
 ///
 /// A writer may be half-way through the last record: it counts only if its body fits its CRC and its text
-/// has no zero bytes. What is no record, with nothing valid behind it, is a torn tail.
+/// reaches to its last byte. What is no record, with nothing valid behind it, is a torn tail.
 pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
     let end = row.end();
     let Some(file) = last_begun(row)? else {
@@ -44,22 +44,31 @@ pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
         match walk.next()? {
             Step::Record => {
                 let (view, bytes, _) = walk.record()?;
-                let half_way = !crc_fits(view, bytes)
-                    || bytes[view.topic.clone()].contains(&0)
-                    || bytes[view.props.clone()].contains(&0);
+                let half_way = is_half_written(view, bytes);
                 let start = view.phys as u64;
                 torn = half_way.then_some((start, start + view.total as u64));
             }
             Step::Damage { to, .. } if to < end => torn = None,
             // Nothing follows: the log ends in front of it.
             Step::Damage { from, why, .. } => {
-                let empty = is_empty(row, from, BLANK_LEN)?;
+                let empty = is_empty(row, from, 4)?; // our writer gives the length last
                 let why = if empty { String::new() } else { why };
                 return Ok(cut_torn(torn, from, why));
             }
             Step::End => return Ok(cut_torn(torn, walk.phys().min(end), String::new())),
         }
     }
+}
+
+/// Whether the end of a record is missing. Writers copy from front to back, so that zeros stand where
+/// they have not come to.
+pub fn is_half_written(view: &View, bytes: &[u8]) -> bool {
+    let text = if view.props.is_empty() {
+        &view.topic
+    } else {
+        &view.props
+    };
+    !crc_fits(view, bytes) || (!text.is_empty() && bytes[text.end - 1] == 0)
 }
 
 /// The end, without a last record that is not complete. Where anything follows the writer has gone on.
@@ -107,6 +116,10 @@ pub fn advance(
     selection: &mut Selection,
     bounds: Advance,
 ) -> Result<(u64, u64)> {
+    if start > end {
+        let text = format!("a turn from {start} cannot end at {end}");
+        return Err(ScanError::Illegal(text));
+    }
     let mut walk = Walk::new(Window::new(row.clone(), 0), (start, end), end, true);
     let mut rows = 0;
     loop {

@@ -50,7 +50,8 @@ pub struct Child {
 
 pub struct Children<'a> {
     batch: &'a [u8],
-    at: usize,
+    /// Where the next message starts.
+    pub at: usize,
     /// Whether what follows is no message.
     pub broken: bool,
 }

@@ -85,11 +85,15 @@ enum Source {
         window: Window,
         places: Vec<(u64, u32)>,
         next: usize,
+        /// Physical offset up to which the last read went.
+        read_to: u64,
         view: View,
     },
     Records {
         bytes: Vec<u8>,
         at: usize,
+        /// Where the record before `at` starts.
+        last: usize,
         view: View,
     },
 }
@@ -128,6 +132,17 @@ struct Sink {
     bodies: bool,
     decompress: bool,
     unpacked: Vec<u8>,
+    /// An inner batch of which only a part has found room.
+    open: Option<OpenBatch>,
+}
+
+/// How far an inner batch was taken apart.
+struct OpenBatch {
+    wanted: Wanted,
+    unpacked: bool,
+    /// Number of the next message, and its place in the batch.
+    number: i64,
+    at: usize,
 }
 
 impl Reader {
@@ -161,6 +176,7 @@ impl Reader {
                     window,
                     places,
                     next: 0,
+                    read_to: 0,
                     view: View::default(),
                 }
             }
@@ -171,6 +187,7 @@ impl Reader {
             Way::Records(bytes) => Source::Records {
                 bytes,
                 at: 0,
+                last: 0,
                 view: View::default(),
             },
         };
@@ -189,6 +206,7 @@ impl Reader {
                 bodies: settings.columns.contains(&Column::Body),
                 decompress: settings.decompress,
                 unpacked: Vec::new(),
+                open: None,
             },
             verify: settings.verify,
             log_end: end,
@@ -231,7 +249,11 @@ impl Reader {
     fn fill(&mut self) -> Result<bool> {
         let (rows, bytes) = self.limits;
         while self.sink.builder.rows() < rows && self.sink.builder.bytes() < bytes {
-            let fault = match self.next()? {
+            let next = match self.sink.open {
+                Some(_) => Next::Record,
+                None => self.next()?,
+            };
+            let fault = match next {
                 Next::End => return Ok(true),
                 Next::Fault(fault) => fault,
                 Next::Record => match self.take()? {
@@ -255,33 +277,55 @@ impl Reader {
                 window,
                 places,
                 next,
+                read_to,
                 view,
             } => {
                 let Some(&(phys, size)) = places.get(*next) else {
                     return Ok(Next::End);
                 };
-                let ahead = together(&places[*next..]);
+                let need = (size as u64).clamp(MIN_LEN as u64, TOGETHER);
+                let ahead = match phys + need > *read_to {
+                    true => {
+                        let place = window.row().locate(phys);
+                        let file = place.map(|(index, _)| &window.row().files[index]);
+                        let end = file.map_or(u64::MAX, |f| f.base + f.len);
+                        together(&places[*next..], end).max(need)
+                    }
+                    false => need,
+                };
+                *read_to = (*read_to).max(phys + ahead);
                 *next += 1;
-                Ok(match place(window, phys, size as usize, ahead)? {
+                Ok(match place(window, phys, size as usize, ahead as usize)? {
                     Ok(found) => {
                         *view = found;
                         Next::Record
                     }
                     Err(why) => {
-                        let to = phys + size.max(1) as u64;
+                        let next = places.get(*next).map_or(u64::MAX, |p| p.0);
+                        let to = (phys + size.max(1) as u64)
+                            .min(next)
+                            .min(window.row().end());
                         let from = phys;
                         Next::Fault(Fault { from, to, why })
                     }
                 })
             }
-            Source::Records { bytes, at, view } => Ok(match back_to_back(bytes, at) {
-                Some(Ok(found)) => {
-                    *view = found;
-                    Next::Record
-                }
-                Some(Err(fault)) => Next::Fault(fault),
-                None => Next::End,
-            }),
+            Source::Records {
+                bytes,
+                at,
+                last,
+                view,
+            } => {
+                *last = *at;
+                Ok(match back_to_back(bytes, at) {
+                    Some(Ok(found)) => {
+                        *view = found;
+                        Next::Record
+                    }
+                    Some(Err(fault)) => Next::Fault(fault),
+                    None => Next::End,
+                })
+            }
         }
     }
 
@@ -301,8 +345,19 @@ impl Reader {
                 let bytes = window.bytes(index, at, view.total)?;
                 (&*view, bytes, map.map(|m| (m, at as usize)))
             }
-            Source::Records { bytes, at, view } => (&*view, &bytes[*at - view.total..*at], None),
+            Source::Records {
+                bytes,
+                at,
+                last,
+                view,
+            } => (&*view, &bytes[*last..*at], None),
         };
+        let limits = self.limits;
+        if let Some(open) = self.sink.open.take() {
+            self.sink
+                .take_children(view, record, open, map.as_ref(), limits);
+            return Ok(None);
+        }
         self.stats.records += 1;
         self.stats.record_bytes += view.total as u64;
         let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
@@ -312,11 +367,19 @@ impl Reader {
         };
         let why = match check && !crc_fits(view, record) {
             true => Err("the body does not fit its CRC".to_owned()),
-            false => self.sink.take(view, record, wanted, map.as_ref()),
+            false => self.sink.take(view, record, wanted, map.as_ref(), limits),
         };
         let from = view.phys.max(0) as u64;
         let to = from + view.total as u64;
         Ok(why.err().map(|why| Fault { from, to, why }))
+    }
+
+    /// Where the record that was met last starts.
+    fn place_in_answer(&self) -> u64 {
+        match &self.source {
+            Source::Records { last, .. } => *last as u64,
+            _ => 0,
+        }
     }
 
     fn tell(&mut self, fault: Fault) -> Result<()> {
@@ -324,7 +387,7 @@ impl Reader {
             Some(row) => damage_error(row, fault.from, fault.to, &fault.why),
             None => ScanError::Damaged {
                 path: "answer to a pull".to_owned(),
-                at: 0,
+                at: self.place_in_answer(),
                 phys: fault.from,
                 why: fault.why.clone(),
             },
@@ -352,7 +415,7 @@ impl Reader {
 }
 
 impl Sink {
-    /// Appends the rows of a record.
+    /// Appends the rows of a record; of an inner batch as many as there is room for.
     #[inline]
     fn take(
         &mut self,
@@ -360,6 +423,7 @@ impl Sink {
         record: &[u8],
         wanted: Wanted,
         map: Option<&(Arc<Mmap>, usize)>,
+        limits: (usize, usize),
     ) -> std::result::Result<(), String> {
         let stored = &record[view.body.clone()];
         let inner = view.sys_flag & sys_flag::INNER_BATCH != 0;
@@ -374,54 +438,90 @@ impl Sink {
         if unpack {
             inflate(stored, view.sys_flag, &mut self.unpacked)?;
         }
+        let body = if unpack { &self.unpacked[..] } else { stored };
+        if inner {
+            // A batch is taken as a whole or not at all.
+            if !is_whole(children(body)) {
+                return Err("the inner batch cannot be taken apart".to_owned());
+            }
+            let open = OpenBatch {
+                wanted,
+                unpacked: unpack,
+                number: 0,
+                at: 0,
+            };
+            self.take_children(view, record, open, map, limits);
+            return Ok(());
+        }
+        let mapped = map
+            .filter(|_| !unpack)
+            .map(|(map, at)| (map, at + view.body.start));
+        self.builder.push(&Message {
+            view,
+            record,
+            topic: self.selection.topic_name(wanted.topic),
+            flag: view.flag,
+            queue_offset: view.queue_offset,
+            sys_flag: view.sys_flag,
+            body,
+            mapped,
+            body_length: stored.len(),
+            props: &record[view.props.clone()],
+        });
+        Ok(())
+    }
+
+    /// Appends messages of an inner batch until the batch of rows is full or all are in.
+    fn take_children(
+        &mut self,
+        view: &View,
+        record: &[u8],
+        mut open: OpenBatch,
+        map: Option<&(Arc<Mmap>, usize)>,
+        (rows, bytes): (usize, usize),
+    ) {
         let Sink {
             selection,
             builder,
             unpacked,
             ..
         } = self;
-        let body = if unpack { &unpacked[..] } else { stored };
-        let mapped_at = |from: usize| match (unpack, map) {
-            (false, Some((map, at))) => Some((map, at + from)),
-            _ => None,
+        let body = if open.unpacked {
+            &unpacked[..]
+        } else {
+            &record[view.body.clone()]
         };
-        let mut message = Message {
-            view,
-            record,
-            topic: selection.topic_name(wanted.topic),
-            flag: view.flag,
-            queue_offset: view.queue_offset,
-            sys_flag: view.sys_flag,
-            body,
-            mapped: mapped_at(view.body.start),
-            body_length: stored.len(),
-            props: &record[view.props.clone()],
-        };
-        if !inner {
-            builder.push(&message);
-            return Ok(());
-        }
-        // A batch is taken as a whole or not at all.
-        if !is_whole(children(body)) {
-            return Err("the inner batch cannot be taken apart".to_owned());
-        }
-        for (i, child) in children(body).enumerate() {
-            let offset = view.queue_offset.saturating_add(i as i64);
+        let mut messages = children(body);
+        messages.at = open.at;
+        while builder.rows() < rows && builder.bytes() < bytes {
+            let Some(child) = messages.next() else {
+                return;
+            };
+            let queue_offset = view.queue_offset.saturating_add(open.number);
+            (open.number, open.at) = (open.number + 1, messages.at);
             let props = &body[child.props];
-            if !(wanted.offsets.0..wanted.offsets.1).contains(&offset)
+            if !open.wanted.has(queue_offset)
                 || (selection.by_properties() && !selection.wants_properties(props))
             {
                 continue;
             }
-            message.flag = child.flag;
-            message.queue_offset = offset;
-            message.body_length = child.body.len();
-            message.mapped = mapped_at(view.body.start + child.body.start);
-            message.body = &body[child.body];
-            message.props = props;
-            builder.push(&message);
+            let place = view.body.start + child.body.start;
+            builder.push(&Message {
+                view,
+                record,
+                topic: selection.topic_name(open.wanted.topic),
+                flag: child.flag,
+                queue_offset,
+                sys_flag: view.sys_flag,
+                body_length: child.body.len(),
+                body: &body[child.body],
+                mapped: map
+                    .filter(|_| !open.unpacked)
+                    .map(|(map, at)| (map, at + place)),
+                props,
+            });
         }
-        Ok(())
+        self.open = Some(open);
     }
 }
 
@@ -430,17 +530,19 @@ fn is_whole(mut children: Children<'_>) -> bool {
     !children.broken
 }
 
-/// Bytes from the first of these places on that are worth reading in one go.
-fn together(places: &[(u64, u32)]) -> usize {
+/// Bytes from the first of these places on that are worth reading in one go: of one file, at most
+/// TOGETHER.
+fn together(places: &[(u64, u32)], file_end: u64) -> u64 {
     let start = places[0].0;
-    let mut end = start + places[0].1 as u64;
+    let mut end = start + (places[0].1 as u64).min(TOGETHER);
     for &(phys, size) in &places[1..] {
-        if phys > end + NEAR || phys + size as u64 > start + TOGETHER {
+        let far = phys > end + NEAR || phys >= file_end;
+        if far || phys + size as u64 > start + TOGETHER {
             break;
         }
-        end = phys + size as u64;
+        end = end.max(phys + size as u64);
     }
-    (end - start) as usize
+    end - start
 }
 
 /// The record at a place that an index named; Err says why there is none.
@@ -456,7 +558,7 @@ fn place(
             .damaged(phys, "the index leads to where no segment is"));
     };
     let left = window.row().files[index].len - at;
-    let head = window.bytes(index, at, ahead.clamp(MIN_LEN, MAX_RECORD))?;
+    let head = window.bytes(index, at, ahead)?;
     if head.len() < MIN_LEN {
         return Ok(Err("the index leads to the end of a file".to_owned()));
     }
@@ -487,7 +589,7 @@ fn back_to_back(bytes: &[u8], at: &mut usize) -> Option<std::result::Result<View
     } else {
         get_i32(rest, 0)
     };
-    let whole = total >= MIN_LEN as i32 && total as usize <= rest.len();
+    let whole = total >= MIN_LEN as i32 && total as usize <= rest.len().min(MAX_RECORD);
     let len = if whole { total as usize } else { rest.len() };
     *at += len;
     let known = whole && matches!(get_i32(rest, 4), MAGIC_V1 | MAGIC_V2);

@@ -6,8 +6,9 @@ use crate::format::properties;
 use crate::format::record::{View, sys_flag};
 use rustc_hash::FxHashMap;
 
-/// Topics whose rule is remembered; a log that was made to hold more costs time, not memory.
-const MAX_TOPICS: usize = 100_000;
+/// Bytes of topic names whose rules are remembered; a log that was made to hold more costs time, not
+/// memory.
+const MAX_NAMES: usize = 16 << 20;
 
 /// What is wanted of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub struct Selection {
     ask: Option<Box<dyn Ask>>,
     topics: Vec<Topic>,
     known: FxHashMap<Box<[u8]>, usize>,
+    names: usize,
     /// Store time, from and before.
     pub times: (i64, i64),
     pub tags: Option<Vec<String>>,
@@ -49,12 +51,27 @@ pub struct Wanted {
     pub offsets: (i64, i64),
 }
 
+impl Wanted {
+    /// Whether a message with this queue offset is.
+    #[inline]
+    pub fn has(&self, queue_offset: i64) -> bool {
+        between(queue_offset, self.offsets)
+    }
+}
+
+/// From the one and before the other; the largest number stands for no bound.
+#[inline]
+fn between(n: i64, (from, before): (i64, i64)) -> bool {
+    n >= from && (n < before || before == i64::MAX)
+}
+
 impl Selection {
     pub fn new(ask: Option<Box<dyn Ask>>) -> Self {
         Selection {
             ask,
             topics: Vec::new(),
             known: FxHashMap::default(),
+            names: 0,
             times: (i64::MIN, i64::MAX),
             tags: None,
             key: None,
@@ -74,9 +91,11 @@ impl Selection {
             Some(ask) => ask.ask(&text)?,
             None => TopicRule::All,
         };
-        if self.topics.len() >= MAX_TOPICS {
+        self.names += name.len() + 100;
+        if self.names > MAX_NAMES {
             self.topics.clear();
             self.known.clear();
+            self.names = name.len();
         }
         let index = self.topics.len();
         self.topics.push(Topic { name: text, rule });
@@ -87,7 +106,7 @@ impl Selection {
     /// Whether the head of a record lets it through.
     #[inline]
     pub fn wants(&mut self, view: &View, bytes: &[u8]) -> Result<Option<Wanted>> {
-        if view.store_timestamp < self.times.0 || view.store_timestamp >= self.times.1 {
+        if !between(view.store_timestamp, self.times) {
             return Ok(None);
         }
         let topic = self.topic(&bytes[view.topic.clone()])?;
@@ -101,9 +120,9 @@ impl Selection {
                 }
             }
         };
-        let inside = view.sys_flag & sys_flag::INNER_BATCH != 0
-            || (offsets.0..offsets.1).contains(&view.queue_offset);
-        Ok(inside.then_some(Wanted { topic, offsets }))
+        let wanted = Wanted { topic, offsets };
+        let batch = view.sys_flag & sys_flag::INNER_BATCH != 0;
+        Ok((batch || wanted.has(view.queue_offset)).then_some(wanted))
     }
 
     /// Whether tags or keys have to be looked at.
@@ -140,13 +159,18 @@ impl Selection {
         let Some(wanted) = self.wants(view, bytes)? else {
             return Ok(0);
         };
-        let packed = view.sys_flag & sys_flag::COMPRESSED != 0;
-        if view.sys_flag & sys_flag::INNER_BATCH == 0 || packed {
+        if view.sys_flag & sys_flag::INNER_BATCH == 0 {
             return Ok(1);
         }
-        let body = &bytes[view.body.clone()];
-        let offsets = (view.queue_offset..).zip(children(body));
-        let inside = |offset| offset >= wanted.offsets.0 && offset < wanted.offsets.1;
-        Ok(offsets.filter(|(offset, _)| inside(*offset)).count() as u64)
+        if view.sys_flag & sys_flag::COMPRESSED != 0 {
+            let stated = properties::find(&bytes[view.props.clone()], b"INNER_NUM");
+            let number = stated.and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
+            return Ok(number.unwrap_or(1));
+        }
+        let mut messages = children(&bytes[view.body.clone()]);
+        let count = messages.by_ref().count() as i64;
+        let offset = |i: i64| view.queue_offset.saturating_add(i);
+        let inside = (0..count).filter(|&i| wanted.has(offset(i))).count();
+        Ok(if messages.broken { 0 } else { inside as u64 })
     }
 }

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FILE: usize = 2048;
 
@@ -118,8 +119,21 @@ fn disk(bytes: &[u8]) -> Disk {
         let (len, path) = (piece.len() as u64, path.to_string_lossy().into_owned());
         LogFile { base, len, path }
     });
-    let row = Row::new(files.collect(), Arc::new(OpenLocal)).unwrap();
+    let row = Row::new(files.collect(), Arc::new(Small)).unwrap();
     Disk { row, _dir: dir }
+}
+
+/// Local files, read a few bytes at a time, so that whatever is looked for crosses such a step.
+struct Small;
+
+impl Open for Small {
+    fn open(&self, path: &str) -> std::io::Result<Box<dyn ReadAt>> {
+        OpenLocal.open(path)
+    }
+
+    fn step(&self) -> usize {
+        50
+    }
 }
 
 fn settings(columns: &[Column]) -> Settings {
@@ -175,6 +189,7 @@ proptest! {
     fn every_record_once_and_all_damage_once_whatever_the_cuts(
         cuts in prop::collection::vec(0usize..3 * FILE, 0..40),
         harm in prop::collection::vec((0usize..3 * FILE, 1usize..400, any::<bool>()), 0..4),
+        by_file in any::<bool>(),
     ) {
         let log = log(3, tricky());
         let mut bytes = log.bytes.clone();
@@ -190,6 +205,9 @@ proptest! {
         prop_assert_eq!(&whole.0, &sound(&log, &bytes));
         let mut edges: Vec<u64> = cuts.into_iter().map(|c| (c as u64).min(end)).collect();
         edges.extend([0, end]);
+        if by_file {
+            edges.extend([FILE as u64, 2 * FILE as u64].map(|e| e.min(end)));
+        }
         edges.sort_unstable();
         edges.dedup();
         let (mut rows, mut skipped) = (Vec::new(), 0);
@@ -439,7 +457,7 @@ fn inner_batches_come_apart() {
     }
     let mut selection = Selection::new(Some(Box::new(Range)));
     let all = advance(&disk.row, (0, end), &mut selection, Advance::default()).unwrap();
-    assert_eq!(all, (end, 2 + 1)); // of the broken batch its two whole messages
+    assert_eq!(all, (end, 2)); // the broken batch has none
     let bounds = Advance {
         max_rows: Some(1),
         ..Advance::default()
@@ -450,6 +468,27 @@ fn inner_batches_come_apart() {
             .1,
         2
     );
+}
+
+#[test]
+fn a_large_inner_batch_is_parted() {
+    let body = child(b"", b"TAGS\x01a\x02").repeat(50);
+    let sent = Sent {
+        sys_flag: sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP,
+        queue_offset: 5,
+        ..Sent::plain(body)
+    };
+    let (disk, end) = one_file(vec![sent, Sent::plain(b"last".to_vec())]);
+    let columns = [Column::QueueOffset, Column::Topic];
+    let mut whole = reader(&disk.row, (0, end), end, settings(&columns));
+    let parts = batches(&mut whole);
+    assert!(parts.iter().all(|b| b.num_rows() <= 7));
+    let offsets = parts
+        .iter()
+        .flat_map(|b| b.column(0).as_primitive::<Int64Type>().values());
+    let expected: Vec<i64> = (5..55).chain([0]).collect();
+    assert_eq!(offsets.copied().collect::<Vec<_>>(), expected);
+    assert_eq!((whole.stats().records, whole.stats().rows), (2, 51));
 }
 
 #[test]
@@ -493,6 +532,37 @@ fn places_and_answers() {
         .collect();
     let mut wrong = picked.clone();
     wrong.insert(1, (picked[0].0 + 1, 100));
+    // Neighbours are read in one go, and nothing is read twice.
+    struct Counting(AtomicUsize);
+    impl Open for &'static Counting {
+        fn open(&self, path: &str) -> std::io::Result<Box<dyn ReadAt>> {
+            Ok(Box::new(Counted(self, OpenLocal.open(path)?)))
+        }
+    }
+    struct Counted(&'static Counting, Box<dyn ReadAt>);
+    impl ReadAt for Counted {
+        fn read_at(&mut self, to: &mut [u8], at: u64) -> std::io::Result<usize> {
+            self.0.0.fetch_add(1, Ordering::Relaxed);
+            self.1.read_at(to, at)
+        }
+    }
+    let counting: &'static Counting = Box::leak(Box::new(Counting(AtomicUsize::new(0))));
+    let all = log.starts.iter().map(|&s| {
+        let record::Found::Record(v) = record::read(&log.bytes[s..], false) else {
+            unreachable!("a record starts there")
+        };
+        (s as u64, v.total as u32)
+    });
+    let way = Way::Places {
+        row: Row::new(disk.row.files.to_vec(), Arc::new(counting)).unwrap(),
+        places: all.collect(),
+    };
+    let columns = [Column::CommitLogOffset];
+    let mut reader = Reader::new(way, Selection::new(None), settings(&columns)).unwrap();
+    let rows: usize = batches(&mut reader).iter().map(|b| b.num_rows()).sum();
+    assert_eq!(rows, log.starts.len());
+    let reads = counting.0.load(Ordering::Relaxed);
+    assert!(reads <= 6, "{reads} reads of three files");
     let way = |places| Way::Places {
         row: disk.row.clone(),
         places,
@@ -543,6 +613,17 @@ fn files_that_are_cut_or_gone_are_errors_with_a_place() {
         .find_map(|b| b.err())
         .unwrap();
     assert!(error.to_string().contains(&second), "{error}");
+    // Whoever begins behind the cut says so as well.
+    let mut behind = reader(
+        &disk.row,
+        (FILE as u64 + 900, FILE as u64 + 1100),
+        end,
+        strict(),
+    );
+    assert!(matches!(
+        behind.next_batch(),
+        Err(ScanError::Damaged { .. })
+    ));
     std::fs::remove_file(&second).unwrap();
     let mut gone = reader(&disk.row, (0, end), end, strict());
     let error = std::iter::repeat_with(|| gone.next_batch())

@@ -15,6 +15,10 @@ use memchr::memmem::Finder;
 
 /// Largest record that is read; brokers take 4 MiB unless told otherwise.
 pub const MAX_RECORD: usize = 128 << 20;
+/// So many zeros in the file that is being written, more than a usual message has, mean that nothing was
+/// written behind them.
+const EMPTY: u64 = 8 << 20;
+const SHORTER: &str = "the file became shorter while it was read";
 /// Bytes read at once where a search looks at places far apart.
 const PROBE_STEP: usize = 4096;
 
@@ -70,14 +74,16 @@ impl Walk {
     /// Records that start in `start..stop`; `exact` if `start` is a record's start.
     pub fn new(window: Window, (start, stop): (u64, u64), log_end: u64, exact: bool) -> Self {
         let row = window.row().clone();
+        // At the front of a file stands a record, or damage that is this part's to tell.
+        let anchored = exact || row.files.iter().any(|f| f.base == start);
         Walk {
             window,
             probe: Window::new(row, PROBE_STEP),
             at: start,
             stop,
             log_end: log_end.max(stop),
-            anchored: exact,
-            done: false,
+            anchored,
+            done: start >= stop,
             last: (0, 0, 0),
             view: View::default(),
             file: (0, 0, 0),
@@ -117,6 +123,7 @@ impl Walk {
             return Ok(Step::End);
         }
         if !self.anchored {
+            self.enter()?; // it must be in a file
             match self.search(self.at, self.stop)? {
                 Some(found) => (self.at, self.anchored) = (found, true),
                 None => {
@@ -142,17 +149,24 @@ impl Walk {
                     return Ok(Step::Record);
                 }
                 Look::Blank(to) => self.at = to,
-                Look::Zeros if self.is_open_file() => {
+                Look::Zeros if self.is_open(self.file.0) => {
+                    self.done = true;
+                    return Ok(Step::End);
+                }
+                // What is wrong at the front of a file is told by the part that has the front.
+                Look::Zeros | Look::Invalid(_) if !owned && self.is_front(self.at) => {
                     self.done = true;
                     return Ok(Step::End);
                 }
                 found @ (Look::Zeros | Look::Invalid(_)) => {
                     let from = self.at;
                     let why = found.why();
+                    // While the log is being written it may have been finished by now.
+                    if self.open_file.is_some() && self.is_sound_now()? {
+                        continue;
+                    }
                     let found = self.search(from + 1, self.log_end)?;
-                    // It may have been written to its end since it was looked at.
-                    self.window.forget();
-                    if matches!(self.look()?, Look::Record | Look::Blank(_)) {
+                    if self.open_file.is_some() && self.is_sound_now()? {
                         continue;
                     }
                     self.at = found.unwrap_or(self.log_end);
@@ -164,9 +178,21 @@ impl Walk {
         }
     }
 
-    fn is_open_file(&self) -> bool {
-        let place = self.row().locate(self.at);
-        place.is_some_and(|(index, _)| Some(index) == self.open_file)
+    /// Whether a file begins there.
+    fn is_front(&self, phys: u64) -> bool {
+        self.row().locate(phys).is_some_and(|(_, at)| at == 0)
+    }
+
+    /// Looks again, at bytes that are read again.
+    fn is_sound_now(&mut self) -> Result<bool> {
+        self.window.forget();
+        self.probe.forget();
+        Ok(matches!(self.look()?, Look::Record | Look::Blank(_)))
+    }
+
+    /// Whether this file, or one before it, is being written.
+    fn is_open(&self, index: usize) -> bool {
+        self.open_file.is_some_and(|open| index >= open)
     }
 
     /// What stands here.
@@ -180,17 +206,14 @@ impl Walk {
         let head = self.window.bytes(index, at, BLANK_LEN)?;
         if head.len() < BLANK_LEN {
             return Ok(match left >= BLANK_LEN as u64 {
-                true => Look::Invalid("the file became shorter while it was read".to_owned()),
+                true => Look::Invalid(SHORTER.to_owned()),
                 false => Look::Invalid("less than 8 bytes left in the file".to_owned()),
             });
         }
         let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
         if magic == MAGIC_BLANK {
-            let to = self.at + total.max(0) as u64;
-            let next = self.row().files.get(index + 1);
-            let fits = to == base + len || next.is_some_and(|f| f.base == to);
-            return Ok(match fits && total >= BLANK_LEN as i32 {
-                true => Look::Blank(to),
+            return Ok(match is_filler(self.row(), index, at, total) {
+                true => Look::Blank(self.at + total as u64),
                 false => Look::Invalid(format!("a blank record of {total} bytes, {left} are left")),
             });
         }
@@ -207,8 +230,7 @@ impl Walk {
         let total = total as usize;
         let bytes = self.window.bytes(index, at, total)?;
         if bytes.len() < total {
-            let text = "the file became shorter while it was read";
-            return Ok(Look::Invalid(text.to_owned()));
+            return Ok(Look::Invalid(SHORTER.to_owned()));
         }
         let Some(view) = record::parse(bytes) else {
             let text = "the parts of the record do not add up to its length";
@@ -243,112 +265,139 @@ impl Walk {
         Ok(self.file)
     }
 
-    /// First place in `from..to` where a record, or a blank one, starts.
+    /// First place in `from..to` where a record or a blank one starts, or a file begins, at whose front a
+    /// record has to be.
     pub fn search(&mut self, from: u64, to: u64) -> Result<Option<u64>> {
         let row = self.window.row().clone();
-        let record = Finder::new(b"\xda\xa3\x20");
-        let blank = Finder::new(b"\xcb\xd4\x31\x94");
         let first = row.files.partition_point(|f| f.base + f.len <= from);
         for (index, file) in row.files.iter().enumerate().skip(first) {
             if file.base >= to {
                 break;
             }
+            if file.base > from && self.open_file.is_none_or(|open| index <= open) {
+                return Ok(Some(file.base));
+            }
             let start = from.saturating_sub(file.base);
             let stop = (to - file.base).min(file.len);
-            for finder in [&record, &blank] {
-                if let Some(at) = self.search_file(index, start, stop, finder)? {
-                    return Ok(Some(file.base + at));
+            if let Some(at) = self.search_file(index, start, stop)? {
+                return Ok(Some(file.base + at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// First position in `start..stop` of a file where a record, or a blank one, starts.
+    fn search_file(&mut self, index: usize, start: u64, stop: u64) -> Result<Option<u64>> {
+        let finders = [
+            Finder::new(b"\xda\xa3\x20"),
+            Finder::new(b"\xcb\xd4\x31\x94"),
+        ];
+        let file = &self.window.row().files[index];
+        let (base, len) = (file.base, file.len);
+        let open = self.is_open(index);
+        let (mut at, mut zeros) = (start, 0);
+        // The magic stands behind the length.
+        while at < stop && at + 8 <= len {
+            if self.window.bytes(index, at + 4, 4)?.len() < 4 {
+                return Err(self.row().damaged(base + at, SHORTER));
+            }
+            let piece = self.window.rest(index, at + 4)?;
+            let hits = finders
+                .each_ref()
+                .map(|finder| finder.find_iter(piece).peekable());
+            let [mut records, mut blanks] = hits;
+            let size = piece.len() as u64;
+            if open {
+                zeros = if piece.iter().all(|&b| b == 0) {
+                    zeros + size
+                } else {
+                    0
+                };
+                if zeros >= EMPTY {
+                    return Ok(None);
                 }
             }
+            loop {
+                let (record, blank) = (records.peek().copied(), blanks.peek().copied());
+                let hit = match (record, blank) {
+                    (None, None) => break,
+                    (Some(hit), other) if other.is_none_or(|b| hit < b) => records.next(),
+                    _ => blanks.next(),
+                };
+                let place = at + hit.expect("it was peeked at") as u64;
+                if place >= stop {
+                    return Ok(None);
+                }
+                if starts(&mut self.probe, index, place)? {
+                    return Ok(Some(place));
+                }
+            }
+            at += size - 3;
         }
         Ok(None)
-    }
-
-    fn search_file(
-        &mut self,
-        index: usize,
-        start: u64,
-        stop: u64,
-        finder: &Finder<'_>,
-    ) -> Result<Option<u64>> {
-        let mut at = start;
-        // The magic stands behind the length.
-        while at < stop {
-            let piece = self.window.rest(index, at + 4)?;
-            if piece.len() < 4 {
-                return Ok(None);
-            }
-            let Some(hit) = finder.find(piece) else {
-                at += piece.len() as u64 - 3;
-                continue;
-            };
-            let place = at + hit as u64;
-            if place >= stop {
-                return Ok(None);
-            }
-            if self.starts(index, place)? {
-                return Ok(Some(place));
-            }
-            at = place + 1;
-        }
-        Ok(None)
-    }
-
-    /// Whether a record, or a blank one, starts at this position of a file. Reads its body's
-    /// surroundings only: false ones cost the same however long they claim to be.
-    fn starts(&mut self, index: usize, at: u64) -> Result<bool> {
-        let file = &self.probe.row().files[index];
-        let (phys, left) = (file.base + at, file.len - at);
-        let b = self.probe.bytes(index, at, 128)?;
-        if b.len() < BLANK_LEN {
-            return Ok(false);
-        }
-        let (total, magic) = (get_i32(b, 0), get_i32(b, 4));
-        if magic == MAGIC_BLANK {
-            return Ok(total as i64 == left as i64);
-        }
-        let fits = matches!(magic, MAGIC_V1 | MAGIC_V2)
-            && total >= MIN_LEN as i32
-            && total as u64 <= left
-            && total as usize <= MAX_RECORD
-            && b.len() >= MIN_LEN
-            && get_i64(b, 28) == phys as i64;
-        if !fits {
-            return Ok(false);
-        }
-        let sys = get_i32(b, 36);
-        let v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
-            + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
-        let body_at = 84 + 12 * v6;
-        if b.len() < body_at + 4 {
-            return Ok(false);
-        }
-        let body = get_i32(b, body_at) as i64;
-        let topic_at = (body_at + 4) as i64 + body;
-        let width = if magic == MAGIC_V2 { 2 } else { 1 };
-        if body < 0 || topic_at + width + 2 > total as i64 {
-            return Ok(false);
-        }
-        let b = self
-            .probe
-            .bytes(index, at + topic_at as u64, width as usize)?;
-        let topic = match b {
-            [one] => *one as i8 as i64,
-            [_, _] => get_i16(b, 0) as i64,
-            _ => return Ok(false),
-        };
-        let props_at = topic_at + width + topic;
-        if topic < 0 || props_at + 2 > total as i64 {
-            return Ok(false);
-        }
-        let b = self.probe.bytes(index, at + props_at as u64, 2)?;
-        Ok(b.len() == 2 && props_at + 2 + get_i16(b, 0) as i64 == total as i64)
     }
 
     /// Goes on at `phys`, where a record should start.
     pub fn go_to(&mut self, phys: u64) {
         (self.at, self.anchored, self.done) = (phys, true, false);
     }
+}
+
+/// Whether a record, or a blank one, starts at this position of a file. Reads its body's
+/// surroundings only: false ones cost the same however long they claim to be.
+fn starts(probe: &mut Window, index: usize, at: u64) -> Result<bool> {
+    let file = &probe.row().files[index];
+    let (phys, left) = (file.base + at, file.len - at);
+    let b = probe.bytes(index, at, 128)?;
+    if b.len() < BLANK_LEN {
+        return Ok(false);
+    }
+    let (total, magic) = (get_i32(b, 0), get_i32(b, 4));
+    if magic == MAGIC_BLANK {
+        return Ok(is_filler(probe.row(), index, at, total));
+    }
+    let fits = matches!(magic, MAGIC_V1 | MAGIC_V2)
+        && total >= MIN_LEN as i32
+        && total as u64 <= left
+        && total as usize <= MAX_RECORD
+        && b.len() >= MIN_LEN
+        && get_i64(b, 28) == phys as i64;
+    if !fits {
+        return Ok(false);
+    }
+    let sys = get_i32(b, 36);
+    let v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
+        + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
+    let body_at = 84 + 12 * v6;
+    if b.len() < body_at + 4 {
+        return Ok(false);
+    }
+    let body = get_i32(b, body_at) as i64;
+    let topic_at = (body_at + 4) as i64 + body;
+    let width = if magic == MAGIC_V2 { 2 } else { 1 };
+    if body < 0 || topic_at + width + 2 > total as i64 {
+        return Ok(false);
+    }
+    let b = probe.bytes(index, at + topic_at as u64, width as usize)?;
+    let topic = match b {
+        [one] => *one as i8 as i64,
+        [_, _] => get_i16(b, 0) as i64,
+        _ => return Ok(false),
+    };
+    let props_at = topic_at + width + topic;
+    if topic < 0 || props_at + 2 > total as i64 {
+        return Ok(false);
+    }
+    let b = probe.bytes(index, at + props_at as u64, 2)?;
+    Ok(b.len() == 2 && props_at + 2 + get_i16(b, 0) as i64 == total as i64)
+}
+
+/// Whether a blank record of this length, at this position of a file, leads to the next one.
+fn is_filler(row: &Row, index: usize, at: u64, total: i32) -> bool {
+    let file = &row.files[index];
+    let to = file.base + at + total.max(0) as u64;
+    let next = row.files.get(index + 1).is_some_and(|f| f.base == to);
+    total >= BLANK_LEN as i32 && (next || to == file.base + file.len)
 }
 
 /// Whether the body fits the CRC that the record states; an empty one always does, as for RocketMQ.

@@ -9,11 +9,12 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyMemoryView, PyTuple};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One match from what reading segments can meet to Python's errors.
 fn to_py(e: ScanError) -> PyErr {
@@ -110,6 +111,7 @@ impl Ask for PyAsk {
 }
 
 type File = (u64, u64, String);
+type Damaged = (String, u64, u64, u64, String);
 
 fn row(files: Vec<File>, opener: Option<Py<PyAny>>) -> PyResult<Row> {
     let files = files.into_iter();
@@ -242,9 +244,52 @@ fn arrow_error(e: ArrowError) -> PyErr {
     PyValueError::new_err(e.to_string())
 }
 
+/// A reader that several threads may hold. Its callbacks need the GIL, so nobody waits for it with
+/// the GIL held; a callback that uses its own reader gets an error.
+struct Shared {
+    reader: Mutex<Reader>,
+    /// The thread that works with it, by the address of something of its own; 0 if none does.
+    owner: AtomicUsize,
+}
+
+thread_local! {
+    static OWN: u8 = const { 0 };
+}
+
+struct Owned<'a>(&'a AtomicUsize);
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Reader) -> R + Send,
+    ) -> PyResult<R> {
+        let me = OWN.with(|own| std::ptr::from_ref(own) as usize);
+        if self.owner.load(Ordering::Relaxed) == me {
+            let text = "a reader cannot be used by its own rule or opener";
+            return Err(PyRuntimeError::new_err(text));
+        }
+        Ok(py.detach(|| {
+            let mut reader = self.reader.lock();
+            self.owner.store(me, Ordering::Relaxed);
+            let _owned = Owned(&self.owner);
+            work(&mut reader)
+        }))
+    }
+}
+
 /// A part of a log as Arrow batches: see engine.pyi.
 #[pyclass(frozen, module = "pyrmq._native")]
-pub struct SegmentReader(Arc<Mutex<Reader>>);
+pub struct SegmentReader {
+    shared: Arc<Shared>,
+    schema: SchemaRef,
+}
 
 #[pymethods]
 impl SegmentReader {
@@ -312,6 +357,11 @@ impl SegmentReader {
             batch_bytes: batch_bytes.min(1 << 30),
             views,
         };
+        let ranged = !files.is_empty() || opener.is_some() || exact || (start, end) != (0, 0);
+        if records.is_some() && (ranged || log_end != -1) {
+            let text = "records come with no files, no range and no opener";
+            return Err(PyValueError::new_err(text));
+        }
         let way = match (positions, records) {
             (None, None) => Way::Range {
                 row: row(files, opener)?,
@@ -333,17 +383,25 @@ impl SegmentReader {
         wanted.times = (start_time, end_time);
         (wanted.tags, wanted.key) = (tags, key);
         let reader = Reader::new(way, wanted, settings).map_err(to_py)?;
-        Ok(SegmentReader(Arc::new(Mutex::new(reader))))
+        let schema = reader.schema();
+        let shared = Shared {
+            reader: Mutex::new(reader),
+            owner: AtomicUsize::new(0),
+        };
+        Ok(SegmentReader {
+            shared: Arc::new(shared),
+            schema,
+        })
     }
 
     #[getter]
     fn schema(&self) -> BatchSchema {
-        BatchSchema(self.0.lock().schema())
+        BatchSchema(self.schema.clone())
     }
 
     /// The next batch, never an empty one; None behind the last.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
-        let batch = py.detach(|| self.0.lock().next_batch());
+        let batch = self.shared.with(py, Reader::next_batch)?;
         Ok(batch.map_err(to_py)?.map(Batch))
     }
 
@@ -355,8 +413,8 @@ impl SegmentReader {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema); // a wish that may go unheard
         let batches = Batches {
-            schema: self.0.lock().schema(),
-            reader: self.0.clone(),
+            schema: self.schema.clone(),
+            shared: self.shared.clone(),
         };
         let stream = FFI_ArrowArrayStream::new(Box::new(batches));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
@@ -364,7 +422,7 @@ impl SegmentReader {
 
     /// What was read so far, in figures.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.0.lock().stats();
+        let stats = self.shared.with(py, |reader| reader.stats())?;
         let d = PyDict::new(py);
         d.set_item("records", stats.records)?;
         d.set_item("recordBytes", stats.record_bytes)?;
@@ -375,11 +433,12 @@ impl SegmentReader {
     }
 
     /// Damaged parts that were left out: (path, byte, physical offset, bytes, why).
-    fn damage(&self) -> Vec<(String, u64, u64, u64, String)> {
-        let reader = self.0.lock();
-        let tell = reader.damage().iter();
-        tell.map(|d| (d.path.clone(), d.at, d.phys, d.bytes, d.why.clone()))
-            .collect()
+    fn damage(&self, py: Python<'_>) -> PyResult<Vec<Damaged>> {
+        let damage = self.shared.with(py, |reader| reader.damage().to_vec())?;
+        let tell = damage.into_iter();
+        Ok(tell
+            .map(|d| (d.path, d.at, d.phys, d.bytes, d.why))
+            .collect())
     }
 }
 
@@ -432,16 +491,16 @@ fn places_of(bytes: &[u8]) -> PyResult<Vec<(u64, u32)>> {
 /// The rest of a reader, for Arrow's stream interface.
 struct Batches {
     schema: SchemaRef,
-    reader: Arc<Mutex<Reader>>,
+    shared: Arc<Shared>,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reader.lock().next_batch();
+        let batch = Python::attach(|py| self.shared.with(py, Reader::next_batch)?.map_err(to_py));
         batch
-            .map_err(|e| ArrowError::ExternalError(to_py(e).to_string().into()))
+            .map_err(|e| ArrowError::ExternalError(e.to_string().into()))
             .transpose()
     }
 }
