@@ -12,7 +12,7 @@ from pyrmq.errors import DataLossError, StoreDamagedError
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
 from pyrmq.segments.filesystem import FileSystem, need
-from pyrmq.segments.queues import BLANK_SIZE, Queue
+from pyrmq.segments.queues import BATCH, BLANK_SIZE, Queue
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule
 from pyrmq.segments.store import File
@@ -142,12 +142,13 @@ def entry_mask(queue: Queue, entries: Any, tags: tuple[str, ...] | None) -> Any:
     """Which entries may lead to a message that is asked for; tags are compared by their hash.
 
     storage.md 3.1: instead of a hash there may be an address into consumequeue_ext, and in the
-    delay topic a time of delivery. Those are let through.
+    delay topic a time of delivery; the entry of an inner batch has no hash of the messages in it.
+    Those are let through.
     """
     np = need("numpy", "reading by queue entries")
     size, codes = entries["size"], entries["tags"]
     mask = (size > 0) & ~((size == BLANK_SIZE) & (entries["phys"] == 0))
-    if tags is None or queue.topic == SCHEDULE_TOPIC:
+    if tags is None or queue.topic == SCHEDULE_TOPIC or queue.unit == BATCH:
         return mask
     hashes = np.array([java_hash(tag) for tag in tags], "i8")
     outside = (codes < -(2**31)) | (codes >= 2**31)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def planned(made: Made | Path, how: ReadOptions = HOW, **options: Any) -> list[S
 
 
 def copied(made: Made, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made.root, tmp_path / BROKER))
+    return image(made.root, tmp_path / BROKER)
 
 
 @pytest.mark.parametrize("mode", ["auto", "scan", "file"])
@@ -412,5 +411,8 @@ def test_batch_queues(formats: Path) -> None:
         for mode in ("scan", "index"):
             found = read(planned(root, topics=("Inner",), mode=mode, **bounds))
             assert found == everything[low:high]
+    # The entry has no hash of the tags of the messages in it.
+    assert {row[4] for row in everything} == {"InBatch"}
+    assert read(planned(root, topics=("Inner",), tags=("InBatch",), mode="index")) == everything
     with pytest.raises(OffsetOutOfRangeError, match="holds 0 to 12"):
         planned(root, starting_offsets={"Inner": {"broker": {0: 13}}})
