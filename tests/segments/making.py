@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyrmq.engine import Store
-from tests.store.tools import LOG_FILE, opened, overwrite, read_all
+from tests.store.tools import opened, read_all
 
 BROKER = "broker-a"
 ROW = ["topic", "queueId", "queueOffset", "commitLogOffset", "tags", "keys", "body"]
@@ -32,6 +33,13 @@ class Made:
     def phys(self, topic: str, queue: int, offset: int) -> int:
         """Physical offset of a message."""
         return next(int(row[3]) for row in self.rows if row[:3] == (topic, queue, offset))
+
+
+@contextmanager
+def small(root: Path) -> Iterator[Store]:
+    """A store whose files are all small, closed cleanly at the end."""
+    with opened(root, index_slots=250, index_entries=1000) as store:
+        yield store
 
 
 def put(store: Store, topic: str, queue: int, body: bytes, tag: str = "", key: str = "") -> int:
@@ -75,7 +83,7 @@ def fill(store: Store, rounds: int, size: int = 200) -> None:
 
 def make(root: Path, rounds: int = 400) -> Made:
     """A store over several segments, cleanly stopped."""
-    with opened(root) as store:
+    with small(root) as store:
         fill(store, rounds)
         return Made(root, rows_of(store))
 
@@ -92,7 +100,3 @@ def read(splits: Iterable[Any]) -> list[tuple[Any, ...]]:
 
     batches = [batch for split in splits for batch in split.read()]
     return as_rows(pa.Table.from_batches(batches)) if batches else []
-
-
-__all__ = ["BROKER", "LOG_FILE", "ROW", "SCHEDULE", "Made", "as_rows", "fill", "make", "overwrite",
-           "put", "read", "rows_of"]  # fmt: skip

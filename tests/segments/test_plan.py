@@ -23,8 +23,8 @@ from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.split import IndexSplit, Split
 from pyrmq.segments.store import open_stores
-from tests.segments.making import BROKER, LOG_FILE, ROW, SCHEDULE, Made, make, overwrite, put, read
-from tests.store.tools import image, log_file, open_store, opened, queue_files
+from tests.segments.making import BROKER, ROW, SCHEDULE, Made, make, put, read, small
+from tests.store.tools import LOG_FILE, image, log_file, overwrite, queue_files
 
 HOW = ReadOptions(columns=tuple(ROW))
 
@@ -149,14 +149,11 @@ def test_a_key_by_the_index_files(made: Made) -> None:
 
 def test_after_a_crash_auto_scans(made: Made, tmp_path: Path) -> None:
     root = tmp_path / BROKER
-    store = open_store(root)
-    try:
+    with small(root) as store:
         for number in range(100):
             put(store, "A", number % 4, b"x" * 100, key="k")
         assert isinstance(planned(root, topics=("A",), queues=(0,))[0], IndexSplit)
         killed = image(root, tmp_path / "killed" / BROKER)
-    finally:
-        store.close()
     assert not isinstance(planned(killed, topics=("A",), queues=(0,))[0], IndexSplit)
     assert len(read(planned(killed, topics=("A",), queues=(0,)))) == 25
 
@@ -186,13 +183,9 @@ def test_min_partitions_and_sizes() -> None:
 
 def test_times_skip_whole_segments(made: Made, tmp_path: Path) -> None:
     root = tmp_path / BROKER
-    store = open_store(root)
-    rows = []
-    try:
+    with small(root) as store:
         for _ in range(2500):
-            rows.append(put(store, "T", 0, b"x" * 150))
-    finally:
-        store.close()
+            put(store, "T", 0, b"x" * 150)
     stores = open_stores([str(root)])
     times = [t[0] for t in engine.segment_times(stores[0].files) if t]
     assert len(times) >= 6
@@ -369,7 +362,7 @@ def test_two_brokers(made: Made, tmp_path: Path) -> None:
 
 
 def test_a_live_store_up_to_now(tmp_path: Path) -> None:
-    with opened(tmp_path / BROKER) as store:
+    with small(tmp_path / BROKER) as store:
         put(store, "T", 0, b"one")
         splits = planned(tmp_path / BROKER)
         put(store, "T", 0, b"two")
@@ -378,7 +371,7 @@ def test_a_live_store_up_to_now(tmp_path: Path) -> None:
 
 
 def test_a_store_without_messages(tmp_path: Path) -> None:
-    with opened(tmp_path / BROKER) as store:
+    with small(tmp_path / BROKER) as store:
         put(store, "T", 0, b"one")
     for path in (tmp_path / BROKER / "commitlog").iterdir():
         path.write_bytes(bytes(LOG_FILE))

@@ -15,8 +15,8 @@ from pyrmq.errors import CheckpointError, DataLossError, OffsetOutOfRangeError, 
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.stream import Position, StreamPlanner
-from tests.segments.making import BROKER, LOG_FILE, ROW, Made, fill, make, put, read, rows_of
-from tests.store.tools import image, log_file, open_store, overwrite
+from tests.segments.making import BROKER, ROW, Made, fill, make, put, read, rows_of, small
+from tests.store.tools import LOG_FILE, image, log_file, overwrite
 
 HOW = ReadOptions(columns=tuple(ROW))
 Offset = dict[str, Any]
@@ -48,12 +48,9 @@ def drained(stream: StreamPlanner, start: Offset, **limits: Any) -> list[tuple[A
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(tmp_path / BROKER)
-    try:
+    with small(tmp_path / BROKER) as store:
         fill(store, 60)
         yield store
-    finally:
-        store.close()
 
 
 def test_the_shape_of_a_position(made: Made) -> None:
