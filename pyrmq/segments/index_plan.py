@@ -74,7 +74,8 @@ def by_queues(
         raise Unfit(store.no_queues)
     every = list_queues(store, lambda topic: True)
     behind = min(_dispatched(every, log_end, limits.high), limits.high)
-    chosen = [q for q in every if rule(q.topic) and chooses(rule, q.topic, q.id)]
+    chosen = [q for q in every if chooses(rule, q.topic, q.id)]
+    _check_complete(store, rule, chosen)
     work = [_Work(rule, q, limits.low, behind) for q in chosen]
     work = [one for one in work if one.start < one.end]
     most = None if share is None else share * (limits.high - limits.low)
@@ -98,6 +99,18 @@ def by_queues(
             tasks.append(Placed(low, high, queues))
     behind = max(behind, limits.low)
     return IndexPlan(tasks, [(behind, limits.high)] if behind < limits.high else [])
+
+
+def _check_complete(store: SegmentStore, rule: Rule, queues: Sequence[Queue]) -> None:
+    """Unfit where a topic that is asked for has no queue: it may be missing among shipped files."""
+    known = store.topics() or frozenset()
+    asked = set(rule.selection.named_topics or known)
+    configured = store.configured_topics()
+    if configured is not None:
+        asked &= known  # the broker has no others
+    missing = {topic for topic in asked if rule(topic)} - {queue.topic for queue in queues}
+    if missing:
+        raise Unfit(f"topic {min(missing)} has no queue folder")
 
 
 def _dispatched(queues: Sequence[Queue], log_end: int, wanted: int) -> int:

@@ -103,6 +103,8 @@ def _is_later_than_all(
     if time is None:
         return False
     for store, end in zip(stores, ends, strict=True):
+        if any(begin is not None and begin >= time for begin in times.first_times(store)):
+            return False
         for low, high in pieces.runs(store, store.first, end, fail_on_data_loss=False):
             if times.first_at(store, low, high, time, how.on_corruption) is not None:
                 return False

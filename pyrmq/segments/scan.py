@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -39,10 +40,12 @@ class Scan:
         return self._how.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        if len(self.splits) == 1:
-            return self.splits[0].reader().__arrow_c_stream__(requested_schema)
         if not self.splits:
             return self._how.empty().__arrow_c_stream__(requested_schema)
+        splits = joined(self.splits)
+        if len(splits) == 1 and self._how.on_corruption == "fail":
+            # Natively throughout; what is skipped, the way over Python logs.
+            return splits[0].reader().__arrow_c_stream__(requested_schema)
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_reader(self) -> Any:
@@ -65,6 +68,20 @@ class Scan:
     def _batches(self) -> Iterator[Any]:
         for split in self.splits:
             yield from split.read()
+
+
+def joined(splits: Sequence[Split]) -> list[Split]:
+    """The same with ranges that follow on each other made one."""
+    out: list[Split] = []
+    for split in splits:
+        before = out[-1] if out else split
+        follows = before.end == split.start and before.broker == split.broker
+        if out and follows and type(before) is type(split) is Split:
+            files = tuple(sorted({*before.files, *split.files}))
+            out[-1] = replace(before, files=files, end=split.end, log_end=split.log_end)
+        else:
+            out.append(split)
+    return out
 
 
 def scan(

@@ -237,8 +237,11 @@ class Selection:
             self._check_known(stores)
 
     def _check_known(self, stores: Sequence[SegmentStore]) -> None:
-        named = self.named_topics
-        if named is None:
+        named = dict.fromkeys(self.named_topics or ())
+        for offsets in (self.starting_offsets, self.ending_offsets):
+            if not isinstance(offsets, str):
+                named.update(dict.fromkeys(offsets))
+        if not named:
             return
         known: set[str] = set()
         for store in stores:

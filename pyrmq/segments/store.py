@@ -110,10 +110,17 @@ class SegmentStore:
             if self.place.kind(path) == "folder" and not in_database:
                 told = True
                 names.update(f.name for f in self.place.list(path) if not f.is_file)
-        configured = _configured_topics(self.place, posixpath.join(self.base, "config"))
+        configured = self.configured_topics()
         if configured is None and not told:
             return None
-        return frozenset(names | (configured or set()))
+        return frozenset(names | (configured or frozenset()))
+
+    def configured_topics(self) -> frozenset[str] | None:
+        """Topics of config/topics.json; None if it cannot be read."""
+        if not self.base:
+            return None
+        found = _configured_topics(self.place, posixpath.join(self.base, "config"))
+        return None if found is None else frozenset(found)
 
 
 def open_stores(

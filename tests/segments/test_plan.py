@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,21 @@ def read_times(splits: list[Split]) -> list[tuple[int, int]]:
     return [(time // 1000, phys) for time, phys in zip(times, places, strict=True)]
 
 
+def test_topic_without_queues_is_scanned(made: Made, tmp_path: Path) -> None:
+    """Only some of the queue folders were shipped with the log."""
+    root = image(made.root, tmp_path / BROKER)
+    shutil.rmtree(root / "consumequeue" / "C")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text('{"topicConfigTable": {"C": {}}}')
+    assert read(planned(root, topics=("C",))) == made.of("C")
+    assert read(planned(root, pattern="C")) == made.of("C")
+    with pytest.raises(SegmentError, match="topic C has no queue folder"):
+        planned(root, topics=("C",), mode="index")
+
+
 def test_unknown_topic(made: Made) -> None:
+    with pytest.raises(UnknownTopicError, match="topic 'AA' is not in the store"):
+        planned(made, starting_offsets={"AA": {BROKER: {0: 1}}})
     with pytest.raises(UnknownTopicError, match=r"topic 'a' is not in the store.*did you mean A"):
         planned(made, topics=("a",))
     assert read(planned(made.root / "commitlog", topics=("a",))) == []

@@ -14,7 +14,13 @@ import pytest
 
 import pyrmq
 from pyrmq.errors import MissingPackageError, SegmentOptionError
-from tests.segments.making import ROW, Made, as_rows
+from pyrmq.segments.plan import plan
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.scan import Scan, joined
+from pyrmq.segments.selection import Selection
+from pyrmq.segments.store import open_stores
+from tests.segments.making import ROW, Made, as_rows, read
+from tests.store.tools import image, log_file, overwrite
 from tests.support.records import decode_records
 
 Golden = tuple[Path, dict[str, Any]]
@@ -82,6 +88,27 @@ def test_as_a_stream_of_batches(made: Made) -> None:
     assert as_rows(pa.Table.from_batches(batches)) == made.of("A")
     assert as_rows(pa.table(scan)) == made.of("A")
     assert as_rows(pa.table(scan)) == made.of("A")  # read anew
+
+
+def test_ranges_that_follow_on_each_other_are_one_stream(made: Made) -> None:
+    stores = open_stores([made.path])
+    how = ReadOptions(columns=tuple(ROW))
+    splits = plan(stores, Selection(), how, split_bytes=20_000, mode="scan")
+    assert len(splits) > 20
+    (one,) = joined(splits)
+    assert read([one]) == read(splits) == as_rows(pa.table(Scan(splits, how)))
+    assert len(joined(splits[:4] + splits[5:])) == 2
+
+
+def test_skipped_damage_is_told_in_a_stream_too(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = image(made.root, tmp_path / "broker-a")
+    overwrite(log_file(root), made.of("A")[5][3], b"\xee" * 30)
+    with caplog.at_level("WARNING", "pyrmq.segments"):
+        table = pa.table(pyrmq.scan(root, topic="A", columns=ROW, on_corruption="skip"))
+    assert table.num_rows == len(made.of("A")) - 1
+    assert "1 damaged parts" in caplog.text
 
 
 def test_several_stores_in_one_stream(made: Made, golden: Golden) -> None:
