@@ -25,21 +25,29 @@ def make(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def only_in_tasks(folder: Path, bare: Path) -> Path:
+def for_spark(bare: Path) -> Path:
+    """The bare one as Spark may start it: away from the checkout, which is in its path else."""
+    return _script(bare.parent / "bare-for-spark", f'cd / && exec "{bare}" "$@"')
+
+
+def only_in_tasks(bare: Path) -> Path:
     """An interpreter that is the bare one where Spark runs tasks, and this one where it plans.
 
-    Spark starts its workers as `python -m MODULE WORKER`; that of tasks is pyspark.worker.
+    Spark starts its workers as `python -m pyspark.daemon WORKER`; that of tasks is pyspark.worker.
     """
-    script = folder / "python-of-tasks-is-bare"
-    script.write_text(
-        "#!/bin/sh\n"
+    return _script(
+        bare.parent / "bare-in-tasks",
         'case " $* " in\n'
-        f'    *" pyspark.worker "*) exec "{bare}" "$@" ;;\n'
+        f'    *" pyspark.worker "*) cd / && exec "{bare}" "$@" ;;\n'
         f'    *) exec "{sys.executable}" "$@" ;;\n'
-        "esac\n"
+        "esac",
     )
-    script.chmod(0o755)
-    return script
+
+
+def _script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
 def run(python: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,8 @@ class Sent:
     queue: int
     offset: int
     physical: int
+    size: int
+    """Bytes of the record."""
     body: bytes
     tag: str
     key: str
@@ -44,8 +46,8 @@ class Writer:
             text = b"%d " % number + body
             properties = encode_properties({"TAGS": tag, "KEYS": key, "n": str(number)})
             put = self._store.put(topic, queue, text, properties, born_timestamp=number)
-            physical, offset, time = put[0], put[2], put[3]
-            self.sent.append(Sent(topic, queue, offset, physical, text, tag, key, time))
+            physical, size, offset, time = put
+            self.sent.append(Sent(topic, queue, offset, physical, size, text, tag, key, time))
         return self.sent[first:]
 
     def close(self) -> None:

@@ -1,0 +1,244 @@
+"""Streaming reads: restarts, limits, AvailableNow, starts, what a checkpoint holds, data loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_ext.worker import ADMISSION
+from tests.spark.small_store import Sent, Writer
+
+newer = pytest.mark.skipif(not ADMISSION, reason="this PySpark has no limits in Python sources")
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    made = Writer(tmp_path / "broker-a")
+    yield made
+    made.close()
+
+
+class Query:
+    """One streaming query in the making: `run` starts it, reads what is there, and stops it."""
+
+    def __init__(self, spark: SparkSession, store: Path, checkpoint: Path) -> None:
+        self.spark, self.store, self.checkpoint = spark, store, checkpoint
+        self.batches: list[list[int]] = []
+        """The physical offsets of the rows of each micro-batch that had any."""
+
+    def frame(self, **options: str) -> DataFrame:
+        stream = self.spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
+        return stream.options(**options).load(str(self.store))
+
+    def run(self, **options: str) -> list[int]:
+        """With Trigger.AvailableNow; returns what this run read, in no order."""
+        seen = len(self.batches)
+
+        def take(batch: DataFrame, _: int) -> None:
+            rows = [row[0] for row in batch.select("commitLogOffset").collect()]
+            if rows:
+                self.batches.append(rows)
+
+        query = (
+            self.frame(**options)
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return sorted(place for rows in self.batches[seen:] for place in rows)
+
+    def position(self) -> dict[str, Any]:
+        """What the newest file of the checkpoint holds of our source."""
+        newest = max((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda p: int(p.name))
+        found: dict[str, Any] = json.loads(newest.read_text().splitlines()[2])
+        return found
+
+
+@pytest.fixture
+def query(spark: SparkSession, writer: Writer, tmp_path: Path) -> Query:
+    return Query(spark, writer.root, tmp_path / "checkpoint")
+
+
+def physical(sent: list[Sent]) -> list[int]:
+    return sorted(one.physical for one in sent)
+
+
+@pytest.mark.spark_versions
+def test_each_run_reads_what_is_new(query: Query, writer: Writer) -> None:
+    first = writer.put(500)
+    assert query.run(splitBytes="64k") == physical(first)
+    assert query.run() == []
+    second = writer.put(700)
+    assert query.run() == physical(second)
+    last = writer.sent[-1]
+    assert query.position() == {"log": {"broker-a": last.physical + last.size}, "version": 1}
+
+
+@newer
+@pytest.mark.spark_versions
+def test_limit_of_messages(query: Query, writer: Writer) -> None:
+    sent = writer.put(250)
+    assert query.run(maxOffsetsPerTrigger="100") == physical(sent)
+    assert [len(rows) for rows in query.batches] == [100, 100, 50]
+    assert query.batches[0] == physical(sent)[:100]
+
+
+@newer
+@pytest.mark.spark_versions
+def test_limit_of_bytes(query: Query, writer: Writer) -> None:
+    sent = writer.put(300)
+    size = sent[1].physical - sent[0].physical
+    assert query.run(maxBytesPerTrigger=str(100 * size)) == physical(sent)
+    assert max(len(rows) for rows in query.batches) in range(90, 111)
+    assert len(query.batches) in (3, 4)
+    more = writer.put(3)
+    assert query.run(maxBytesPerTrigger="1") == physical(more)
+    assert query.batches[-3:] == [[one.physical] for one in more]
+
+
+@newer
+def test_the_smaller_limit_wins(query: Query, writer: Writer) -> None:
+    sent = writer.put(60)
+    size = sent[1].physical - sent[0].physical
+    limits = {"maxOffsetsPerTrigger": "40", "maxBytesPerTrigger": str(20 * size)}
+    assert query.run(**limits) == physical(sent)
+    assert max(len(rows) for rows in query.batches) <= 21
+
+
+@newer
+def test_a_limit_counts_what_is_selected(query: Query, writer: Writer) -> None:
+    sent = writer.put(200)
+    orders = [one for one in sent if one.topic == "orders"]
+    assert query.run(subscribe="orders", maxOffsetsPerTrigger="30") == physical(orders)
+    assert [len(rows) for rows in query.batches] == [30, 30, 30, 10]
+
+
+@pytest.mark.skipif(ADMISSION, reason="this PySpark has limits")
+@pytest.mark.spark_versions
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "maxBytesPerTrigger"])
+def test_before_42_a_limit_is_refused(query: Query, writer: Writer, name: str) -> None:
+    writer.put(10)
+    with pytest.raises(Exception, match=f"{name} needs PySpark 4.2 or later"):
+        query.run(**{name: "5"})
+
+
+@newer
+def test_available_now_stops_at_the_end_it_saw(query: Query, writer: Writer) -> None:
+    """More is written while the query runs: that is for the next run."""
+    sent = writer.put(100)
+    late: list[Sent] = []
+
+    def write_more(batch: DataFrame, number: int) -> None:
+        query.batches.append([row[0] for row in batch.select("commitLogOffset").collect()])
+        late.extend(writer.put(10))
+
+    running = (
+        query.frame(maxOffsetsPerTrigger="50")
+        .writeStream.foreachBatch(write_more)
+        .option("checkpointLocation", str(query.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    running.awaitTermination()
+    assert query.batches == [physical(sent)[:50], physical(sent)[50:]]
+    assert query.run() == physical(late)
+
+
+@pytest.mark.spark_versions
+def test_topics_and_queues_that_appear_later(query: Query, writer: Writer) -> None:
+    writer.put(1)
+    assert len(query.run(subscribe="orders,payments")) == 1
+    sent = writer.put(40)
+    assert query.run(subscribe="orders,payments") == physical(sent)
+
+
+def test_starting_at_offsets(query: Query, writer: Writer) -> None:
+    sent = writer.put(400)
+    offsets = '{"orders":{"broker-a":{"0":30,"1":-1}}}'
+    started = {"startingOffsets": offsets, "subscribe": "orders"}
+    want = [
+        one
+        for one in sent
+        if one.topic == "orders" and (one.queue > 1 or (one.queue == 0 and one.offset >= 30))
+    ]
+    assert query.run(**started) == physical(want)
+    more = writer.put(80)
+    assert query.run(**started) == physical([one for one in more if one.topic == "orders"])
+
+
+def test_latest_is_where_a_stream_starts(spark: SparkSession, query: Query, writer: Writer) -> None:
+    writer.put(50)
+    stream = spark.readStream.format("rocketmq").load(str(writer.root))
+    rows: list[int] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        rows.extend(row[0] for row in batch.select("commitLogOffset").collect())
+
+    running = (
+        stream.writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(query.checkpoint))
+        .start()
+    )
+    try:
+        running.processAllAvailable()
+        assert rows == []
+        more = writer.put(20)
+        running.processAllAvailable()
+        assert sorted(rows) == physical(more)
+        last = running.lastProgress
+        assert last is not None
+        source = last["sources"][0]
+        assert json.loads(source["endOffset"])["log"]["broker-a"] > more[-1].physical
+    finally:
+        running.stop()
+
+
+def failing(run: Callable[[], object], told: str) -> None:
+    with pytest.raises(Exception, match=told):
+        run()
+
+
+def test_a_checkpoint_of_another_broker_is_refused(query: Query, writer: Writer) -> None:
+    writer.put(10)
+    query.run()
+    failing(lambda: query.run(brokerName="broker-b"), "broker-a.*broker-b")
+
+
+def delete_first_segment(store: Path) -> int:
+    """As retention does it; returns where the log begins then."""
+    first, second, *_ = sorted((store / "commitlog").iterdir())
+    first.unlink()
+    return int(second.name)
+
+
+def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) -> None:
+    writer.put(10)
+    query.run()
+    sent = writer.put(900)
+    begin = delete_first_segment(writer.root)
+    failing(lambda: query.run(), "failOnDataLoss")
+    left = [one for one in sent if one.physical >= begin]
+    assert query.run(failOnDataLoss="false") == physical(left)
+
+
+def test_a_damaged_record(query: Query, writer: Writer) -> None:
+    sent = writer.put(900)
+    hurt = sent[300]
+    log = next(
+        p
+        for p in sorted((writer.root / "commitlog").iterdir(), reverse=True)
+        if int(p.name) <= hurt.physical
+    )
+    with open(log, "r+b") as file:
+        file.seek(hurt.physical - int(log.name) + 4)
+        file.write(b"\xff\xff\xff\xff")
+    failing(lambda: query.run(), f"{log.name}.*{hurt.physical}")
+    left = [one for one in sent if one is not hurt]
+    assert query.run(onCorruption="skip") == physical(left)
