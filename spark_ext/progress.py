@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pyrmq.errors import PyrmqError
+
 if TYPE_CHECKING:
     from pyrmq.segments.stream import StreamPlanner
 
@@ -45,7 +47,11 @@ class Progress:
         if self._told_at is not None and now < self._told_at + EVERY:
             return
         self._told_at = now
-        self._tell(planner.end()["log"])
+        try:
+            ends = planner.end()["log"]
+        except (PyrmqError, OSError):
+            ends = {}  # the next micro-batch meets it too, and says so
+        self._tell(ends)
 
     def stopped(self) -> None:
         """The query ends; tells what was committed since the last line."""

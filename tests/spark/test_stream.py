@@ -159,6 +159,21 @@ def test_topics_and_queues_that_appear_later(query: Query, writer: Writer) -> No
     assert query.run(subscribe="orders,payments") == physical(sent)
 
 
+def test_a_stream_has_columns_by_schema(spark: SparkSession, query: Query, writer: Writer) -> None:
+    sent = writer.put(30)
+    stream = spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
+    frame = stream.schema("keys string, queueId int").load(str(writer.root))
+    rows: list[tuple[str, int]] = []
+    (
+        frame.writeStream.foreachBatch(lambda b, _: rows.extend(tuple(r) for r in b.collect()))
+        .option("checkpointLocation", str(query.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+    assert sorted(rows) == sorted((one.key, one.queue) for one in sent)
+
+
 def test_starting_at_offsets(query: Query, writer: Writer) -> None:
     sent = writer.put(400)
     offsets = '{"orders":{"broker-a":{"0":30,"1":-1}}}'
