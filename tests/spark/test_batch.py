@@ -234,6 +234,15 @@ def test_places_to_read(spark: SparkSession, store: Path, sent: list[Sent], tmp_
     assert {row.brokerName for row in named.select("brokerName").collect()} == {"x", "y"}
 
 
+def test_through_fsspec(spark: SparkSession, store: Path, sent: list[Sent]) -> None:
+    """`local:` is a scheme that only fsspec knows; tasks open it again in their own process."""
+    pytest.importorskip("fsspec")
+    options = {"storageOptions": '{"skip_instance_cache": true}', "splitBytes": "128k"}
+    assert places(read(spark, f"local://{store}", **options)) == physical(sent)
+    with pytest.raises(Exception, match="storageOptions"):
+        read(spark, store, storageOptions="{").collect()
+
+
 @pytest.mark.spark_versions
 def test_a_loaded_frame_is_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     writer = small_store.Writer(tmp_path / "live")

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_ext.worker import ADMISSION
+from tests.spark import small_store
 from tests.spark.small_store import Sent, Writer
 
 newer = pytest.mark.skipif(not ADMISSION, reason="this PySpark has no limits in Python sources")
@@ -241,6 +242,17 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     failing(lambda: query.run(), "failOnDataLoss")
     left = [one for one in sent if one.physical >= begin]
     assert query.run(failOnDataLoss="false") == physical(left)
+
+
+@pytest.mark.spark_versions
+def test_a_log_that_was_cut(spark: SparkSession, query: Query, tmp_path: Path) -> None:
+    """The store is put back as it was some time ago: its log ends in front of the checkpoint."""
+    for name, count in (("now", 700), ("then", 300)):
+        small_store.write(tmp_path / name / "broker-a", count)
+    query.store = tmp_path / "now" / "broker-a"
+    assert len(query.run()) == 700
+    query.store = tmp_path / "then" / "broker-a"
+    failing(lambda: query.run(), "failOnDataLoss")
 
 
 def test_a_damaged_record(query: Query, writer: Writer) -> None:

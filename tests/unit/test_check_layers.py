@@ -82,6 +82,13 @@ def test_native_code_has_one_door(check: ModuleType) -> None:
     assert "_native" in fault
 
 
+@pytest.mark.parametrize("text", ["import pyspark", "def f():\n    from spark_ext import jobs"])
+def test_spark_has_one_door(check: ModuleType, text: str) -> None:
+    assert plant(check, "cli/pipeline.py", text) == []
+    (fault,) = plant(check, "segments/x.py", text)
+    assert "cli/pipeline.py" in fault
+
+
 def test_a_module_in_no_layer(check: ModuleType) -> None:
     (fault,) = plant(check, "novel/x.py", "")
     assert "novel" in fault
