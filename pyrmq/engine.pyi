@@ -158,6 +158,37 @@ class SegmentReader:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
     def stats(self) -> dict[str, int]: ...
     def damage(self) -> list[tuple[str, int, int, int, str]]: ...
+class SendRequest:
+    topic: str
+    queue_id: int | None
+    broker_name: str | None
+    nth: int
+    batch: bool
+    flag: int
+    properties: str
+    body: bytes
+    rows: int
+    first_row: int
+    last_row: int
+
+class SendRows:
+    topics: list[str]
+    rows: int
+    def __init__(
+        self,
+        batch: object,
+        *,
+        host: str,
+        now_ms: int,
+        topic: str | None = None,
+        first_row: int = 0,
+        wait: bool = True,
+        drop_system: bool = False,
+        max_message_size: int = ...,
+        batch_bytes: int = ...,
+    ) -> None: ...
+    def group(self, queues: Sequence[int]) -> None: ...
+    def next_request(self) -> SendRequest | None: ...
 
 class Listener:
     def __init__(

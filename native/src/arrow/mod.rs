@@ -4,17 +4,23 @@
 //! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
 //! bodies, `columns` are the columns there are, `build` fills them, `reader` ties them into batches.
 //!
+//! The other way round, `encode` makes send requests of a batch's rows: `send_rows` are their columns,
+//! `send_props` their properties.
+//!
 //! Files are read with positioned reads into a window: a file that somebody cuts meanwhile is an error
 //! with a place, and not a signal. Only the form with views maps them.
 
 mod build;
 mod columns;
+pub mod encode;
 mod end;
 mod error;
 mod files;
 mod inflate;
 mod reader;
 mod select;
+mod send_props;
+pub mod send_rows;
 mod walk;
 
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};

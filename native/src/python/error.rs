@@ -18,9 +18,14 @@ pub fn to_py(py: Python<'_>, e: StoreError) -> PyErr {
         StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => "MessageIllegalError",
         StoreError::NotAvailable(_) => "ServiceNotAvailableError",
     };
+    raise(py, name, e.to_string())
+}
+
+/// The error of `pyrmq.errors` that is called `name`.
+pub fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
     let class = py.import("pyrmq.errors").and_then(|m| m.getattr(name));
-    match class.and_then(|c| c.call1((e.to_string(),))) {
+    match class.and_then(|c| c.call1((&text,))) {
         Ok(value) => PyErr::from_value(value),
-        Err(_) => PyValueError::new_err(e.to_string()),
+        Err(_) => PyValueError::new_err(text),
     }
 }

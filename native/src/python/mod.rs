@@ -3,6 +3,7 @@
 
 mod arrow;
 mod capi;
+mod encode;
 mod error;
 mod json;
 mod listener;
@@ -37,6 +38,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<store::Store>()?;
     m.add_class::<transactions::Transactions>()?;
     m.add_class::<listener::Listener>()?;
+    m.add_class::<encode::SendRows>()?;
+    m.add_class::<encode::SendRequest>()?;
     m.add_class::<offline::Verifier>()?;
     m.add_class::<offline::Records>()?;
     m.add_function(wrap_pyfunction!(offline::inspect_store, m)?)?;

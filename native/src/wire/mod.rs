@@ -13,7 +13,7 @@ pub mod reply;
 mod send;
 pub mod send_fields;
 mod session;
-mod unique_key;
+pub mod unique_key;
 
 pub use send::SendContext;
 pub use session::{Budget, Command, Session};

@@ -25,6 +25,40 @@ pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
     out
 }
 
+/// Keys in a row, made without looking at the clock again; the n-th is always the same.
+pub struct KeyRun {
+    /// The part before the time.
+    prefix: Vec<u8>,
+    in_month: u32,
+    first: u32,
+}
+
+impl KeyRun {
+    /// `count`: how many will be asked for.
+    pub fn new(host: &Host, now_ms: i64, count: u32) -> Self {
+        let mut prefix = new_key(host, now_ms);
+        prefix.truncate(prefix.len() - 12);
+        KeyRun {
+            prefix,
+            in_month: now_ms.wrapping_sub(cached_month_start_ms(now_ms)) as u32,
+            first: COUNTER.fetch_add(count, Ordering::Relaxed),
+        }
+    }
+
+    /// Digits of each.
+    pub fn key_len(&self) -> usize {
+        self.prefix.len() + 12
+    }
+
+    /// Appends the n-th. When the counter's 16 bits are used up it is the next millisecond's turn.
+    pub fn push(&self, n: usize, out: &mut Vec<u8>) {
+        let count = (self.first & 0xFFFF).wrapping_add(n as u32);
+        out.extend_from_slice(&self.prefix);
+        out.extend_from_slice(&hex8(self.in_month.wrapping_add(count >> 16)));
+        out.extend_from_slice(&hex8(count)[4..]);
+    }
+}
+
 /// As `month_start_ms`, which asks the C library for the time zone and so is slow. Months begin at
 /// a full quarter of an hour everywhere, so that one answer holds for all of a quarter.
 fn cached_month_start_ms(now_ms: i64) -> i64 {
@@ -83,5 +117,21 @@ mod tests {
             assert_eq!(cached_month_start_ms(now), month_start_ms(now));
         }
         assert!(month_start_ms(1_700_000_000_000) <= 1_700_000_000_000);
+    }
+
+    #[test]
+    fn a_run_has_keys_of_their_own() {
+        let host = Host::new("192.168.1.10:0".parse().unwrap());
+        let run = KeyRun::new(&host, 1_700_000_000_000, 200_000);
+        let key = |n| {
+            let mut out = Vec::new();
+            run.push(n, &mut out);
+            out
+        };
+        let all: std::collections::HashSet<_> = (0..200_000).map(key).collect();
+        assert_eq!(all.len(), 200_000);
+        let one = new_key(&host, 1_700_000_000_000);
+        assert!(all.iter().all(|k| k.len() == 32 && k[..20] == one[..20]));
+        assert_eq!(run.key_len(), 32);
     }
 }
