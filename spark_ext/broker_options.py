@@ -1,7 +1,134 @@
-"""Options of the read through a broker and of the sink."""
+"""Options of the read through a broker and of the sink; names are those of RocketMQ's clients, of
+rocketmq-spark, and of Spark's Kafka source."""
 
 from __future__ import annotations
 
-from spark_ext.option import Option
+from pyrmq.errors import ConfigError, InvalidParameterError
+from pyrmq.model.names import check_group
+from pyrmq.net.address import Address, parse_addresses
+from spark_ext.option import BROKER, WRITES, Option, boolean, choice, integer, size
 
-OPTIONS: tuple[Option, ...] = ()
+MAX_BODY = 16 << 20
+"""A frame on the wire has at most 16 MiB, header included. [NettyDecoder]"""
+
+
+def _name_servers(value: str) -> tuple[Address, ...]:
+    try:
+        found = tuple(parse_addresses(value, "name server address"))
+    except ConfigError as error:
+        raise ValueError(f"is not HOST:PORT[;HOST:PORT]: {error}") from None
+    if not found:
+        raise ValueError("is empty: give HOST:PORT[;HOST:PORT]")
+    return found
+
+
+def _group(value: str) -> str:
+    try:
+        check_group(value.strip())
+    except InvalidParameterError:
+        raise ValueError(
+            f"is no group name: {value!r}; 1 to 255 of the characters %|a-zA-Z0-9_-"
+        ) from None
+    return value.strip()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "nameServer",
+        _name_servers,
+        BROKER | WRITES,
+        None,
+        "Name servers, `host:port` with `;` between several. Reads through brokers where there is "
+        "no `path`; a write always needs it.",
+    ),
+    Option(
+        "pullBatchSize",
+        integer(1, 100_000),
+        BROKER,
+        "256",
+        "Messages asked for in one pull. Brokers give fewer when they think that better: Apache's "
+        "32 from memory and 8 from disk, unless `maxTransferCountOnMessageInMemory` and "
+        "`...InDisk` say more.",
+    ),
+    Option(
+        "pullTimeoutMs",
+        integer(1, 3_600_000),
+        BROKER,
+        "10000",
+        "Milliseconds that a server may take for an answer before it is asked again.",
+    ),
+    Option(
+        "fetchOffset.numRetries",
+        integer(0, 1000),
+        BROKER,
+        "3",
+        "Further tries of a request that failed in a way that may pass; then the query fails and "
+        "names the broker.",
+    ),
+    Option(
+        "producerGroup",
+        _group,
+        WRITES,
+        None,
+        "Producer group of the messages. Default: a name made for the query.",
+    ),
+    Option(
+        "sendMsgTimeout",
+        integer(1, 3_600_000),
+        WRITES,
+        "10000",
+        "Milliseconds that a broker may take to acknowledge a request.",
+    ),
+    Option(
+        "retryTimesWhenSendFailed",
+        integer(0, 1000),
+        WRITES,
+        "5",
+        "Further tries of a request that was not acknowledged, where the rows allow it on another "
+        "broker; pauses grow from 0.1 to 2 seconds.",
+    ),
+    Option(
+        "retryAnotherBrokerWhenNotStoreOK",
+        boolean,
+        WRITES,
+        "false",
+        "What a broker answers that stored the messages but could not flush or replicate them in "
+        "time: true tries again (messages may be there twice), false counts and logs it.",
+    ),
+    Option(
+        "waitStoreMsgOK",
+        boolean,
+        WRITES,
+        "true",
+        "Whether a broker with SYNC_FLUSH or SYNC_MASTER acknowledges only after that is done.",
+    ),
+    Option(
+        "maxMessageSize",
+        size(1, MAX_BODY),
+        WRITES,
+        "4m",
+        "Longest body. Brokers have a setting of the same name.",
+    ),
+    Option(
+        "sendBatchBytes",
+        size(1, MAX_BODY),
+        WRITES,
+        "1m",
+        "Size at which a batch of messages is sent. Never more than maxMessageSize.",
+    ),
+    Option(
+        "sendInFlight",
+        integer(1, 1024),
+        WRITES,
+        "4",
+        "Requests of a task that may wait for their acknowledgement.",
+    ),
+    Option(
+        "systemProperties",
+        choice("error", "drop"),
+        WRITES,
+        "error",
+        "Properties in the map that brokers and clients act on (DELAY, TRAN_MSG, RETRY_TOPIC, "
+        "...): `error` refuses the row, `drop` leaves them out.",
+    ),
+)

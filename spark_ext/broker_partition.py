@@ -1,0 +1,110 @@
+"""One task of a read through brokers: ranges of one broker's queues, and their Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from pyrmq import engine
+from pyrmq.errors import PyrmqError
+from spark_ext.broker_pull import Piece, Puller, QueueRange
+from spark_ext.cluster import Access, Cluster
+from spark_ext.worker import Shipped, prepare
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+    from pyrmq.segments.read_options import ReadOptions
+
+FOREVER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class BrokerSplit:
+    """What a task reads, and how. Times are store times in ms, the end is exclusive."""
+
+    access: Access
+    ranges: tuple[QueueRange, ...]
+    how: ReadOptions
+    tags: tuple[str, ...] | None
+    start_time: int | None
+    end_time: int | None
+    batch_size: int
+    """Messages asked for in one pull (maxMsgNums)."""
+    fail_on_data_loss: bool
+
+    def read(self) -> Iterator[RecordBatch]:
+        """Batches with exactly the columns of `how`; errors name broker, queue and offsets."""
+        with Cluster(self.access) as cluster:
+            puller = Puller(
+                cluster,
+                list(self.ranges),
+                expression=None if self.tags is None else " || ".join(self.tags),
+                batch_size=self.batch_size,
+                fail_on_data_loss=self.fail_on_data_loss,
+            )
+            for group in _groups(puller.pieces(), self.how.batch_bytes):
+                yield from self._decode(group)
+
+    def _decode(self, group: list[Piece]) -> Iterator[RecordBatch]:
+        import pyarrow
+
+        first, last = group[0], group[-1]
+        place = first.range
+        try:
+            reader = engine.SegmentReader(
+                [],
+                0,
+                0,
+                records=first.body if len(group) == 1 else b"".join(p.body for p in group),
+                broker_name=place.broker,
+                rule=_only(place.queue_id, first.start, last.end),
+                tags=self.tags,
+                start_time=-FOREVER if self.start_time is None else self.start_time,
+                end_time=FOREVER if self.end_time is None else self.end_time,
+                **self.how.arguments(),
+            )
+            while (batch := reader.next_batch()) is not None:
+                yield pyarrow.record_batch(batch)
+        except PyrmqError as error:
+            error.add_note(f"in what was pulled of {place}, from offset {first.start} on")
+            raise
+
+
+def _only(queue_id: int, start: int, end: int) -> Callable[[str], dict[int, tuple[int, int]]]:
+    return lambda topic: {queue_id: (start, end)}
+
+
+def _groups(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
+    """Neighbours of one range that make up a batch together; a piece that overlaps with what
+    follows is the last of its group, as the bounds of a group are all that keeps rows apart."""
+    group: list[Piece] = []
+    nbytes = 0
+    for piece in pieces:
+        if group and group[-1].range is not piece.range:
+            yield group
+            group, nbytes = [], 0
+        group.append(piece)
+        nbytes += len(piece.body)
+        if piece.overlaps or nbytes >= size:
+            yield group
+            group, nbytes = [], 0
+    if group:
+        yield group
+
+
+class BrokerPartition(Shipped, InputPartition):
+    """`value` is the BrokerSplit."""
+
+    def __init__(self, split: BrokerSplit) -> None:
+        super().__init__(split)
+
+
+def read(partition: InputPartition | None) -> Iterator[RecordBatch]:
+    """The batches of a partition. Spark makes one without a value of an empty plan."""
+    prepare()
+    split: BrokerSplit | None = None if partition is None else partition.value
+    return iter(()) if split is None else split.read()

@@ -1,0 +1,173 @@
+"""Planning a read through brokers, on the driver: what each task reads, and a stream's positions.
+
+All offsets are fixed here, so that a task that is run again reads the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyrmq.errors import DataLossError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+from spark_ext import broker_topics
+from spark_ext.broker_partition import BrokerSplit
+from spark_ext.broker_pull import QueueRange
+from spark_ext.broker_ranges import Position, from_position, into_tasks, share, to_position
+from spark_ext.broker_topics import place
+from spark_ext.cluster import Access, Cluster
+
+if TYPE_CHECKING:
+    from pyrmq.segments.read_options import ReadOptions
+    from pyrmq.segments.selection import Selection
+    from spark_ext.options import Options
+
+log = logging.getLogger(__name__)
+
+
+def access(options: Options) -> Access:
+    return Access(
+        options["nameServer"], options["pullTimeoutMs"] / 1000, options["fetchOffset.numRetries"]
+    )
+
+
+class BrokerPlanner:
+    """For one query; nothing stays open between calls."""
+
+    def __init__(self, options: Options, selection: Selection, how: ReadOptions) -> None:
+        self._access = access(options)
+        self._selection = selection
+        self._how = how
+        self._min_partitions: int | None = options["minPartitions"]
+        self._batch_size: int = options["pullBatchSize"]
+        self._fail: bool = options["failOnDataLoss"]
+        self._pinned: dict[MessageQueue, int] | None = None
+        self._missing: set[MessageQueue] = set()
+
+    def batch(self) -> list[BrokerSplit]:
+        """The tasks of a batch read. PyrmqError for what cannot be read as asked."""
+        chosen = self._selection
+        with Cluster(self._access) as cluster:
+            queues = broker_topics.find_queues(cluster, chosen, may_come=False)
+            bounds = cluster.bounds(queues)
+            starts = broker_topics.starts(cluster, chosen, bounds, fail_on_data_loss=self._fail)
+            ends = broker_topics.ends(cluster, chosen, bounds)
+        return self._tasks(starts, ends, chosen.start_time, chosen.end_time)
+
+    def initial(self) -> Position:
+        """Where a new stream starts."""
+        with Cluster(self._access) as cluster:
+            queues = broker_topics.find_queues(cluster, self._selection, may_come=True)
+            bounds = cluster.bounds(queues)
+            return to_position(
+                broker_topics.starts(
+                    cluster,
+                    self._selection,
+                    bounds,
+                    fail_on_data_loss=self._fail,
+                    may_come=True,
+                )
+            )
+
+    def end(self) -> Position:
+        """The end of all queues now."""
+        return to_position(self._ends({}))
+
+    def pin(self) -> None:
+        """From now on no position goes beyond what is there now (Trigger.AvailableNow)."""
+        self._pinned = self._ends({})
+
+    def latest(self, start: Position | None, max_offsets: int | None = None) -> Position:
+        """The end of the next micro-batch. `start` None: not known (PySpark 4.1), no limit then."""
+        known = {} if start is None else from_position(start)
+        ends = self._ends(known)
+        if self._pinned is not None:
+            ends = {
+                queue: min(end, self._pinned.get(queue, known.get(queue, 0)))
+                for queue, end in ends.items()
+                if queue in self._pinned or queue in known
+            }
+        if max_offsets is not None:
+            added = [queue for queue in ends if queue not in known]
+            with Cluster(self._access) as cluster:
+                begins = cluster.offsets(RequestCode.GET_MIN_OFFSET, added)
+            ends = share(
+                {**{q: min(begins[q], ends[q]) for q in added}, **known}, ends, max_offsets
+            )
+        return to_position(ends)
+
+    def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
+        """The tasks of a micro-batch."""
+        starts, ends = from_position(start), from_position(end)
+        behind = [queue for queue, most in ends.items() if most != starts.get(queue, 0)]
+        with Cluster(self._access) as cluster:
+            begins = cluster.offsets(RequestCode.GET_MIN_OFFSET, behind)
+        for queue in behind:
+            self._check_start(queue, starts, begins[queue], ends[queue])
+        return self._tasks({q: starts[q] for q in behind}, ends, None, None)
+
+    def _check_start(
+        self, queue: MessageQueue, starts: dict[MessageQueue, int], least: int, end: int
+    ) -> None:
+        """Raises DataLossError, or moves a start to what there is."""
+        known = starts.get(queue)
+        if known is None:
+            starts[queue] = 0
+            told = f"{place(queue)} is new to the query, but its first {least} messages are gone"
+        else:
+            told = f"{place(queue)}: offsets {known} to {least} are gone"
+        if starts[queue] > end:
+            told = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
+            self._lost(told)
+            starts[queue] = min(least, end)
+        elif starts[queue] < least:
+            self._lost(told)
+            starts[queue] = min(least, end)
+
+    def _lost(self, told: str) -> None:
+        if self._fail:
+            raise DataLossError(told)
+        log.warning("%s: going on with what there is", told)
+
+    def _ends(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Ends of all queues; one that is known but has no broker now stays where it is."""
+        with Cluster(self._access) as cluster:
+            found = broker_topics.find_queues(cluster, self._selection, may_come=True)
+            ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, found)
+        gone = {queue for queue in known if queue not in ends}
+        for queue in sorted(gone - self._missing):
+            log.warning("%s has no broker now; waiting for it", place(queue))
+        self._missing = gone
+        for queue, offset in known.items():
+            if queue in gone:
+                ends[queue] = offset
+            elif ends[queue] < offset:
+                self._lost(f"{place(queue)} was at {offset} and now ends at {ends[queue]}")
+        return ends
+
+    def _tasks(
+        self,
+        starts: Mapping[MessageQueue, int],
+        ends: Mapping[MessageQueue, int],
+        start_time: int | None,
+        end_time: int | None,
+    ) -> list[BrokerSplit]:
+        ranges = [
+            QueueRange(q.topic, q.broker_name, q.queue_id, start, ends[q])
+            for q, start in starts.items()
+        ]
+        return [
+            BrokerSplit(
+                self._access,
+                task,
+                self._how,
+                self._selection.tags,
+                start_time,
+                end_time,
+                self._batch_size,
+                self._fail,
+            )
+            for task in into_tasks(ranges, self._min_partitions)
+        ]

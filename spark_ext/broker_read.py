@@ -1,0 +1,42 @@
+"""The readers of `nameServer` without `path`: the batch one, and the stream's for this PySpark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from spark_ext import broker_partition, selecting
+from spark_ext.broker_partition import BrokerPartition
+from spark_ext.broker_plan import BrokerPlanner
+from spark_ext.broker_stream import BrokerStreamReader41
+from spark_ext.worker import ADMISSION, Shipped
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+    from spark_ext.options import Options
+
+
+class BrokerBatchReader(Shipped, DataSourceReader):
+    """Offsets are fixed when Spark plans: all actions on one loaded frame see the same rows."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        how = selecting.read_options(options, schema)
+        self._planner = BrokerPlanner(options, selecting.selection(options), how)
+
+    def partitions(self) -> list[InputPartition]:
+        return [BrokerPartition(split) for split in self._planner.batch()]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        return broker_partition.read(partition)
+
+
+if ADMISSION:
+    from spark_ext.broker_admission import BrokerStreamReader
+else:
+    BrokerStreamReader = BrokerStreamReader41  # type: ignore[assignment,misc]
+
+__all__ = ["BrokerBatchReader", "BrokerStreamReader", "BrokerStreamReader41"]

@@ -1,0 +1,57 @@
+"""Streams through brokers, as far as all versions of PySpark have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pyrmq.errors import ConfigError
+from spark_ext import broker_partition, selecting
+from spark_ext.broker_partition import BrokerPartition
+from spark_ext.broker_plan import BrokerPlanner
+from spark_ext.broker_ranges import Position
+from spark_ext.worker import Shipped
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+    from spark_ext.options import Options
+
+
+class StreamReader(Shipped, DataSourceStreamReader):
+    """What streams have in common, whatever the PySpark."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        how = selecting.read_options(options, schema)
+        self._planner = BrokerPlanner(options, selecting.selection(options), how)
+
+    def initialOffset(self) -> Position:
+        return self._planner.initial()
+
+    def partitions(self, start: Position, end: Position) -> list[InputPartition]:
+        return [BrokerPartition(split) for split in self._planner.splits(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        return broker_partition.read(partition)
+
+    def commit(self, end: Position) -> None:
+        """Nothing: the checkpoint is all there is, no group's offsets are touched."""
+
+
+class BrokerStreamReader41(StreamReader):
+    """For PySpark 4.1, which asks for the end without saying where it starts."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        if options.is_set("maxOffsetsPerTrigger"):
+            raise ConfigError(
+                "option maxOffsetsPerTrigger needs PySpark 4.2 or later: this one does not tell a "
+                "source where a micro-batch starts; leave it out, or use a newer PySpark"
+            )
+        super().__init__(options, schema)
+
+    def latestOffset(self) -> Position:  # type: ignore[override]
+        return self._planner.latest(None)

@@ -1,0 +1,176 @@
+"""Which queues of a cluster a selection means, and where in them it starts and ends."""
+
+from __future__ import annotations
+
+import logging
+
+from pyrmq.errors import (
+    DataLossError,
+    OffsetOutOfRangeError,
+    SegmentOptionError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
+from pyrmq.segments.selection import Selection, unknown_topic
+from spark_ext.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+Bounds = dict[MessageQueue, tuple[int, int]]
+
+
+def find_queues(cluster: Cluster, selection: Selection, *, may_come: bool) -> list[MessageQueue]:
+    """All queues that are meant and there. UnknownTopicError and SegmentOptionError for what is
+    named but not there, unless it `may_come`, as in a stream."""
+    out: list[MessageQueue] = []
+    for topic in _topics(cluster, selection):
+        try:
+            queues = cluster.route(topic, fresh=True).subscribe_queues(topic)
+        except TopicNotExistError:
+            if selection.named_topics is not None and not may_come:
+                raise unknown_topic(topic, cluster.topics()) from None
+            continue
+        if selection.assign is not None:
+            queues = _assigned(selection, topic, queues, may_come)
+        elif selection.queues:
+            queues = [q for q in queues if q.queue_id in selection.queues]
+        out += queues
+    return sorted(out)
+
+
+def _topics(cluster: Cluster, selection: Selection) -> list[str]:
+    if selection.named_topics is not None:
+        return list(selection.named_topics)
+    known = {topic for topic in cluster.topics() if selection.selects(topic)}
+    if not selection.include_system_topics:
+        clusters, brokers = cluster.names()
+        known -= clusters | brokers | {f"{name}_REPLY_TOPIC" for name in clusters}
+    return sorted(known)
+
+
+def _assigned(
+    selection: Selection, topic: str, queues: list[MessageQueue], may_come: bool
+) -> list[MessageQueue]:
+    assert selection.assign is not None
+    there = set(queues)
+    out = []
+    for broker, ids in selection.assign[topic].items():
+        for queue_id in ids:
+            queue = MessageQueue(topic, broker, queue_id)
+            if queue in there:
+                out.append(queue)
+            elif not may_come:
+                raise _no_such_queue("assign", queue, queues)
+    return out
+
+
+def _no_such_queue(
+    option: str, queue: MessageQueue, there: list[MessageQueue]
+) -> SegmentOptionError:
+    counts: dict[str, int] = {}
+    for other in there:
+        if other.topic == queue.topic:
+            counts[other.broker_name] = counts.get(other.broker_name, 0) + 1
+    shown = ", ".join(f"{name} with {n} queues" for name, n in sorted(counts.items()))
+    return SegmentOptionError(
+        f"{option}: there is no queue {queue.queue_id} of topic {queue.topic} on broker "
+        f"{queue.broker_name}",
+        f"the topic can be read on {shown}" if shown else "no broker has the topic for reading",
+    )
+
+
+def starts(
+    cluster: Cluster,
+    selection: Selection,
+    bounds: Bounds,
+    *,
+    fail_on_data_loss: bool,
+    may_come: bool = False,
+) -> dict[MessageQueue, int]:
+    """Where each queue of `bounds` is read from."""
+    if selection.start_time is not None:
+        return _by_time(cluster, selection, bounds)
+    if isinstance(selection.starting_offsets, str):
+        at = 0 if selection.starting_offsets == "earliest" else 1
+        return {queue: ends[at] for queue, ends in bounds.items()}
+    named = _named(selection, selection.starting_offsets, "startingOffsets", bounds, may_come)
+    out = {}
+    for queue, (least, most) in bounds.items():
+        offset = named.get(queue, EARLIEST)
+        if offset > most:
+            raise _beyond("startingOffsets", queue, offset, least, most)
+        if 0 <= offset < least:
+            told = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
+            if fail_on_data_loss:
+                raise DataLossError(told)
+            log.warning("%s: starting there", told)
+        out[queue] = most if offset == LATEST else max(offset, least)
+    return out
+
+
+def ends(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[MessageQueue, int]:
+    """Where each queue's reading ends, exclusive."""
+    if selection.end_time is not None:
+        found = cluster.offsets(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, list(bounds), timestamp=selection.end_time
+        )
+        return {q: min(max(found[q], least), most) for q, (least, most) in bounds.items()}
+    if isinstance(selection.ending_offsets, str):
+        return {queue: most for queue, (_, most) in bounds.items()}
+    named = _named(selection, selection.ending_offsets, "endingOffsets", bounds, False)
+    out = {}
+    for queue, (least, most) in bounds.items():
+        offset = named.get(queue, LATEST)
+        if offset > most:
+            raise _beyond("endingOffsets", queue, offset, least, most)
+        out[queue] = most if offset == LATEST else offset
+    return out
+
+
+def place(queue: MessageQueue) -> str:
+    return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
+
+
+def _by_time(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[MessageQueue, int]:
+    time = selection.start_time
+    assert time is not None
+    found = cluster.offsets(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, list(bounds), timestamp=time)
+    out = {q: min(max(found[q], least), most) for q, (least, most) in bounds.items()}
+    late = all(out[q] == most for q, (_, most) in bounds.items())
+    there = any(most > least for least, most in bounds.values())
+    if late and there and selection.timestamp_strategy == "error":
+        raise OffsetOutOfRangeError(
+            f"startingTimestamp {time} is later than every message there is",
+            "startingOffsetsByTimestampStrategy=latest starts at the end instead",
+        )
+    return out
+
+
+def _named(
+    selection: Selection, offsets: QueueOffsets, option: str, bounds: Bounds, may_come: bool
+) -> dict[MessageQueue, int]:
+    out = {}
+    for topic, brokers in offsets.items():
+        if not selection.selects(topic):
+            raise SegmentOptionError(
+                f"{option} names topic {topic!r}, which is not chosen",
+                "leave it out, or add it to what is read",
+            )
+        for broker, of_broker in brokers.items():
+            for queue_id, offset in of_broker.items():
+                queue = MessageQueue(topic, broker, queue_id)
+                if queue not in bounds and not may_come:
+                    raise _no_such_queue(option, queue, list(bounds))
+                out[queue] = offset
+    return out
+
+
+def _beyond(
+    option: str, queue: MessageQueue, offset: int, least: int, most: int
+) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(
+        f"{option} names {offset} for {place(queue)}, which has {least} to {most}",
+        "an offset may be at most the queue's end",
+    )

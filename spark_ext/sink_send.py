@@ -1,0 +1,320 @@
+"""Sending of the sink: requests that the engine made of rows, to queues, until they are stored.
+
+Several requests are under way at once. Rows that name a queue, or have a sharding key, go to their
+queue one request after the other, so that they stay in order also when one is tried again; all
+other batches take turns over the queues. A request that fails in a way that may pass is tried
+again, where the rows allow it on another broker: a message may be stored twice, but none is lost.
+[DefaultMQProducerImpl.sendDefaultImpl]
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from pyrmq.engine import Command, SendRequest, SendRows
+from pyrmq.errors import (
+    ClientError,
+    ProtocolError,
+    PyrmqError,
+    RequestTimeoutError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.route import QueueData, TopicRoute
+from pyrmq.net.address import parse_address
+from spark_ext.cluster import Access, Cluster, number, pause
+from spark_ext.remoting import Connection, Ext
+
+log = logging.getLogger(__name__)
+
+RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
+"""Answers after which another try may do better. [DefaultMQProducer.retryResponseCodes]"""
+NOT_STORE_OK = frozenset(
+    {
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+"""Stored, but not as safely as the broker is set up to."""
+DEFAULT_QUEUES = 4
+"""defaultTopicQueueNums: queues that are asked for when a topic is new."""
+
+
+class SinkError(ClientError):
+    """Rows were not acknowledged as stored."""
+
+
+@dataclass(frozen=True)
+class SendSettings:
+    """How a query sends; travels to the tasks."""
+
+    access: Access
+    group: str
+    in_flight: int
+    retry_not_store_ok: bool
+
+
+@dataclass(slots=True)
+class Stored:
+    """What became of the messages of one queue: how many, and their queue offsets."""
+
+    messages: int = 0
+    first: int = 2**63 - 1
+    last: int = -1
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was acknowledged."""
+
+    messages: int = 0
+    nbytes: int = 0
+    not_store_ok: int = 0
+    queues: dict[MessageQueue, Stored] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Sending:
+    request: SendRequest
+    pinned: tuple[str, int | str | None, str | None] | None
+    """What keeps it behind others: requests with the same value go one after the other."""
+    queue: MessageQueue | None = None
+    connection: Connection | None = None
+    opaque: int = 0
+    deadline: float = 0.0
+    tries: int = 0
+
+
+class Sender:
+    """Sends the rows of one task. `totals` holds what was acknowledged."""
+
+    def __init__(self, cluster: Cluster, settings: SendSettings) -> None:
+        self.totals = Totals()
+        self._cluster = cluster
+        self._settings = settings
+        self._under_way: list[_Sending] = []
+        self._behind: dict[tuple[str, int | str | None, str | None], deque[_Sending]] = {}
+        """Of queues with a request under way: what waits for it."""
+        self._waiting = 0
+        self._turn = itertools.count(random.randrange(1 << 20))
+
+    def send(self, rows: SendRows) -> None:
+        """Takes the rows of a batch on; returns while the last of them may be under way. Raises
+        SinkError with the rows that were not stored, and why."""
+        rows.group([len(self._queues(topic)) for topic in rows.topics])
+        while (request := rows.next_request()) is not None:
+            while len(self._under_way) + self._waiting >= self._settings.in_flight:
+                self._settle()
+            sending = _Sending(request, _pinned(request))
+            if sending.pinned is not None:
+                if sending.pinned in self._behind:
+                    self._behind[sending.pinned].append(sending)
+                    self._waiting += 1
+                    continue
+                self._behind[sending.pinned] = deque()
+            self._start(sending)
+
+    def finish(self) -> None:
+        """Waits until everything is acknowledged. SinkError as in `send`."""
+        while self._under_way:
+            self._settle()
+
+    def _route(self, topic: str, fresh: bool = False) -> TopicRoute:
+        """Where a topic is, or will be once its first message makes it."""
+        try:
+            return self._cluster.route(topic, fresh=fresh)
+        except TopicNotExistError:
+            try:
+                template = self._cluster.route(AUTO_CREATE_TOPIC, fresh=fresh)
+            except TopicNotExistError:
+                raise TopicNotExistError(
+                    f"topic {topic} does not exist and no broker creates topics on demand"
+                ) from None
+            queues = [
+                QueueData(q.broker_name, n, n, q.perm, q.topic_sys_flag)
+                for q in template.queues
+                for n in [min(DEFAULT_QUEUES, q.write_queue_nums)]
+            ]
+            return TopicRoute(queues, template.brokers)
+
+    def _queues(self, topic: str, fresh: bool = False) -> list[MessageQueue]:
+        queues = self._route(topic, fresh).publish_queues(topic)
+        if not queues:
+            raise ClientError(f"no broker takes messages of topic {topic}")
+        return queues
+
+    def _choose(self, sending: _Sending) -> MessageQueue:
+        """The queue for the next try."""
+        request = sending.request
+        queues = self._queues(request.topic, fresh=sending.tries > 0)
+        if request.nth >= 0:
+            # The same queue at each try, also when other brokers have come or gone.
+            if sending.queue is not None:
+                return sending.queue
+            return queues[request.nth % len(queues)]
+        fitting = [
+            queue
+            for queue in queues
+            if request.queue_id in (None, queue.queue_id)
+            and request.broker_name in (None, queue.broker_name)
+        ]
+        if not fitting:
+            wanted = "" if request.queue_id is None else f" queue {request.queue_id}"
+            where = "" if request.broker_name is None else f" on broker {request.broker_name}"
+            there = ", ".join(f"{q.broker_name} {q.queue_id}" for q in queues[:16])
+            raise SinkError(
+                f"topic {request.topic} has no{wanted}{where} that takes messages; it has: {there}"
+            )
+        if sending.queue is not None:
+            others = [q for q in fitting if q.broker_name != sending.queue.broker_name]
+            fitting = others or fitting
+        return fitting[next(self._turn) % len(fitting)]
+
+    def _start(self, sending: _Sending) -> None:
+        """Sends a request, however often that takes."""
+        self._under_way.append(sending)
+        while True:
+            try:
+                sending.queue = queue = self._choose(sending)
+                route = self._route(queue.topic)
+                address = route.master_of(queue.broker_name)
+                if address is None:
+                    raise ClientError(f"broker {queue.broker_name} has no master now")
+                sending.connection = self._cluster.connections.get(
+                    parse_address(address, "broker address")
+                )
+                sending.opaque = sending.connection.submit(
+                    *_head(sending.request, queue, self._settings.group), sending.request.body
+                )
+                sending.deadline = time.monotonic() + self._settings.access.timeout
+                return
+            except SinkError as error:
+                raise self._failure(sending, error) from error
+            except PyrmqError as error:
+                self._retry_or_raise(sending, error)
+
+    def _retry_or_raise(self, sending: _Sending, error: PyrmqError) -> None:
+        sending.tries += 1
+        if sending.tries > self._settings.access.retries:
+            raise self._failure(sending, error) from error
+        log.warning("%s: %s; trying again", _rows(sending), error)
+        pause(sending.tries)
+
+    def _settle(self) -> None:
+        """Waits until at least one request is done, or has to be sent again."""
+        while True:
+            # What has arrived counts, however long Spark took for the next rows.
+            self._cluster.connections.receive(0)
+            now = time.monotonic()
+            for sending in self._under_way:
+                assert sending.connection is not None
+                try:
+                    answer = sending.connection.take(sending.opaque)
+                    if answer is None and now > sending.deadline:
+                        # The other end may be gone without a word: not on this one again.
+                        self._cluster.connections.drop(sending.connection)
+                        raise RequestTimeoutError(
+                            f"broker {sending.connection.name} did not acknowledge in "
+                            f"{self._settings.access.timeout:g} s"
+                        )
+                except PyrmqError as error:
+                    self._again(sending, error)
+                    return
+                if answer is not None:
+                    self._answered(sending, answer)
+                    return
+            until = min(sending.deadline for sending in self._under_way)
+            self._cluster.connections.receive(until - now)
+
+    def _again(self, sending: _Sending, error: PyrmqError) -> None:
+        self._under_way.remove(sending)
+        self._retry_or_raise(sending, error)
+        self._start(sending)
+
+    def _answered(self, sending: _Sending, answer: Command) -> None:
+        code = answer.code
+        if code in NOT_STORE_OK and not self._settings.retry_not_store_ok:
+            if not self.totals.not_store_ok:
+                told = answer.remark or ResponseCode(code).name
+                log.warning("%s: stored, but %s", _rows(sending), told)
+            self.totals.not_store_ok += sending.request.rows
+        elif code != ResponseCode.SUCCESS:
+            error = ResponseError.of(code, answer.remark or "")
+            if code in RETRY_CODES or code in NOT_STORE_OK:
+                self._again(sending, error)
+                return
+            raise self._failure(sending, error) from error
+        self._count(sending, answer)
+        self._under_way.remove(sending)
+        if sending.pinned is None:
+            return
+        behind = self._behind[sending.pinned]
+        if behind:
+            self._waiting -= 1
+            self._start(behind.popleft())
+        else:
+            del self._behind[sending.pinned]
+
+    def _count(self, sending: _Sending, answer: Command) -> None:
+        request, queue = sending.request, sending.queue
+        assert queue is not None
+        first = number(answer, "queueOffset")
+        queue_id = number(answer, "queueId")
+        if first < 0 or queue_id < 0:
+            raise ProtocolError(f"acknowledged with queueOffset={first}, queueId={queue_id}")
+        stored_in = MessageQueue(queue.topic, queue.broker_name, queue_id)
+        stored = self.totals.queues.setdefault(stored_in, Stored())
+        stored.messages += request.rows
+        stored.first = min(stored.first, first)
+        stored.last = max(stored.last, first + request.rows - 1)
+        self.totals.messages += request.rows
+        self.totals.nbytes += len(request.body)
+
+    def _failure(self, sending: _Sending, error: PyrmqError) -> SinkError:
+        done = f"{self.totals.messages} messages of this task were acknowledged before"
+        return SinkError(f"{_rows(sending)} not acknowledged as stored: {error}; {done}")
+
+
+def _pinned(request: SendRequest) -> tuple[str, int | str | None, str | None] | None:
+    if request.nth >= 0:
+        return request.topic, f"nth {request.nth}", None
+    if request.queue_id is not None:
+        return request.topic, request.queue_id, request.broker_name
+    return None
+
+
+def _rows(sending: _Sending) -> str:
+    request, queue = sending.request, sending.queue
+    many = f"rows {request.first_row} to {request.last_row} ({request.rows} messages)"
+    rows = f"row {request.first_row}" if request.rows == 1 else many
+    where = "" if queue is None else f", broker {queue.broker_name} queue {queue.queue_id}"
+    return f"{rows} for topic {request.topic}{where}"
+
+
+def _head(request: SendRequest, queue: MessageQueue, group: str) -> tuple[int, Ext]:
+    """Code and fields of a request. [SendMessageRequestHeaderV2]"""
+    code = RequestCode.SEND_BATCH_MESSAGE if request.batch else RequestCode.SEND_MESSAGE_V2
+    return code, {
+        "a": group,
+        "b": request.topic,
+        "c": AUTO_CREATE_TOPIC,
+        "d": DEFAULT_QUEUES,
+        "e": queue.queue_id,
+        "f": 0,
+        "g": time.time_ns() // 1_000_000,
+        "h": request.flag,
+        "i": request.properties,
+        "j": 0,
+        "k": False,
+        "m": request.batch,
+        "n": queue.broker_name,
+    }
