@@ -7,6 +7,7 @@ taken back: what was acknowledged before a failure stays.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import uuid
@@ -21,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from pyrmq.engine import SendRows
-from pyrmq.errors import ConfigError, MessageIllegalError
+from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
 from pyrmq.net.address import own_ip
 from spark_ext import sink_columns
 from spark_ext.cluster import Access, Cluster
@@ -98,6 +99,8 @@ class _Writer(Shipped):
                     sender.send(rows)
                 sender.finish()
             except MessageIllegalError as error:
+                with contextlib.suppress(PyrmqError):
+                    sender.finish()
                 error.add_note(f"{sender.totals.messages} messages of this task were sent before")
                 raise
         totals = sender.totals
