@@ -8,8 +8,8 @@ from pyrmq.model.names import check_group
 from pyrmq.net.address import Address, parse_addresses
 from spark_ext.option import BROKER, WRITES, Option, boolean, choice, integer, size
 
-MAX_BODY = 16 << 20
-"""A frame on the wire has at most 16 MiB, header included. [NettyDecoder]"""
+MAX_BODY = 15 << 20
+"""A frame on the wire has at most 16 MiB with its header. [NettyDecoder]"""
 
 
 def _name_servers(value: str) -> tuple[Address, ...]:

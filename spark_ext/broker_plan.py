@@ -61,15 +61,10 @@ class BrokerPlanner:
         with Cluster(self._access) as cluster:
             queues = broker_topics.find_queues(cluster, self._selection, may_come=True)
             bounds = cluster.bounds(queues)
-            return to_position(
-                broker_topics.starts(
-                    cluster,
-                    self._selection,
-                    bounds,
-                    fail_on_data_loss=self._fail,
-                    may_come=True,
-                )
+            starts = broker_topics.starts(
+                cluster, self._selection, bounds, fail_on_data_loss=self._fail
             )
+        return to_position(starts)
 
     def end(self) -> Position:
         """The end of all queues now."""

@@ -11,7 +11,8 @@ from pyrmq.errors import ConfigError
 from spark_ext import broker_partition, selecting
 from spark_ext.broker_partition import BrokerPartition
 from spark_ext.broker_plan import BrokerPlanner
-from spark_ext.broker_ranges import Position
+from spark_ext.broker_progress import BrokerProgress
+from spark_ext.broker_ranges import Position, from_position
 from spark_ext.worker import Shipped
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class StreamReader(Shipped, DataSourceStreamReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
+        self._progress = BrokerProgress()
         how = selecting.read_options(options, schema)
         self._planner = BrokerPlanner(options, selecting.selection(options), how)
 
@@ -39,7 +41,11 @@ class StreamReader(Shipped, DataSourceStreamReader):
         return broker_partition.read(partition)
 
     def commit(self, end: Position) -> None:
-        """Nothing: the checkpoint is all there is, no group's offsets are touched."""
+        """Tells it; the checkpoint is all there is, no group's offsets are touched."""
+        self._progress.committed(from_position(end))
+
+    def stop(self) -> None:
+        self._progress.stopped()
 
 
 class BrokerStreamReader41(StreamReader):

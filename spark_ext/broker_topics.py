@@ -87,7 +87,6 @@ def starts(
     bounds: Bounds,
     *,
     fail_on_data_loss: bool,
-    may_come: bool = False,
 ) -> dict[MessageQueue, int]:
     """Where each queue of `bounds` is read from."""
     if selection.start_time is not None:
@@ -95,7 +94,7 @@ def starts(
     if isinstance(selection.starting_offsets, str):
         at = 0 if selection.starting_offsets == "earliest" else 1
         return {queue: ends[at] for queue, ends in bounds.items()}
-    named = _named(selection, selection.starting_offsets, "startingOffsets", bounds, may_come)
+    named = _named(selection, selection.starting_offsets, "startingOffsets", bounds)
     out = {}
     for queue, (least, most) in bounds.items():
         offset = named.get(queue, EARLIEST)
@@ -119,7 +118,7 @@ def ends(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[Message
         return {q: min(max(found[q], least), most) for q, (least, most) in bounds.items()}
     if isinstance(selection.ending_offsets, str):
         return {queue: most for queue, (_, most) in bounds.items()}
-    named = _named(selection, selection.ending_offsets, "endingOffsets", bounds, False)
+    named = _named(selection, selection.ending_offsets, "endingOffsets", bounds)
     out = {}
     for queue, (least, most) in bounds.items():
         offset = named.get(queue, LATEST)
@@ -149,7 +148,7 @@ def _by_time(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[Mes
 
 
 def _named(
-    selection: Selection, offsets: QueueOffsets, option: str, bounds: Bounds, may_come: bool
+    selection: Selection, offsets: QueueOffsets, option: str, bounds: Bounds
 ) -> dict[MessageQueue, int]:
     out = {}
     for topic, brokers in offsets.items():
@@ -161,7 +160,7 @@ def _named(
         for broker, of_broker in brokers.items():
             for queue_id, offset in of_broker.items():
                 queue = MessageQueue(topic, broker, queue_id)
-                if queue not in bounds and not may_come:
+                if queue not in bounds:
                     raise _no_such_queue(option, queue, list(bounds))
                 out[queue] = offset
     return out

@@ -114,7 +114,10 @@ class Cluster:
     def address(self, topic: str, broker: str, *, fresh: bool = False) -> Address:
         """The broker's master; a replica where there is none. ConnectError if the route has
         neither: the broker may be about to come back."""
-        route = self.route(topic, fresh=fresh)
+        try:
+            route = self.route(topic, fresh=fresh)
+        except TopicNotExistError as error:
+            raise ConnectError(f"no live broker has topic {topic} now") from error
         for data in route.brokers:
             if data.broker_name == broker and data.broker_addrs:
                 return parse_address(data.broker_addrs[min(data.broker_addrs)], "broker address")

@@ -174,32 +174,31 @@ def test_a_broker_killed_in_the_middle(spark: SparkSession, tmp_path: Path) -> N
         frame = spark.range(0, count, 1, 2).selectExpr(
             "concat(id, repeat('-', 200)) as body", "concat('k', id % 3) as shardingKey"
         )
-        failures: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                options = {"retryTimesWhenSendFailed": "40", "sendBatchBytes": "4k"}
-                write(frame, server, topic="Killed", **options)
-            except BaseException as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        assert _reached(server, 30_000, thread), failures
-        server.kill()
-        server.restart()
-        thread.join(120)
-        assert not thread.is_alive()
-        assert not failures
+        # Spark finds sources by name only in the thread that has the session, so the write is here.
+        killer = Killer(server, after=30_000)
+        killer.start()
+        options = {"retryTimesWhenSendFailed": "40", "sendBatchBytes": "4k"}
+        write(frame, server, topic="Killed", **options)
+        killer.join()
+        assert killer.killed
         got = [int(r.body.partition(b"-")[0]) for r in stored(server, "Killed") if r.body != b"x"]
         assert set(got) == set(range(count))
         assert len(got) < 1.5 * count
 
 
-def _reached(server: ServerProcess, count: int, writer: threading.Thread) -> bool:
-    """Waits until the broker has stored so many rows; false if the write ends before."""
-    with Client(server.broker) as client:
-        while writer.is_alive():
-            if sum(client.max_offset("Killed", queue) for queue in range(4)) > count:
-                return True
-    return False
+class Killer(threading.Thread):
+    """Kills a broker once it has stored some rows of topic Killed, and starts it again."""
+
+    def __init__(self, server: ServerProcess, after: int) -> None:
+        super().__init__()
+        self._server = server
+        self._after = after
+        self.killed = False
+
+    def run(self) -> None:
+        with Client(self._server.broker) as client:
+            while sum(client.max_offset("Killed", queue) for queue in range(4)) < self._after:
+                pass
+        self._server.kill()
+        self.killed = True
+        self._server.restart()

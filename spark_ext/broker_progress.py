@@ -1,0 +1,59 @@
+"""Where a stream through brokers stands, as lines in the log of the driver.
+
+    rocketmq stream: 125000 messages since the last line; orders broker-a 0 at 31250, ...
+
+The logger is `spark_ext.broker_progress`, level INFO.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from pyrmq.model.message import MessageQueue
+from spark_ext.broker_ranges import Offsets
+
+EVERY = 10.0
+"""Seconds between two lines at least."""
+SHOWN = 8
+"""Queues that a line names."""
+
+log = logging.getLogger(__name__)
+
+
+class BrokerProgress:
+    """Collects what a query committed and tells it now and then; the last position for sure."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told_at: float | None = None
+        self._told: dict[MessageQueue, int] = {}
+        self._last: dict[MessageQueue, int] = {}
+
+    def __reduce__(self) -> tuple[type[BrokerProgress], tuple[()]]:
+        # Goes to workers with its reader, where it has nothing to do.
+        return BrokerProgress, ()
+
+    def committed(self, offsets: Offsets) -> None:
+        """A micro-batch up to these offsets is done."""
+        self._last = dict(offsets)
+        now = self._clock()
+        if self._told_at is None or now >= self._told_at + EVERY:
+            self._told_at = now
+            self._tell()
+
+    def stopped(self) -> None:
+        """The query ends; tells what was committed since the last line."""
+        if self._last != self._told:
+            self._tell()
+
+    def _tell(self) -> None:
+        moved = {q: n for q, n in self._last.items() if n != self._told.get(q)}
+        count = sum(n - self._told[q] for q, n in moved.items() if q in self._told)
+        places = [f"{q.topic} {q.broker_name} {q.queue_id} at {moved[q]}" for q in sorted(moved)]
+        more = f", and {len(places) - SHOWN} queues more" if len(places) > SHOWN else ""
+        shown = ", ".join(places[:SHOWN]) + more or "nowhere new"
+        since = f"{count} messages since the last line; " if self._told else ""
+        log.info("rocketmq stream: %s%s", since, shown)
+        self._told = self._last
