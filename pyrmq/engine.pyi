@@ -76,7 +76,8 @@ def segment_end(
 
     `start` is the start of some record to go on from; -1 searches. A writer may be half-way
     through the last record: it counts only if its body fits its CRC and its text reaches to its
-    last byte. What is no record, with nothing valid behind it, is a torn tail and not part of the log.
+    last byte. What is no record, with nothing valid behind it, is a torn tail and not part of the
+    log.
     """
 
 def segment_advance(
@@ -158,6 +159,7 @@ class SegmentReader:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
     def stats(self) -> dict[str, int]: ...
     def damage(self) -> list[tuple[str, int, int, int, str]]: ...
+
 class SendRequest:
     topic: str
     queue_id: int | None

@@ -209,15 +209,6 @@ impl Window {
         }
     }
 
-    /// Whether `len` bytes from `phys` on are there without reading.
-    pub fn holds(&self, phys: u64, len: usize) -> bool {
-        let Some((index, _)) = &self.open else {
-            return false;
-        };
-        let start = self.row.files[*index].base + self.start;
-        start <= phys && phys + len as u64 <= start + self.filled as u64
-    }
-
     /// Up to `len` bytes of file `index` from `at`; fewer only where the file ends.
     #[inline]
     pub fn bytes(&mut self, index: usize, at: u64, len: usize) -> Result<&[u8]> {
