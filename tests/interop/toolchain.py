@@ -61,14 +61,14 @@ def _version(command: Sequence[str], pattern: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.groups() if part is not None)
 
 
-def java() -> str:
+def java(minimum: int = MINIMUM_JAVA) -> str:
     """The `java` launcher, of a JDK (Maven needs its compiler)."""
-    advice = "install a JDK, 8 to 21 (Debian: apt install openjdk-17-jdk-headless)"
+    advice = f"install a JDK, {minimum} to 21 (Debian: apt install openjdk-17-jdk-headless)"
     launcher = _tool("java", "JAVA_HOME", advice)
     major, *rest = _version([launcher, "-version"], r'version "(\d+)(?:\.(\d+))?')
     if major == 1 and rest:
         major = rest[0]
-    if major < MINIMUM_JAVA:
+    if major < minimum:
         raise Missing(f"{launcher} is Java {major}: {advice}")
     return launcher
 

@@ -30,6 +30,8 @@ SETTINGS = {
 }
 
 
+MINIMUM_JAVA = 17
+"""What Spark 4 needs."""
 HERE = Path(__file__).parent
 
 
@@ -43,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def need_java() -> None:
     """Skips or fails the test that asks, where there is no Java 17 or later."""
     try:
-        toolchain.java()
+        toolchain.java(MINIMUM_JAVA)
     except toolchain.Missing as problem:
         if toolchain.required():
             pytest.fail(f"Spark cannot run: {problem}", pytrace=False)

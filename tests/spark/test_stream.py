@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,26 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     failing(lambda: query.run(), "failOnDataLoss")
     left = [one for one in sent if one.physical >= begin]
     assert query.run(failOnDataLoss="false") == physical(left)
+
+
+def test_segments_that_are_shipped_one_by_one(query: Query, writer: Writer, tmp_path: Path) -> None:
+    """As docs/spark.md says for a cluster: closed log files, renamed into a folder per broker."""
+    sent = writer.put(900)
+    *closed, open_one = sorted((writer.root / "commitlog").iterdir())
+    assert len(closed) == 3
+    query.store = tmp_path / "shipped" / "broker-a"
+    (query.store / "commitlog").mkdir(parents=True)
+    for file in closed:
+        incoming = query.store / "incoming"
+        shutil.copy(file, incoming)
+        incoming.rename(query.store / "commitlog" / file.name)
+        low, high = int(file.name), int(file.name) + small_store.SEGMENT
+        assert query.run() == [s.physical for s in sent if low <= s.physical < high]
+        assert query.run() == []
+    rest = [one for one in sent if one.physical >= int(open_one.name)]
+    writer.close()
+    shutil.copy(open_one, query.store / "commitlog")
+    assert query.run() == physical(rest)
 
 
 @pytest.mark.spark_versions
