@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 from pyrmq.model.message import MessageQueue
 from spark_ext.broker_ranges import Offsets
+from spark_ext.progress import EVERY, visible
 
-EVERY = 10.0
-"""Seconds between two lines at least."""
 SHOWN = 8
 """Queues that a line names."""
 
@@ -49,6 +48,7 @@ class BrokerProgress:
             self._tell()
 
     def _tell(self) -> None:
+        visible(log)
         moved = {q: n for q, n in self._last.items() if n != self._told.get(q)}
         count = sum(n - self._told[q] for q, n in moved.items() if q in self._told)
         places = [f"{q.topic} {q.broker_name} {q.queue_id} at {moved[q]}" for q in sorted(moved)]

@@ -59,7 +59,7 @@ class Progress:
             self._tell({})
 
     def _tell(self, ends: dict[str, int]) -> None:
-        _visible()
+        visible(_log)
         parts = []
         for broker, position in sorted(self._last.items()):
             notes = []
@@ -72,10 +72,10 @@ class Progress:
         self._told = self._last
 
 
-def _visible() -> None:
+def visible(log: logging.Logger) -> None:
     """Unless somebody configured logging here, lines go to standard error."""
-    if not _log.hasHandlers():
+    if not log.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        _log.addHandler(handler)
-        _log.setLevel(logging.INFO)
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)

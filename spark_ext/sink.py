@@ -26,6 +26,7 @@ from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
 from pyrmq.net.address import own_ip
 from spark_ext import sink_columns
 from spark_ext.cluster import Access, Cluster
+from spark_ext.progress import visible
 from spark_ext.sink_send import Sender, SendSettings
 from spark_ext.worker import Shipped, prepare
 
@@ -116,6 +117,7 @@ class _Writer(Shipped):
 
     def _told(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """What tasks wrote, for the log."""
+        visible(log)
         done = [m for m in messages if isinstance(m, TaskWritten)]
         count, nbytes = sum(m.messages for m in done), sum(m.nbytes for m in done)
         queues = {q[:3] for m in done for q in m.queues}
