@@ -1,0 +1,226 @@
+"""Planning of reads through brokers, against a cluster that moves under the planner."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import spark_ext.cluster
+from pyrmq.errors import (
+    ConnectError,
+    DataLossError,
+    PyrmqError,
+    SegmentOptionError,
+    UnknownTopicError,
+)
+from spark_ext import schema as schemas
+from spark_ext import selecting
+from spark_ext.broker_partition import BrokerSplit
+from spark_ext.broker_plan import BrokerPlanner
+from spark_ext.option import Query
+from spark_ext.options import Options
+from tests.spark.scripted import HANG_UP, ScriptedCluster, times
+
+pytest.importorskip("pyspark")
+GET_MAX, ROUTE = 30, 105
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_ext.cluster, "pause", lambda tries: None)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    made = ScriptedCluster({"T": {"a": 2, "b": 1}, "C": {"a": 1}, "a": {"a": 1}, "b": {"b": 1}})
+    with made.serving():
+        yield made
+
+
+def planner(cluster: ScriptedCluster, query: Query, **options: str) -> BrokerPlanner:
+    given = {"nameServer": f"127.0.0.1:1;{cluster.address}", **options}
+    checked = Options(given, query)
+    how = selecting.read_options(checked, schemas.of_options(checked))
+    return BrokerPlanner(checked, selecting.selection(checked), how)
+
+
+def stream(cluster: ScriptedCluster, **options: str) -> BrokerPlanner:
+    given = {"topic": "T", "startingOffsets": "earliest", **options}
+    return planner(cluster, Query.BROKER_STREAM, **given)
+
+
+def fill(cluster: ScriptedCluster, broker: str, queue: int, count: int, topic: str = "T") -> None:
+    for _ in range(count):
+        cluster.put(b"x", topic, broker, queue)
+
+
+def planned(splits: list[BrokerSplit]) -> set[tuple[str, str, int, int, int]]:
+    return {
+        (r.topic, r.broker, r.queue_id, r.start, r.end) for split in splits for r in split.ranges
+    }
+
+
+def position(**queues: dict[str, int]) -> dict[str, Any]:
+    return {"queues": {"T": dict(queues)}, "version": 1}
+
+
+def test_a_batch_takes_what_is_there(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 5)
+    fill(cluster, "b", 0, 3)
+    cluster.first["T", "a", 0] = 2
+    splits = planner(cluster, Query.BROKER_BATCH, topic="T").batch()
+    assert planned(splits) == {("T", "a", 0, 2, 5), ("T", "b", 0, 0, 3)}
+    assert all(len({r.broker for r in split.ranges}) == 1 for split in splits)
+    assert planned(pickle.loads(pickle.dumps(splits))) == planned(splits)
+
+
+def test_all_topics_are_those_of_users(cluster: ScriptedCluster) -> None:
+    """Each cluster and each broker has a topic of its name."""
+    for topic, broker in (("T", "a"), ("C", "a"), ("a", "a"), ("b", "b")):
+        fill(cluster, broker, 0, 1, topic)
+    found = planned(planner(cluster, Query.BROKER_BATCH).batch())
+    assert {place[0] for place in found} == {"T"}
+    found = planned(planner(cluster, Query.BROKER_BATCH, includeSystemTopics="true").batch())
+    assert {place[0] for place in found} == {"T", "C", "a", "b"}
+
+
+def test_named_things_must_be_there(cluster: ScriptedCluster) -> None:
+    with pytest.raises(UnknownTopicError, match="'X'"):
+        planner(cluster, Query.BROKER_BATCH, topic="X").batch()
+    with pytest.raises(SegmentOptionError, match="a with 2 queues, b with 1 queues"):
+        planner(cluster, Query.BROKER_BATCH, assign='{"T": {"b": [1]}}').batch()
+    starts = '{"T": {"b": {"7": 0}}}'
+    with pytest.raises(SegmentOptionError, match="startingOffsets: there is no queue 7"):
+        stream(cluster, startingOffsets=starts).initial()
+
+
+def test_offsets_that_are_gone(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 10)
+    cluster.first["T", "a", 0] = 6
+    options = {"topic": "T", "startingOffsets": '{"T": {"a": {"0": 3}}}'}
+    with pytest.raises(DataLossError, match="queue 0, which now starts at 6"):
+        planner(cluster, Query.BROKER_BATCH, **options).batch()
+    lenient = planner(cluster, Query.BROKER_BATCH, failOnDataLoss="false", **options).batch()
+    assert planned(lenient) == {("T", "a", 0, 6, 10)}
+
+
+def test_a_stream_moves_on(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 5)
+    made = stream(cluster)
+    start = made.initial()
+    assert start == position(a={"0": 0, "1": 0}, b={"0": 0})
+    end = made.latest(start)
+    assert end == position(a={"0": 5, "1": 0}, b={"0": 0})
+    assert planned(made.splits(start, end)) == {("T", "a", 0, 0, 5)}
+    assert made.splits(end, end) == []
+    fill(cluster, "b", 0, 2)
+    assert planned(made.splits(end, made.latest(end))) == {("T", "b", 0, 0, 2)}
+
+
+def test_a_stream_starts_at_the_end_by_default(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 5)
+    assert planner(cluster, Query.BROKER_STREAM, topic="T").initial() == position(
+        a={"0": 5, "1": 0}, b={"0": 0}
+    )
+
+
+def test_a_limit(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 80)
+    fill(cluster, "a", 1, 20)
+    fill(cluster, "b", 0, 1)
+    made = stream(cluster)
+    end = made.latest(made.initial(), 10)
+    assert end == position(a={"0": 7, "1": 1}, b={"0": 1})
+
+
+def test_what_comes_later(cluster: ScriptedCluster) -> None:
+    made = stream(cluster)
+    start = made.latest(made.initial())
+    cluster.topics["T"] = {"a": 3, "b": 1}
+    fill(cluster, "a", 2, 4)
+    end = made.latest(start, 3)
+    assert end["queues"]["T"]["a"] == {"0": 0, "1": 0, "2": 3}
+    assert planned(made.splits(start, end)) == {("T", "a", 2, 0, 3)}
+
+
+def test_what_comes_later_and_is_partly_gone(cluster: ScriptedCluster) -> None:
+    start = stream(cluster).initial()
+    cluster.topics["T"] = {"a": 3, "b": 1}
+    fill(cluster, "a", 2, 4)
+    cluster.first["T", "a", 2] = 3
+    strict, lenient = stream(cluster), stream(cluster, failOnDataLoss="false")
+    end = strict.latest(start)
+    with pytest.raises(DataLossError, match="its first 3 messages are gone"):
+        strict.splits(start, end)
+    assert planned(lenient.splits(start, end)) == {("T", "a", 2, 3, 4)}
+
+
+def test_messages_deleted_under_a_stream(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 10)
+    start = position(a={"0": 2, "1": 0}, b={"0": 0})
+    cluster.first["T", "a", 0] = 7
+    strict, lenient = stream(cluster), stream(cluster, failOnDataLoss="false")
+    with pytest.raises(DataLossError, match="offsets 2 to 7 are gone"):
+        strict.splits(start, strict.latest(start))
+    assert planned(lenient.splits(start, lenient.latest(start))) == {("T", "a", 0, 7, 10)}
+
+
+def test_a_queue_made_anew_under_a_stream(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 4)
+    start = position(a={"0": 9, "1": 0}, b={"0": 0})
+    with pytest.raises(DataLossError, match="was at 9 and now ends at 4"):
+        stream(cluster).latest(start)
+    lenient = stream(cluster, failOnDataLoss="false")
+    end = lenient.latest(start)
+    assert end["queues"]["T"]["a"]["0"] == 4
+    assert planned(lenient.splits(start, end)) == {("T", "a", 0, 0, 4)}
+
+
+def test_a_broker_that_is_away_is_waited_for(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(cluster, "a", 0, 4)
+    made = stream(cluster)
+    start = position(a={"0": 0, "1": 0}, b={"0": 17})
+    del cluster.topics["T"]["b"]
+    end = made.latest(start)
+    assert end == position(a={"0": 4, "1": 0}, b={"0": 17})
+    assert planned(made.splits(start, end)) == {("T", "a", 0, 0, 4)}
+    made.latest(end)
+    assert len([r for r in caplog.records if "has no broker now" in r.message]) == 1
+    del cluster.topics["T"]
+    assert made.latest(end) == end
+
+
+def test_available_now_ends_where_it_began(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 4)
+    made = stream(cluster)
+    start = made.initial()
+    made.pin()
+    fill(cluster, "a", 0, 4)
+    fill(cluster, "b", 0, 4)
+    assert made.latest(start) == position(a={"0": 4, "1": 0}, b={"0": 0})
+    assert made.end() == position(a={"0": 8, "1": 0}, b={"0": 4})
+
+
+@pytest.mark.parametrize("code", [ROUTE, GET_MAX])
+def test_planning_asks_again(cluster: ScriptedCluster, code: int) -> None:
+    fill(cluster, "a", 0, 4)
+    cluster.change[code] = times(2, lambda c: HANG_UP)
+    splits = planner(cluster, Query.BROKER_BATCH, topic="T").batch()
+    assert planned(splits) == {("T", "a", 0, 0, 4)}
+
+
+def test_planning_names_a_broker_that_does_not_answer(cluster: ScriptedCluster) -> None:
+    cluster.change[GET_MAX] = lambda c: HANG_UP if c.ext["bname"] == "b" else None
+    with pytest.raises(PyrmqError, match=rf"broker b \({cluster.address}\): .*hung up"):
+        planner(cluster, Query.BROKER_BATCH, topic="T").batch()
+
+
+def test_planning_names_the_name_servers(cluster: ScriptedCluster) -> None:
+    cluster.change[ROUTE] = lambda c: HANG_UP
+    with pytest.raises(ConnectError, match=f"nameServer=127.0.0.1:1;{cluster.address} answered"):
+        planner(cluster, Query.BROKER_BATCH, topic="T").batch()
