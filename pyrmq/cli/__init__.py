@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import admin, messages, serve, store
+    from pyrmq.cli import admin, messages, pipeline, serve, store
 
     for command in (
         serve.server,
@@ -43,6 +43,7 @@ def _add_commands() -> None:
         messages.consume,
         store.store,
         admin.admin,
+        pipeline.pipeline,
     ):
         main.add_command(command)
 

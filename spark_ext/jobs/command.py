@@ -1,0 +1,171 @@
+"""What the commands of all jobs have in common: options, errors, where results go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spark_ext.jobs.errors import JobError, first_cause
+from spark_ext.jobs.source import Source
+from spark_ext.jobs.tables import FORMATS, MODES, write_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        if isinstance(value, int) or str(value).isdecimal():
+            return int(value)
+        try:
+            when = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither milliseconds nor a time as 2026-01-31T12:00", param)
+        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]
+    name = "name=value"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, found, text = str(value).partition("=")
+        if not found or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param)
+        return name, text
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a result goes besides the terminal."""
+
+    path: str | None
+    kind: str
+    mode: str
+    plot: str | None
+
+    def write(self, frame: DataFrame) -> None:
+        if self.path:
+            write_table(frame, self.path, self.kind, self.mode)
+            click.echo(f"\ntable: {self.path} ({self.kind})")
+
+    def draw(self, plot: Callable[[str], None]) -> None:
+        if self.plot:
+            plot(self.plot)
+            click.echo(f"plot: {self.plot}")
+
+
+def _apply(options: Iterable[Callable[[Any], Any]], command: Any) -> Any:
+    for option in reversed(list(options)):
+        command = option(command)
+    return command
+
+
+_SOURCE = (
+    click.argument("paths", nargs=-1, metavar="[STORE]..."),
+    click.option("-n", "--namesrv", help="Read through the brokers of these name servers instead."),
+    click.option("--broker-name", multiple=True, help="Name of a store's broker, one per STORE."),
+    click.option("--since", type=Moment(), help="Store time to begin at: ms, or ISO 8601 in UTC."),
+    click.option("--until", type=Moment(), help="Store time to end before."),
+    click.option(
+        "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the source."
+    ),
+)
+_SPARK = (
+    click.option("--master", help="Spark's master [default: SPARK_MASTER or local[*]]"),
+    click.option("--conf", type=Pair(), multiple=True, help="A setting of the Spark session."),
+)
+
+
+def source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """STORE... and what says which messages; the command gets a `source`, or None if neither a
+    store nor a name server was named and it has `check` set."""
+
+    @wraps(command)
+    def run(
+        paths: tuple[str, ...],
+        namesrv: str | None,
+        broker_name: tuple[str, ...],
+        since: int | None,
+        until: int | None,
+        options: tuple[tuple[str, str], ...],
+        **rest: Any,
+    ) -> None:
+        source = None
+        if paths or namesrv or not rest.get("check"):
+            source = Source(paths, namesrv, broker_name, since, until, dict(options))
+        command(source=source, **rest)
+
+    return _apply(_SOURCE, run)  # type: ignore[no-any-return]
+
+
+def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """--out, --format, --mode, --plot; the command gets an `output`."""
+    options = (
+        click.option("--out", help="Folder for the table; any path or URI that Spark writes to."),
+        click.option(
+            "--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True
+        ),
+        click.option("--mode", type=click.Choice(MODES), default=mode, show_default=True),
+        click.option("--plot", metavar="FILE.png", help="Draw the plot (extra `plot`)."),
+    )
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(out: str | None, kind: str, mode: str, plot: str | None, **rest: Any) -> None:
+            command(output=Output(out, kind, mode, plot), **rest)
+
+        return _apply(options, run)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def spark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--master, --conf; the command gets `spark`. Errors of Spark become one line."""
+
+    @wraps(command)
+    def run(master: str | None, conf: tuple[tuple[str, str], ...], **rest: Any) -> None:
+        from spark_ext.jobs.session import session
+
+        spark: SparkSession = session(master=master, settings=dict(conf))
+        with readable_errors():
+            command(spark=spark, **rest)
+
+    return _apply(_SPARK, run)  # type: ignore[no-any-return]
+
+
+class readable_errors:
+    """Turns what Spark raises into a JobError with the cause alone."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        if isinstance(error, PySparkException | Py4JJavaError):
+            raise JobError(first_cause(str(error))) from error
+
+
+def run_alone(command: click.Command) -> None:
+    """`python -m spark_ext.jobs.NAME`: the command with errors as one line."""
+    from pyrmq.cli.plain import plain
+    from pyrmq.errors import PyrmqError
+
+    try:
+        command.main(prog_name=f"python -m spark_ext.jobs.{command.name}")
+    except (PyrmqError, OSError) as e:
+        click.echo(f"Error: {plain(str(e))}", err=True)
+        sys.exit(1)

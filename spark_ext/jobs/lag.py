@@ -1,0 +1,214 @@
+"""Backlog of consumer groups: the queues' heads in the log against consumerOffset.json.
+
+The store's files are all that is asked: the broker may be stopped, or elsewhere. A message is in
+the backlog when its queue offset is not below the group's; how long the group is behind is the age
+of the first such message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from pyspark.sql import functions as F
+
+from pyrmq.model.names import SYSTEM_GROUP_PREFIX
+from spark_ext.jobs import consumer_offsets, report
+from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import Source, exactly
+from spark_ext.jobs.tables import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
+QUEUE = ["brokerName", "topic", "queueId"]
+SCHEMA = (
+    "measuredAt timestamp, group string, topic string, brokerName string, queueId int, "
+    "consumerOffset bigint, firstOffset bigint, headOffset bigint, backlog bigint, gone bigint, "
+    "oldestTimestamp timestamp, behindMs bigint"
+)
+"""Columns of the result, one row per group and queue."""
+
+
+def compute(messages: DataFrame, offsets: DataFrame, as_of: datetime) -> DataFrame:
+    """Backlog per group and queue. `messages` has COLUMNS, `offsets` those of
+    `consumer_offsets.SCHEMA`; `as_of` is the time that it is measured at.
+
+    headOffset: the next offset that the queue will give; firstOffset: the oldest in the log; both
+    null for a queue without messages in the log. backlog = head - consumerOffset, at least 0;
+    gone: how many of them are no longer in the log; behindMs: age of the first one that is, 0 if
+    none is."""
+    wanted = F.broadcast(offsets)
+    unread = F.col("queueOffset") >= F.col("consumerOffset")
+    measured = (
+        messages.join(wanted, QUEUE, "right")
+        .groupBy("group", *QUEUE)
+        .agg(
+            F.max("consumerOffset").alias("consumerOffset"),
+            F.min("queueOffset").alias("firstOffset"),
+            (F.max("queueOffset") + 1).alias("headOffset"),
+            F.min(F.when(unread, F.col("storeTimestamp"))).alias("oldestTimestamp"),
+        )
+    )
+    zero = F.lit(0).cast("bigint")
+    head, first = F.col("headOffset"), F.col("firstOffset")
+    begin = F.greatest("consumerOffset", zero)
+    now = F.lit(as_of.astimezone(UTC).timestamp() * 1000).cast("bigint")
+    return measured.select(
+        F.timestamp_millis(now).alias("measuredAt"),
+        "group",
+        "topic",
+        "brokerName",
+        "queueId",
+        "consumerOffset",
+        "firstOffset",
+        "headOffset",
+        F.when(head.isNull(), zero).otherwise(F.greatest(head - begin, zero)).alias("backlog"),
+        F.when(first.isNull(), zero).otherwise(F.greatest(first - begin, zero)).alias("gone"),
+        "oldestTimestamp",
+        F.greatest(now - F.unix_millis("oldestTimestamp"), zero).alias("behindMs"),
+    )
+
+
+def lag(
+    spark: SparkSession,
+    source: Source,
+    *,
+    groups: Sequence[str] = (),
+    system: bool = False,
+    offset_files: Sequence[str] = (),
+    as_of: datetime | None = None,
+) -> DataFrame:
+    """Backlog of the groups (all, or those named) in the stores of a source. `offset_files`: one
+    store root per store of the source, where config/ is not beside the log; `system`: with the
+    broker's own groups."""
+    if not source.paths:
+        raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
+    roots = [Path(p.removeprefix("file://")) for p in offset_files or source.paths]
+    names = _broker_names(source, roots)
+    # Offsets first: a head that is read later is never below them.
+    rows = [
+        row
+        for root, name in zip(roots, names, strict=True)
+        for row in consumer_offsets.read_offsets(root, name)
+        if (not groups or row[1] in groups)
+        and (system or not row[1].startswith(SYSTEM_GROUP_PREFIX))
+    ]
+    if not rows and groups:
+        raise JobError(f"no offsets of {', '.join(groups)}: not a group of these brokers")
+    offsets = spark.createDataFrame(rows, consumer_offsets.SCHEMA)
+    pattern = exactly(sorted({row[2] for row in rows})) or "-"
+    messages = source.load(spark, COLUMNS, pattern=pattern, system=True)
+    return compute(messages, offsets, as_of or datetime.now(UTC))
+
+
+def _broker_names(source: Source, roots: Sequence[Path]) -> list[str]:
+    if len(roots) != len(source.paths):
+        raise JobError(f"{len(roots)} offset files for {len(source.paths)} stores: one for each")
+    if source.broker_names:
+        if len(source.broker_names) != len(roots):
+            raise JobError(f"{len(source.broker_names)} broker names for {len(roots)} stores")
+        return list(source.broker_names)
+    from pyrmq.segments.store import open_stores
+
+    return [store.name for store in open_stores(list(source.paths))]
+
+
+def by_group(measured: DataFrame) -> DataFrame:
+    """Sums over queues, the longest backlog first."""
+    return (
+        measured.groupBy("group", "topic")
+        .agg(
+            F.count("*").alias("queues"),
+            F.sum("backlog").alias("backlog"),
+            F.max("backlog").alias("longest"),
+            F.sum("gone").alias("gone"),
+            F.max("behindMs").alias("behindMs"),
+        )
+        .orderBy(F.desc("backlog"), "group", "topic")
+    )
+
+
+def summary(measured: DataFrame, top: int = 20) -> str:
+    rows = by_group(measured).collect()
+    total = sum(row.backlog for row in rows)
+    text = [f"{len(rows)} group and topic pairs, {total} messages behind"]
+    table = [
+        [r.group, r.topic, r.queues, r.backlog, r.longest, r.gone, report.duration(r.behindMs)]
+        for r in rows[:top]
+    ]
+    if table:
+        titles = ("group", "topic", "queues", "backlog", "longest queue", "gone", "behind by")
+        text += ["", report.lines(titles, table)]
+    if len(rows) > top:
+        text.append(f"... and {len(rows) - top} more")
+    return "\n".join(text)
+
+
+def plot(measured: DataFrame, path: str) -> None:
+    """Backlog by group: bars for one measurement, curves for several."""
+    from spark_ext.jobs.plot import bars, curves
+
+    rows = (
+        measured.groupBy("measuredAt", "group")
+        .agg(F.sum("backlog").alias("backlog"))
+        .orderBy("measuredAt", F.desc("backlog"))
+        .collect()
+    )
+    if len({row.measuredAt for row in rows}) < 2:
+        names = [row.group for row in rows]
+        bars(path, "Backlog by group", names, {"backlog": [r.backlog for r in rows]}, "messages")
+        return
+    series: dict[str, tuple[list[datetime], list[float]]] = {}
+    for row in rows:
+        times, values = series.setdefault(row.group, ([], []))
+        times.append(row.measuredAt)
+        values.append(row.backlog)
+    longest = sorted(series.items(), key=lambda item: -max(item[1][1]))
+    curves(path, "Backlog by group", dict(longest), "messages")
+
+
+@click.command("lag")
+@source_options
+@click.option("-g", "--group", "groups", multiple=True, help="This group only; may be repeated.")
+@click.option("--system", is_flag=True, help="The broker's own groups as well.")
+@click.option("--offsets", multiple=True, help="A store root whose config/ has the offsets.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--times", type=click.IntRange(1), default=1, help="Measure so many times ...")
+@click.option("--every", type=click.FloatRange(0), default=60.0, help="... so many seconds apart.")
+@output_options(mode="append")
+@spark_options
+def command(
+    spark: SparkSession,
+    source: Source,
+    output: Output,
+    groups: tuple[str, ...],
+    system: bool,
+    offsets: tuple[str, ...],
+    top: int,
+    times: int,
+    every: float,
+) -> None:
+    """Backlog of consumer groups in STORE, by group and queue: what is in the log against
+    config/consumerOffset.json. With --out each measurement is appended to one table, and the plot
+    shows all of them."""
+
+    for number in range(times):
+        if number:
+            time.sleep(every)
+        measured = lag(spark, source, groups=groups, system=system, offset_files=offsets).cache()
+        click.echo(summary(measured, top))
+        output.write(measured)
+    if output.path and output.mode == "append":
+        measured = read_table(spark, output.path, output.kind, SCHEMA)
+    output.draw(lambda path: plot(measured, path))
+
+
+if __name__ == "__main__":
+    run_alone(command)

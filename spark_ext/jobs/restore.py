@@ -1,0 +1,171 @@
+"""Messages of an archive back into a topic, through the sink.
+
+Each queue's messages are sent in their order, by one task. The sink sends at least once: a restore
+that failed half-way and is started again repeats what it had sent. What brokers and clients keep in
+properties for their own ends is left out, or a restored half would be a half again and a delayed
+message wait once more; what users set, tags and keys stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from pyspark.sql import functions as F
+
+from spark_ext.jobs import report
+from spark_ext.jobs.archive_read import opened, read_archive
+from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
+from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+NEEDED = ("body", "tags", "keys", "properties")
+NOT_RESTORED = (
+    "TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
+    "TRAN_MSG", "PGROUP", "__transactionId__", "TRAN_PREPARED_QUEUE_OFFSET",
+    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "ORIGIN_MESSAGE_ID",
+    "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES",
+    "CONSUME_START_TIME", "MIN_OFFSET", "MAX_OFFSET", "MSG_REGION", "TRACE_ON", "INSTANCE_ID",
+    "CLUSTER", "EXTEND_UNIQ_INFO", "MSG_TYPE", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL",
+    "ARRIVE_TIME", "PUSH_REPLY_TIME", "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH",
+    "INNER_MULTI_QUEUE_OFFSET", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS",
+    "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
+    "TIMER_DEL_UNIQKEY", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", "PROPERTY_FORWARD_QUEUE_ID",
+    "REDIRECT", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "DUP_INFO",
+    "__BORNHOST", "BORN_TIMESTAMP", "__CRC32#",
+)  # fmt: skip
+"""Names that have a meaning of their own to brokers and clients. [MessageConst]"""
+
+
+def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = False) -> DataFrame:
+    """Rows for the sink: topic (`to` or its own), tags, keys, properties, body, with `keep_queues`
+    queueId; the rows of a queue in one partition and in order."""
+    own = F.map_filter("properties", lambda name, _: ~name.isin(*NOT_RESTORED))
+    columns = [
+        (F.lit(to) if to else F.col("topic")).alias("topic"),
+        F.col("tags"),
+        F.col("keys"),
+        own.alias("properties"),
+        F.col("body"),
+    ]
+    if keep_queues:
+        columns.append(F.col("queueId"))
+    return (
+        archived.repartition("topic", "brokerName", "queueId")
+        .sortWithinPartitions("topic", "brokerName", "queueId", "commitLogOffset", "queueOffset")
+        .select(columns)
+    )
+
+
+def restore(
+    spark: SparkSession,
+    root: str,
+    name_server: str,
+    *,
+    to: str | None = None,
+    topics: Sequence[str] = (),
+    days: Sequence[str] = (),
+    since: int | None = None,
+    until: int | None = None,
+    keep_queues: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """Sends what an archive holds of these topics, days and store times to the topic that it is of,
+    or to `to`; how many of each topic there were. `keep_queues`: into queues of the same number,
+    which must exist. `options`: of the sink."""
+    archived = chosen(spark, root, topics, days, since, until)
+    counts = {r.topic: r["count"] for r in archived.groupBy("topic").count().collect()}
+    if counts:
+        writer = messages(archived, to, keep_queues).write.format(FORMAT).mode("append")
+        writer.options(**{"nameServer": name_server, **(options or {})}).save()
+    return counts
+
+
+def chosen(
+    spark: SparkSession,
+    root: str,
+    topics: Sequence[str] = (),
+    days: Sequence[str] = (),
+    since: int | None = None,
+    until: int | None = None,
+) -> DataFrame:
+    """What `restore` would send. JobError for a topic that the archive has not."""
+    manifest, head = opened(spark, root)
+    missing = [name for name in NEEDED if name not in head.columns]
+    if missing:
+        raise JobError(f"{root} was made without {', '.join(missing)}: it cannot be restored")
+    known = {file.topic for run in manifest.runs() for file in run.files}
+    for topic in topics:
+        if topic not in known:
+            raise JobError(f"{root} has no topic {topic}: {', '.join(sorted(known)) or 'none'}")
+    return read_archive(spark, root, topics=topics, days=days, since=since, until=until)
+
+
+@click.command("restore")
+@click.argument("root", metavar="ARCHIVE")
+@click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers, `host:port;...`.")
+@click.option("-t", "--topic", "topics", multiple=True, help="This topic only; may be repeated.")
+@click.option("--to", help="Send all of it to this topic.")
+@click.option(
+    "--day",
+    "days",
+    multiple=True,
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="This day (UTC) only; may be repeated.",
+)
+@click.option("--since", type=Moment(), help="Store time to begin at: ms, or ISO 8601 in UTC.")
+@click.option("--until", type=Moment(), help="Store time to end before.")
+@click.option("--keep-queues", is_flag=True, help="Into queues of the same number.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@click.option(
+    "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the sink."
+)
+@spark_options
+def command(
+    spark: SparkSession,
+    root: str,
+    namesrv: str | None,
+    topics: tuple[str, ...],
+    to: str | None,
+    days: tuple[object, ...],
+    since: int | None,
+    until: int | None,
+    keep_queues: bool,
+    dry_run: bool,
+    options: tuple[tuple[str, str], ...],
+) -> None:
+    """Send what ARCHIVE holds back to its topics, or all of it to one."""
+    names = [f"{day:%Y-%m-%d}" for day in days]
+    if dry_run:
+        rows = chosen(spark, root, topics, names, since, until).groupBy("topic").count().collect()
+        counts = {row.topic: row["count"] for row in rows}
+    elif not namesrv:
+        raise JobError("name the name server to send to: --namesrv")
+    else:
+        counts = restore(
+            spark,
+            root,
+            namesrv,
+            to=to,
+            topics=topics,
+            days=names,
+            since=since,
+            until=until,
+            keep_queues=keep_queues,
+            options=dict(options),
+        )
+    done = "would be sent" if dry_run else "sent"
+    click.echo(f"{sum(counts.values())} messages {done}")
+    if counts:
+        lines = [[topic, to or topic, count] for topic, count in sorted(counts.items())]
+        click.echo("\n" + report.lines(("archived topic", "sent to", "messages"), lines))
+
+
+if __name__ == "__main__":
+    run_alone(command)

@@ -1,0 +1,116 @@
+"""Where a job reads from, and how it asks: columns by schema, messages by the source's options."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_ext.jobs.errors import JobError
+from spark_ext.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT = "rocketmq"
+
+
+def schema_of(columns: Iterable[str]) -> str:
+    """Columns as the DDL of a schema; JobError for a name that the source does not know."""
+    columns = list(columns)
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise JobError(f"no such columns: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
+
+
+def exactly(topics: Iterable[str]) -> str:
+    """A pattern for topics that need not exist: naming one that does not is an error."""
+    return "|".join(re.escape(topic) for topic in topics)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Stores (`paths`: store roots, commit-log folders or segment files) or brokers
+    (`name_server`). `since` and `until` are store times in ms, `until` excluded; `options` are
+    further options of the source and win over what the job sets."""
+
+    paths: tuple[str, ...] = ()
+    name_server: str | None = None
+    broker_names: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if bool(self.paths) == bool(self.name_server):
+            raise JobError("name the stores to read, or a name server, and not both")
+
+    def load(
+        self,
+        spark: SparkSession,
+        columns: Iterable[str],
+        *,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        system: bool = False,
+    ) -> DataFrame:
+        """A frame of these columns: of `topics` (each must exist), of those that match `pattern`,
+        or of all user topics."""
+        options = self._options(topics, pattern, system)
+        if self.until is not None:
+            options["endingTimestamp"] = str(self.until)
+        reader = spark.read.format(FORMAT).schema(schema_of(columns))
+        return reader.options(**{**options, **self.options}).load(**self._where())
+
+    def stream(
+        self,
+        spark: SparkSession,
+        columns: Iterable[str],
+        *,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        system: bool = False,
+    ) -> DataFrame:
+        """The same as a stream, from the earliest message on unless `since` or the options say
+        otherwise."""
+        if self.until is not None:
+            raise JobError("a stream has no end: leave out the end time")
+        reader = spark.readStream.format(FORMAT).schema(schema_of(columns))
+        options = self.stream_options(topics, pattern, system)
+        return reader.options(**options).load(**self._where())
+
+    def stream_options(
+        self, topics: Iterable[str], pattern: str | None, system: bool
+    ) -> dict[str, str]:
+        """What `stream` asks the source for, but for the path."""
+        options = self._options(topics, pattern, system)
+        if self.since is None:
+            options["startingOffsets"] = "earliest"
+        return {**options, **self.options}
+
+    def _where(self) -> dict[str, str]:
+        return {"path": self.paths[0]} if len(self.paths) == 1 else {}
+
+    def _options(self, topics: Iterable[str], pattern: str | None, system: bool) -> dict[str, str]:
+        topics = list(topics)
+        if topics and pattern is not None:
+            raise JobError("topics by name or by pattern, not both")
+        options: dict[str, str] = {}
+        if len(self.paths) > 1:
+            options["paths"] = json.dumps(list(self.paths))
+        if self.name_server:
+            options["nameServer"] = self.name_server
+        if self.broker_names:
+            options["brokerName"] = ",".join(self.broker_names)
+        if topics:
+            options["subscribe"] = ",".join(topics)
+        if pattern is not None:
+            options["subscribePattern"] = pattern
+        if system:
+            options["includeSystemTopics"] = "true"
+        if self.since is not None:
+            options["startingTimestamp"] = str(self.since)
+        return options
