@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-NEEDED = ("body", "tags", "keys", "properties")
+NEEDED = ("body", "tags", "keys", "properties", "flag")
 NOT_RESTORED = (
     "TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
     "TRAN_MSG", "PGROUP", "__transactionId__", "TRAN_PREPARED_QUEUE_OFFSET",
@@ -44,8 +44,8 @@ NOT_RESTORED = (
 
 
 def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = False) -> DataFrame:
-    """Rows for the sink: topic (`to` or its own), tags, keys, properties, body, with `keep_queues`
-    queueId; the rows of a queue in one partition and in order."""
+    """Rows for the sink: topic (`to` or its own), tags, keys, properties, body, flag, with
+    `keep_queues` queueId; the rows of a queue in one partition and in order."""
     own = F.map_filter("properties", lambda name, _: ~name.isin(*NOT_RESTORED))
     columns = [
         (F.lit(to) if to else F.col("topic")).alias("topic"),
@@ -53,6 +53,7 @@ def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = Fal
         F.col("keys"),
         own.alias("properties"),
         F.col("body"),
+        F.col("flag"),
     ]
     if keep_queues:
         columns.append(F.col("queueId"))

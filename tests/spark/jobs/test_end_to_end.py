@@ -152,7 +152,9 @@ def test_errors_are_one_line(spark: SparkSession, shop: Any, tmp_path: Path) -> 
     assert "subExpression" in failure("hot", shop.store, "-o", "subExpresion=A")
     assert "name the stores to read" in failure("hot")
     assert "not a group" in failure("lag", shop.store, "-g", "nobody")
-    assert "no such columns" in failure("archive", shop.store, "--to", tmp_path / "a", "--columns", "x")
+    assert "no such columns" in failure(
+        "archive", shop.store, "--to", tmp_path / "a", "--columns", "x"
+    )
     assert "is no archive" in failure("restore", tmp_path, "--dry-run")
     taken = tmp_path / "taken"
     taken.mkdir()

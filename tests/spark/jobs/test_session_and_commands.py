@@ -1,0 +1,124 @@
+"""What needs no Spark: sessions that cannot be, commands without the packages, errors, reports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pyrmq.cli import main
+from spark_ext.jobs import JOBS, report
+from spark_ext.jobs.command import Moment
+from spark_ext.jobs.errors import JobError, first_cause
+from spark_ext.jobs.source import Source, exactly, schema_of
+
+WITHOUT = """
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None
+from click.testing import CliRunner
+from pyrmq.cli import main
+result = CliRunner().invoke(main, {arguments!r})
+print(result.exit_code, result.output)
+"""
+
+
+def without(missing: list[str], *arguments: str, **environment: str) -> str:
+    """The output of `pyrmq …` in a process where these packages cannot be imported."""
+    code = WITHOUT.format(missing=missing, arguments=list(arguments))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    return done.stdout
+
+
+def test_help_needs_no_spark() -> None:
+    text = without(["pyspark", "pyarrow"], "pipeline", "--help")
+    assert text.startswith("0 ")
+    for job in JOBS:
+        assert f"  {job} " in text
+
+
+def test_a_job_without_spark_says_what_to_install() -> None:
+    text = without(["pyspark"], "pipeline", "hot", "store")
+    assert "1 Error: `pyrmq pipeline hot` needs the package pyspark" in text
+    assert "pip install 'pyrmq-broker[spark]'" in text
+    assert without([], "pipeline", "hut").startswith("2 ")
+
+
+def test_a_job_without_java_says_so(tmp_path: Path) -> None:
+    text = without([], "pipeline", "hot", str(tmp_path), PATH=str(tmp_path))
+    assert "1 Error: Spark needs Java 17 or later" in text
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_has_help(job: str) -> None:
+    pytest.importorskip("pyspark")
+    result = CliRunner().invoke(main, ["pipeline", job, "--help"])
+    assert result.exit_code == 0, result.output
+    assert "--master" in result.output
+
+
+def test_the_cause_of_an_error_is_found() -> None:
+    text = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):
+  File "worker.py", line 3, in read
+    raise UnknownTopicError("there is no topic Order")
+pyrmq.errors.UnknownTopicError: there is no topic Order (there is Orders)
+
+SQLSTATE: 38000
+\tat org.apache.spark.Foo(Foo.scala:1)"""
+    assert first_cause(text) == "there is no topic Order (there is Orders)"
+    assert first_cause("[X] only this\nand more") == "[X] only this"
+    assert first_cause("") == ""
+
+
+def test_times() -> None:
+    moment = Moment()
+    assert moment.convert("1700000000123", None, None) == 1_700_000_000_123
+    assert moment.convert("2023-11-14T22:13:20", None, None) == 1_700_000_000_000
+    assert moment.convert("2023-11-14T23:13:20+01:00", None, None) == 1_700_000_000_000
+    result = CliRunner().invoke(main, ["pipeline", "restore", "x", "--since", "yesterday"])
+    assert result.exit_code == 2
+    assert "neither milliseconds nor a time" in result.output
+
+
+def test_sources() -> None:
+    with pytest.raises(JobError, match="not both"):
+        Source()
+    with pytest.raises(JobError, match="not both"):
+        Source(("a",), "127.0.0.1:9876")
+    assert schema_of(["topic", "queueOffset"]) == "`topic` string, `queueOffset` bigint"
+    with pytest.raises(JobError, match="no such columns: nope"):
+        schema_of(["nope"])
+    assert exactly(["%DLQ%a", "b|c"]) == r"%DLQ%a|b\|c"
+    source = Source(("a", "b"), broker_names=("x", "y"), since=5, options={"splitBytes": "1m"})
+    assert source.stream_options(["T"], None, True) == {
+        "paths": '["a", "b"]',
+        "brokerName": "x,y",
+        "subscribe": "T",
+        "includeSystemTopics": "true",
+        "startingTimestamp": "5",
+        "splitBytes": "1m",
+    }
+
+
+def test_reports() -> None:
+    text = report.lines(["name", "n"], [["a\x1b[0m", 5], ["b", 12], [None, None]])
+    assert text.splitlines() == [
+        "name        n",
+        r"a\x1b[0m   5",
+        "b          12",
+        "-           -",
+    ]
+    assert report.duration(999) == "999 ms"
+    assert report.duration(90_000) == "90.0 s"
+    assert report.duration(7_200_000) == "2.0 h"
+    assert report.size(3 << 20) == "3.0 MiB"
+    assert report.share(1, 3) == "33.3 %"
+    assert report.share(1, 0) == "-"
+    assert report.cell("x" * 100) == "x" * 29 + ".." + "x" * 29
+    assert report.moment(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "2026-01-31 12:00:00Z"
