@@ -109,10 +109,10 @@ def test_sources() -> None:
 def test_reports() -> None:
     text = report.lines(["name", "n"], [["a\x1b[0m", 5], ["b", 12], [None, None]])
     assert text.splitlines() == [
-        "name        n",
+        "name       n",
         r"a\x1b[0m   5",
-        "b          12",
-        "-           -",
+        "b         12",
+        "-          -",
     ]
     assert report.duration(999) == "999 ms"
     assert report.duration(90_000) == "90.0 s"
