@@ -127,11 +127,12 @@ class Cases:
         shutil.rmtree(target)
 
     def _archive(self) -> None:
-        from spark_ext.jobs import archive
+        from spark_ext.jobs.archive import archive
+        from spark_ext.jobs.source import Source
 
         target = self.root / "archive"
         shutil.rmtree(target, ignore_errors=True)
-        archive.archive(self.spark, [str(self.store)], str(target))
+        archive(self.spark, Source(paths=(str(self.store),)), str(target))
         shutil.rmtree(target)
 
 
