@@ -9,7 +9,7 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback \
-	bench-transactions bench-plot dist-check crash faults simulation \
+	bench-transactions bench-spark bench-plot dist-check crash faults simulation \
 	spark-versions fuzz sanitize clean
 
 help: ## Show this list
@@ -56,6 +56,10 @@ format: $(STAMP) ## Format all code
 bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
 	@mkdir -p build
 	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group --benchmark-json=build/bench.json
+
+bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
+	@mkdir -p build
+	$(BIN)/python -m benches.spark --json build/bench-spark.json
 
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
