@@ -16,6 +16,7 @@ from pyrmq import engine
 from pyrmq.errors import SegmentError
 from pyrmq.segments.bounds import Limits, chooses
 from pyrmq.segments.filesystem import need
+from pyrmq.segments.local import kind
 from pyrmq.segments.pieces import split_size
 from pyrmq.segments.queues import (
     BLANK_SIZE,
@@ -203,13 +204,17 @@ class _Bins:
 
 
 def by_key(store: SegmentStore, rule: Rule, limits: Limits) -> IndexPlan:
-    """A read of `limits` by the index files. Unfit if there are none, or no topic is named."""
+    """A read of `limits` by the index files. Unfit if there are none, no topic is named, or one of
+    them has inner batches: of those brokers index the keys of the batch, not of its messages."""
     topics = rule.selection.named_topics
     key = rule.selection.key
     if topics is None or key is None:
         raise Unfit("the index finds a key of a topic that is named")
     if store.index is None:
         raise Unfit("the store has no index folder")
+    for topic in topics:
+        if kind(posixpath.join(store.base, "batchconsumequeue", topic)) == "folder":
+            raise Unfit(f"topic {topic} has inner batches, whose keys are not in the index")
     places: set[int] = set()
     first, behind = limits.high, limits.low
     for topic in topics:

@@ -159,9 +159,8 @@ def _by_index(
     if chosen.key is not None:
         try:
             return index_plan.by_key(store, part.rule, part.limits)
-        except Unfit:
-            if mode == "index":
-                raise
+        except Unfit as reason:
+            log.info("%s: the key is looked for by queues: %s", store.root, reason)
     return index_plan.by_queues(
         store,
         part.rule,

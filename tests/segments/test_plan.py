@@ -146,6 +146,7 @@ def test_a_key_by_the_index_files(made: Made) -> None:
     assert read(planned(made, topics=("A",), key="a-100-2", mode="scan")) == read(splits)
     assert read(planned(made, topics=("A",), key="not there")) == []
     assert read(planned(made, key="a-100-2")) == read(splits)
+    assert read(planned(made, key="a-100-2", mode="index")) == read(splits)
 
 
 def test_after_a_crash_auto_scans(made: Made, tmp_path: Path) -> None:
@@ -421,5 +422,11 @@ def test_batch_queues(formats: Path) -> None:
     # The entry has no hash of the tags of the messages in it.
     assert {row[4] for row in everything} == {"InBatch"}
     assert read(planned(root, topics=("Inner",), tags=("InBatch",), mode="index")) == everything
+    # Nor has the index their keys.
+    keys = {key for row in everything for key in (row[5] or "").split()}
+    for key in keys | {"no such key"}:
+        found = [row for row in everything if key in (row[5] or "").split()]
+        for mode in ("scan", "index", "auto"):
+            assert read(planned(root, topics=("Inner",), key=key, mode=mode)) == found
     with pytest.raises(OffsetOutOfRangeError, match="holds 0 to 12"):
         planned(root, starting_offsets={"Inner": {"broker": {0: 13}}})
