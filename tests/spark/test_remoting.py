@@ -1,0 +1,131 @@
+"""The blocking connections of Spark's processes."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import spark_ext.remoting
+from pyrmq.errors import ConnectError, RequestTimeoutError
+from spark_ext.remoting import Connection, Connections
+from tests.support.wire import Command, FrameReader, encode
+
+Server = Callable[[socket.socket], object]
+
+
+@contextlib.contextmanager
+def serving(serve: Server) -> Iterator[tuple[str, int]]:
+    """A server for one connection after the other."""
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    serve(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listener.getsockname()
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def echo(connection: socket.socket) -> None:
+    """Answers each request with its body, and reads on only when the answer is gone."""
+    reader = FrameReader()
+    while data := connection.recv(1 << 16):
+        for command in reader.feed(data):
+            connection.sendall(encode(command.reply(0, {}, command.body)))
+
+
+def test_answers_come_in_any_order_of_asking() -> None:
+    with serving(echo) as address:
+        connection = Connection(address)
+        numbers = [connection.submit(1, {"n": n}, b"%d" % n) for n in range(50)]
+        for n in (49, 0, *range(1, 49)):
+            assert connection.wait(numbers[n], 10).body == b"%d" % n
+        connection.close()
+
+
+def test_a_server_that_wants_its_answers_taken_first() -> None:
+    """More is under way in both directions than sockets hold: sending takes answers meanwhile."""
+    with serving(echo) as address:
+        connection = Connection(address)
+        bodies = [bytes([n]) * (1 << 20) for n in range(40)]
+        numbers = [connection.submit(1, {}, body) for body in bodies]
+        assert [connection.wait(n, 10).body for n in numbers] == bodies
+        connection.close()
+
+
+def test_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_ext.remoting, "STALL_TIMEOUT", 0.1)
+    stop = threading.Event()
+    with serving(lambda c: stop.wait(60)) as address:
+        connection = Connection(address)
+        with pytest.raises(ConnectError, match="takes no data"):
+            connection.submit(1, {}, bytes(15 << 20))
+        assert connection.broken is not None
+        connection.close()
+        stop.set()
+
+
+def test_silence() -> None:
+    with serving(lambda c: (c.recv(1 << 16), c.recv(1))) as address:
+        connection = Connection(address)
+        with pytest.raises(RequestTimeoutError, match=r"did not answer in 0\.05 s"):
+            connection.call(1, {}, timeout=0.05)
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"", "hung up"),
+        (b"\x00\x00\x00\x00\x00\x00\x00\x00", "protocol"),
+        (b"\x7f\xff\xff\xff\x00\x00\x00\x00", "protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "protocol"),
+    ],
+)
+def test_a_server_of_another_kind(said: bytes, told: str) -> None:
+    with serving(lambda c: (c.recv(1 << 16), c.sendall(said))) as address:
+        connection = Connection(address)
+        with pytest.raises(ConnectError, match=told):
+            connection.call(1, {}, timeout=10)
+        with pytest.raises(ConnectError, match="is gone"):
+            connection.submit(1, {})
+        connection.close()
+
+
+def test_answers_that_nobody_asked_for_are_left_out() -> None:
+    def serve(connection: socket.socket) -> None:
+        reader = FrameReader()
+        while data := connection.recv(1 << 16):
+            for command in reader.feed(data):
+                stray = Command(0, {}, b"stray", opaque=command.opaque + 1000, flag=1)
+                asks = Command(40, {}, opaque=command.opaque)
+                late = command.reply(0, {}, b"right")
+                connection.sendall(encode(stray) + encode(asks) + encode(late) + encode(late))
+
+    with serving(serve) as address:
+        connection = Connection(address)
+        for _ in range(3):
+            assert connection.call(1, {}, timeout=10).body == b"right"
+        connection.close()
+
+
+def test_connections_are_kept_and_made_anew() -> None:
+    with serving(echo) as address, Connections() as connections:
+        first = connections.get(address)
+        assert connections.get(address) is first
+        connections.drop(first)
+        second = connections.get(address)
+        assert second is not first
+        assert second.call(1, {}, b"x", timeout=10).body == b"x"
+    assert second.fileno() == -1
+    with pytest.raises(ConnectError, match="cannot connect to"):
+        Connection(address)
