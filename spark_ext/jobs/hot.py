@@ -80,7 +80,8 @@ def _keys(messages: DataFrame, top: int) -> DataFrame:
 
 
 def compute(messages: DataFrame, top_keys: int = TOP_KEYS) -> Hot:
-    """From COLUMNS of messages. Messages of an inner batch count with the record's whole size."""
+    """From COLUMNS of messages. Messages of an inner batch count with the record's whole size. With
+    `top_keys` 0 the pass over keys is left out."""
     base = _base(messages).cache()
     queues = base.groupBy("topic", "brokerName", "queueId").agg(*_sums())
     skew = queues.groupBy("topic").agg((F.max("messages") / F.avg("messages")).alias("skew"))
@@ -90,8 +91,9 @@ def compute(messages: DataFrame, top_keys: int = TOP_KEYS) -> Hot:
         "queue": queues,
         "tag": base.groupBy("topic", "tag").agg(*_sums()),
         "size": base.groupBy("topic", start.alias("bodyFrom")).agg(*_sums()),
-        "key": _keys(messages, top_keys),
     }
+    if top_keys:
+        scopes["key"] = _keys(messages, top_keys)
     total = base.agg(F.sum("bytes").alias("all"))
     table: DataFrame | None = None
     for scope, frame in scopes.items():
@@ -195,7 +197,7 @@ def plot(found: Hot, path: str) -> None:
 @click.option("--pattern", help="Topics whose whole name matches this regular expression.")
 @click.option("--system", is_flag=True, help="The broker's own topics as well.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--top-keys", type=click.IntRange(1, 100_000), default=TOP_KEYS, show_default=True)
+@click.option("--top-keys", type=click.IntRange(0, 100_000), default=TOP_KEYS, show_default=True)
 @output_options()
 @spark_options
 def command(

@@ -44,18 +44,18 @@ def compute(messages: DataFrame, offsets: DataFrame, as_of: datetime) -> DataFra
     null for a queue without messages in the log. backlog = head - consumerOffset, at least 0;
     gone: how many of them are no longer in the log; behindMs: age of the first one that is, 0 if
     none is."""
-    wanted = F.broadcast(offsets)
     unread = F.col("queueOffset") >= F.col("consumerOffset")
-    measured = (
-        messages.join(wanted, QUEUE, "right")
+    # Offsets are few: joined by broadcast and summed where they are read, messages go nowhere.
+    heads = (
+        messages.join(F.broadcast(offsets), QUEUE)
         .groupBy("group", *QUEUE)
         .agg(
-            F.max("consumerOffset").alias("consumerOffset"),
             F.min("queueOffset").alias("firstOffset"),
             (F.max("queueOffset") + 1).alias("headOffset"),
             F.min(F.when(unread, F.col("storeTimestamp"))).alias("oldestTimestamp"),
         )
     )
+    measured = offsets.join(heads, ["group", *QUEUE], "left")
     zero = F.lit(0).cast("bigint")
     head, first = F.col("headOffset"), F.col("firstOffset")
     begin = F.greatest("consumerOffset", zero)

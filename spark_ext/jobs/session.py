@@ -23,6 +23,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
 }
 """What a new session gets; `settings` of `session` win."""
 LOCAL_SETTINGS = {
