@@ -1,0 +1,1 @@
+"""Reading raw segments: pyrmq.scan and the Spark data source."""
