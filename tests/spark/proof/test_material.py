@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from tests.interop import halves
 from tests.interop.store import cargo
 from tests.interop.store.special import INNER, LATER
+from tests.interop.store.tool import Tool
 from tests.support.records import MAGIC_V2, Record, decode_record
 
+from .brokers import JAVA_TOPICS
 from .material import PACKED, SETTLED, Material
-from .rows import assert_same, in_order, rows_of
+from .rows import assert_same, in_order, narrowed, rows_of
 
 BLANK = 0xCBD43194
+ADDED = {"MIN_OFFSET", "MAX_OFFSET", "WAIT"}
+"""Properties that the client sets by itself on what it has received."""
 
 
 def walk(folder: Path) -> list[Record]:
@@ -66,3 +73,22 @@ def test_every_kind_of_record_is_there(material: Material):
     else:
         assert topics["SCHEDULE_TOPIC_XXXX"] >= 3
         assert topics[LATER] == 2
+
+
+def test_the_java_client_received_the_same(material: Material, tool: Tool | None):
+    """The ledger is made by a codec of these tests; the official client reads the same."""
+    if tool is None:
+        pytest.skip("no Java to ask")
+    names = ["topic", "queueId", "queueOffset", "commitLogOffset", "body", "bornTimestamp",
+             "storeTimestamp", "reconsumeTimes", "properties"]  # fmt: skip
+    lines = []
+    for line in material.java:
+        kept = {k: v for k, v in line["properties"].items() if k not in ADDED}
+        row = {**line, "properties": kept, "body": base64.b64decode(line["body"])}
+        lines.append({"brokerName": material.broker, **{name: row[name] for name in names}})
+    expected = [
+        {**row, "properties": {k: v for k, v in row["properties"].items() if k not in ADDED}}
+        for row in narrowed(material.rows, ["brokerName", *names])
+        if row["topic"] in JAVA_TOPICS
+    ]
+    assert_same(in_order(lines), expected, "the Java client")
