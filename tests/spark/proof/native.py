@@ -1,0 +1,46 @@
+"""The native reader as these tests call it: files of a folder in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pyrmq import engine
+
+from .rows import Row, from_arrow
+
+File = tuple[int, int, str]
+
+
+def files_of(folder: Path) -> list[File]:
+    """What the reader wants to know of a commit-log folder."""
+    return [(int(p.name), p.stat().st_size, str(p)) for p in sorted(folder.iterdir())]
+
+
+def end_of(files: Sequence[File], **options: Any) -> int:
+    return engine.segment_end(files, **options)[0]
+
+
+def batches(reader: engine.SegmentReader) -> list[pa.RecordBatch]:
+    found = []
+    while (batch := reader.next_batch()) is not None:
+        made = pa.record_batch(batch)
+        assert made.num_rows == batch.num_rows > 0
+        made.validate(full=True)
+        found.append(made)
+    return found
+
+
+def read(files: Sequence[File], start: int, end: int, **options: Any) -> list[Row]:
+    """The rows of [start, end), in the order in which they came."""
+    reader = engine.SegmentReader(files, start, end, **options)
+    return [row for batch in batches(reader) for row in from_arrow(batch)]
+
+
+def cuts(start: int, end: int, step: int) -> list[tuple[int, int]]:
+    """Ranges of `step` bytes that cover [start, end)."""
+    marks = [*range(start, end, step), end]
+    return list(zip(marks, marks[1:], strict=False))

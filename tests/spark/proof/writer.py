@@ -1,0 +1,115 @@
+"""A process that writes a store as fast as it may, for readers to read meanwhile.
+
+    python -m tests.spark.proof.writer STORE COUNT [PER_SECOND [FIRST]]
+
+Message n goes to topic W(n mod 3), queue (n / 3) mod 4, and its body begins with n: a log read
+from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when the store is open,
+and "done" when all is written and the store is closed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from pyrmq.engine import Store
+
+FILE = 256 * 1024
+"""Bytes of a commit-log file."""
+TOPICS, QUEUES = 3, 4
+
+
+def place_of(number: int) -> tuple[str, int, int]:
+    """Topic, queue and queue offset of a message."""
+    return f"W{number % TOPICS}", number // TOPICS % QUEUES, number // (TOPICS * QUEUES)
+
+
+def body_of(number: int) -> bytes:
+    return b"%d;" % number + b"abcdefgh" * (number * 7919 % 61)
+
+
+def number_of(body: bytes) -> int:
+    """The number of a message whose body is as it was sent."""
+    number = int(body.partition(b";")[0])
+    assert body == body_of(number), f"body of message {number} is torn: {body[:80]!r}"
+    return number
+
+
+def put(store: Store, number: int) -> int:
+    """Appends message `number`; its physical offset."""
+    topic, queue, offset = place_of(number)
+    text = f"TAGS\x01T{number % 8}\x02KEYS\x01k{number}\x02"
+    at, _, given, _ = store.put(topic, queue, body_of(number), text)
+    assert given == offset, f"message {number} got offset {given}, not {offset}"
+    return at
+
+
+def opened(root: Path, **options: Any) -> Store:
+    """A store with small files; nothing is flushed in the way."""
+    return Store(root, commit_log_file_size=FILE, consume_queue_file_size=20 * 1000,
+                 index_slots=1000, index_entries=4000, **options)  # fmt: skip
+
+
+def write(root: Path, count: int, per_second: float, first: int = 0) -> None:
+    store = opened(root)
+    try:
+        print("ready", flush=True)
+        start = time.monotonic()
+        for number in range(first, first + count):
+            put(store, number)
+            if per_second and number % 16 == 0:
+                ahead = (number - first) / per_second - (time.monotonic() - start)
+                if ahead > 0:
+                    time.sleep(ahead)
+    finally:
+        store.close()
+    print("done", flush=True)
+
+
+class Writer:
+    """The process as a context: leaving it kills what still writes."""
+
+    def __init__(self, root: Path, count: int, per_second: float = 0, first: int = 0) -> None:
+        words = [str(root), str(count), str(per_second), str(first)]
+        self.count = first + count
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.proof.writer", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[3],
+        )
+
+    def __enter__(self) -> Self:
+        assert self._line() == "ready"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode().strip()
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> None:
+        """Until all is written."""
+        assert self._line() == "done"
+        assert self._process.wait(60) == 0
+
+    def kill(self) -> None:
+        """SIGKILL; fine on one that has gone."""
+        self._process.kill()
+        self._process.wait(30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), int(sys.argv[2]), *(float(w) for w in sys.argv[3:4]),
+          *(int(w) for w in sys.argv[4:5]))  # fmt: skip
