@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,4 +44,4 @@ def read(files: Sequence[File], start: int, end: int, **options: Any) -> list[Ro
 def cuts(start: int, end: int, step: int) -> list[tuple[int, int]]:
     """Ranges of `step` bytes that cover [start, end)."""
     marks = [*range(start, end, step), end]
-    return list(zip(marks, marks[1:], strict=False))
+    return list(itertools.pairwise(marks))
