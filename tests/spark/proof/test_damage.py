@@ -21,10 +21,10 @@ from .native import batches, cuts, read
 from .rows import ALL, Row, assert_same, from_arrow, rows_of_all
 
 STRUCTURE = {
-    **{n: "size" for n in range(0, 4)},
-    **{n: "magic" for n in range(4, 8)},
-    **{n: "physical offset" for n in range(28, 36)},
-    **{n: "body length" for n in range(84, 88)},
+    **dict.fromkeys(range(4), "size"),
+    **dict.fromkeys(range(4, 8), "magic"),
+    **dict.fromkeys(range(28, 36), "physical offset"),
+    **dict.fromkeys(range(84, 88), "body length"),
 }
 """Bytes of a record (IPv4 hosts) that cannot be changed without it being noticed."""
 
@@ -236,9 +236,9 @@ def test_copies_of_records_in_bodies_do_not_pass_for_records(tmp_path: Path):
         older.append(encode_record(log.append(made)))
     expected = expected_rows(log.records)
     for step in (61, 64, 500):
-        found = [
-            row for start, end in cuts(0, log.end, step) for row in read(log.files(), start, end, columns=ALL)
-        ]  # fmt: skip
+        found = []
+        for start, end in cuts(0, log.end, step):
+            found += read(log.files(), start, end, columns=ALL)
         assert_same(found, expected, f"cuts of {step}")
     owned = {row["commitLogOffset"]: row for row in expected}
     for start in range(log.end):
