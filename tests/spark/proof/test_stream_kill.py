@@ -1,0 +1,52 @@
+"""Queries that are killed and started again while the log grows: no gap and no repeat.
+
+PYRMQ_SPARK_ROUNDS: how many kills (3; a JVM starts in each). PYRMQ_SPARK_SEED: of the moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from .query import Query, sink_rows
+from .writer import FILE, Writer, number_of, place_of
+
+ROUNDS = int(os.environ.get("PYRMQ_SPARK_ROUNDS", "3"))
+SEED = int(os.environ.get("PYRMQ_SPARK_SEED", "20261122"))
+PER_SECOND = 2000
+
+
+def assert_is_the_log(rows: list[dict[str, object]], count: int) -> None:
+    """The messages 0 to count - 1 of the writer, each once and in its place."""
+    numbers = [number_of(row["body"]) for row in rows]  # type: ignore[arg-type]
+    repeats = len(numbers) - len(set(numbers))
+    gaps = sorted(set(range(count)) - set(numbers))
+    assert not repeats, f"{repeats} rows twice"
+    assert not gaps, f"{len(gaps)} of {count} rows missing, the first is {gaps[0]}"
+    assert numbers == list(range(count))
+    for number, row in enumerate(rows):
+        assert (row["topic"], row["queueId"], row["queueOffset"]) == place_of(number)
+
+
+@pytest.mark.slow
+def test_killed_and_restarted(tmp_path: Path):
+    """The driver and its JVM die by SIGKILL at random moments of their work."""
+    chance = random.Random(SEED)
+    store, out = tmp_path / "store", tmp_path / "out"
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 3000}
+    total = PER_SECOND * 8 * ROUNDS
+    with Writer(store, total, PER_SECOND) as writer:
+        for _ in range(ROUNDS):
+            with Query(store, out, "always", **options) as query:
+                query.wait_for("batch" if chance.random() < 0.8 else "started")
+                time.sleep(chance.uniform(0, 1.5))  # the moment of the kill
+                query.kill()
+        writer.wait()
+    assert len(list((store / "commitlog").iterdir())) * FILE > total * 200
+    with Query(store, out, "now", **options) as query:
+        query.wait_for("done")
+    assert_is_the_log(sink_rows(out / "sink"), total)
