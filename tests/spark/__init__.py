@@ -1,1 +1,0 @@
-"""Reading raw segments: pyrmq.scan and the Spark data source."""
