@@ -45,7 +45,7 @@ def run(store: str, folder: Path, trigger: str, options: dict[str, str]) -> None
         .option("path", str(folder / "sink"))
         .option("checkpointLocation", str(folder / "checkpoint"))
     )
-    now = trigger == "now"
+    often = {"availableNow": True} if trigger == "now" else {"processingTime": "0 seconds"}
     writer = (
         writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
     )
