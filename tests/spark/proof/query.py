@@ -46,9 +46,7 @@ def run(store: str, folder: Path, trigger: str, options: dict[str, str]) -> None
         .option("checkpointLocation", str(folder / "checkpoint"))
     )
     often = {"availableNow": True} if trigger == "now" else {"processingTime": "0 seconds"}
-    writer = (
-        writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
-    )
+    writer = writer.trigger(**often)  # type: ignore[arg-type]
     query = writer.start()
     print("started", flush=True)
     seen = -1

@@ -188,7 +188,7 @@ def test_everything_at_once(material: Material):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_default_columns(material: Material, mode: str):
-        found = read([material.root], mode=mode, how={"columns": DEFAULT})
+    found = read([material.root], mode=mode, how={"columns": DEFAULT})
     assert_same(found, narrowed(material.rows, DEFAULT), mode)
 
 
