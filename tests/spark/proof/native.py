@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,13 @@ File = tuple[int, int, str]
 
 
 def files_of(folder: Path) -> list[File]:
-    """What the reader wants to know of a commit-log folder."""
-    return [(int(p.name), p.stat().st_size, str(p)) for p in sorted(folder.iterdir())]
+    """What the reader wants to know of a commit-log folder, in which files come and go."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        with contextlib.suppress(FileNotFoundError):
+            if size := path.stat().st_size:
+                found.append((int(path.name), size, str(path)))
+    return found
 
 
 def end_of(files: Sequence[File], **options: Any) -> int:

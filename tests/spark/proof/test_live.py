@@ -8,7 +8,7 @@ from pyrmq.engine import SegmentReader, segment_end
 
 from .native import batches, cuts, files_of
 from .rows import from_arrow
-from .writer import Writer, number_of, place_of
+from .writer import FILE, Writer, number_of, place_of
 
 COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "body"]
 
@@ -30,7 +30,8 @@ def test_reads_while_it_is_written(tmp_path: Path):
             assert numbers == list(range(len(numbers)))
             for number, row in zip(numbers, rows, strict=True):
                 assert (row["topic"], row["queueId"], row["queueOffset"]) == place_of(number)
-            assert not rows or rows[-1]["commitLogOffset"] + rows[-1]["storeSize"] == end
+            rest = end - rows[-1]["commitLogOffset"] - rows[-1]["storeSize"] if rows else 0
+            assert rest == 0 or (rest < 800 and end % FILE == 0)  # the filler of a full file
             sizes.append(len(rows))
             if last:
                 break
