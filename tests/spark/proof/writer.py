@@ -3,8 +3,8 @@
     python -m tests.spark.proof.writer STORE COUNT [PER_SECOND [FIRST]]
 
 Message n goes to topic W(n mod 3), queue (n / 3) mod 4, and its body begins with n: a log read
-from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when the store is open,
-and "done" when all is written and the store is closed.
+from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when there is something to
+read, and "done" when all is written and the store is closed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pyrmq.engine import Store
 FILE = 256 * 1024
 """Bytes of a commit-log file."""
 TOPICS, QUEUES = 3, 4
+AHEAD = 100
+"""Messages that are there before it says that it is ready."""
 
 
 def place_of(number: int) -> tuple[str, int, int]:
@@ -56,10 +58,11 @@ def opened(root: Path, **options: Any) -> Store:
 def write(root: Path, count: int, per_second: float, first: int = 0) -> None:
     store = opened(root)
     try:
-        print("ready", flush=True)
         start = time.monotonic()
         for number in range(first, first + count):
             put(store, number)
+            if number == first + AHEAD:
+                print("ready", flush=True)
             if per_second and number % 16 == 0:
                 ahead = (number - first) / per_second - (time.monotonic() - start)
                 if ahead > 0:
