@@ -3,8 +3,8 @@
     python -m tests.spark.proof.writer STORE COUNT [PER_SECOND [FIRST]]
 
 Message n goes to topic W(n mod 3), queue (n / 3) mod 4, and its body begins with n: a log read
-from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when there is something to
-read, and "done" when all is written and the store is closed.
+from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when there is something
+to read, and "done" when all is written and the store is closed.
 """
 
 from __future__ import annotations
