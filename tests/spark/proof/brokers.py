@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tests.interop import halves
@@ -98,13 +99,13 @@ def by_apache(folder: Path, namesrv: str, tool: Tool) -> Material:
             broker.kill()
     finally:
         broker.kill()
-    copy = image(root, folder / "apache-restarted")
+    copy, killed = image(root, folder / "apache-restarted"), time.time() * 1000
     again = peer.RealBroker(copy, namesrv, PEER_CONF, home=folder / "apache-again").start()
     try:
         with Client(again.address) as client:
             ledger.check(client)
-        rows, queues = received(copy, again.address, "apache")
-        java = tool.read(namesrv, JAVA_TOPICS)
+        rows, queues = received(copy, again.address, "apache", before=killed)
+        java = [r for r in tool.read(namesrv, JAVA_TOPICS) if r["storeTimestamp"] < killed]
     finally:
         again.kill()
     return Material(root, "apache", rows, queues, java)

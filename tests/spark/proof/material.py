@@ -6,6 +6,7 @@ what is in it is what recovery says is in the log.
 
 from __future__ import annotations
 
+import math
 import shutil
 import struct
 import zlib
@@ -152,14 +153,20 @@ def _pull(client: Client, topic: str, queue_id: int, start: int, end: int) -> li
 
 
 def received(
-    root: Path, address: tuple[str, int], broker: str
+    root: Path, address: tuple[str, int], broker: str, before: float = math.inf
 ) -> tuple[list[Row], dict[tuple[str, int], tuple[int, int]]]:
-    """A pull of every queue in the folder from the broker that serves it."""
+    """A pull of every queue in the folder from the broker that serves it: rows and queue ranges.
+
+    before: ms. What was stored later is left out: a restarted broker of Apache's delivers delayed
+    messages again whose delivery it had not noted on disk.
+    """
     records, queues = [], {}
     with Client(address) as client:
         for topic, queue_id in _queues(root):
             first, end = client.min_offset(topic, queue_id), client.max_offset(topic, queue_id)
-            if first < end:
-                queues[topic, queue_id] = first, end
-                records += _pull(client, topic, queue_id, first, end)
+            found = _pull(client, topic, queue_id, first, end)
+            old = [record for record in found if record.store_timestamp < before]
+            if old:
+                queues[topic, queue_id] = first, end - (len(found) - len(old))
+                records += old
     return rows_of_all(records, broker), queues
