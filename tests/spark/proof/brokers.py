@@ -62,7 +62,7 @@ def by_us(folder: Path, tool: Tool | None) -> Material:
             ledger.check(client)
         rows, queues = received(copy, again.address, "ours")
         java = tool.read(again.names, JAVA_TOPICS) if tool else []
-    return Material(root, "ours", rows, queues, java)
+    return Material(root, "ours", rows, queues, copy, java)
 
 
 def _park(ledger: Ledger, client: Client) -> None:
@@ -108,4 +108,4 @@ def by_apache(folder: Path, namesrv: str, tool: Tool) -> Material:
         java = [r for r in tool.read(namesrv, JAVA_TOPICS) if r["storeTimestamp"] < killed]
     finally:
         again.kill()
-    return Material(root, "apache", rows, queues, java)
+    return Material(root, "apache", rows, queues, None, java)

@@ -44,6 +44,8 @@ class Material:
     rows: list[Row]
     queues: dict[tuple[str, int], tuple[int, int]]
     """First and end offset of every queue, as the broker tells them."""
+    stopped: Path | None = None
+    """A copy of the store after recovery and a clean stop, where one was made."""
     java: list[dict[str, Any]] = field(default_factory=list)
     """What the official Java client received, if it was there to ask."""
 

@@ -292,3 +292,23 @@ def test_queues_cut_short(material: Material, tmp_path: Path):
     expected = [r for r in material.rows if r["topic"] == "Load"]
     found = read([root], names=[material.broker], topics=("Load",))
     assert_same(found, expected, "auto, queues behind the log")
+
+
+def test_auto_goes_by_the_queues_of_a_store_that_was_stopped(ours: Material):
+    """One queue of many, and a key: a small part of the log is read, and nothing is lost."""
+    assert ours.stopped is not None
+    options: dict[str, Any] = {"names": ["ours"], "assign": {"Orders": {"ours": (1,)}}}
+    parts = splits([ours.stopped], **options)
+    assert {type(part).__name__ for part in parts} == {"IndexSplit"}
+    expected = [r for r in ours.rows if r["topic"] == "Orders" and r["queueId"] == 1]
+    assert_same(read([ours.stopped], **options), expected, "one queue")
+    for key in ("key-7", "shared", f"{7:032X}"):
+        options = {"names": ["ours"], "topics": ("Orders",), "key": key}
+        parts = splits([ours.stopped], **options)
+        assert {type(part).__name__ for part in parts} == {"IndexSplit"}, key
+        expected = [r for r in ours.rows if r["topic"] == "Orders" and _has(r, key)]
+        assert_same(read([ours.stopped], **options), expected, key)
+    for topic in ours.topics:
+        found = read([ours.stopped], names=["ours"], topics=(topic,), key="in-3")
+        expected = [r for r in ours.rows if r["topic"] == topic and _has(r, "in-3")]
+        assert_same(found, expected, f"key of an inner batch, {topic}")
