@@ -1,6 +1,6 @@
 """Queries in one session that fail or are stopped at random and go on from their checkpoint.
 
-PYRMQ_SPARK_ROUNDS: how many times (10 unless set).
+PYRMQ_SPARK_ROUNDS: how many times (3 unless set).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from .test_stream_kill import SEED, assert_is_the_log
 from .writer import Writer, body_of, opened, put
 
-ROUNDS = int(os.environ.get("PYRMQ_SPARK_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("PYRMQ_SPARK_ROUNDS", "3"))
 COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "body"]
 
 
