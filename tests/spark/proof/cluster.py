@@ -1,9 +1,9 @@
 """The stores of two brokers in one DataFrame on a cluster of two worker processes.
 
-    python -m tests.spark.proof.cluster HOME PATH PATH
+    python -m tests.spark.proof.cluster HOME PATH,PATH [PATH,PATH ...]
 
 Run as a process of its own: an application has one Spark. HOME becomes Spark's home, so that the
-work folders of the executors land there. Prints one line of JSON.
+work folders of the executors land there. Prints a line of JSON for each pair of paths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def spark_home(folder: Path) -> Path:
@@ -33,9 +36,8 @@ def executor() -> str:
     return os.path.basename(os.getcwd())
 
 
-def run(paths: list[str]) -> dict[str, Any]:
+def session() -> SparkSession:
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as F
 
     spark = (
         SparkSession.builder.master("local-cluster[2,1,1024]")
@@ -51,6 +53,13 @@ def run(paths: list[str]) -> dict[str, Any]:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def read(spark: SparkSession, paths: list[str]) -> dict[str, Any]:
+    """What is in the stores, by broker, topic and queue, and who has read it."""
+    from pyspark.sql import functions as F
+
     frame = (
         spark.read.format("rocketmq")
         .options(includeSystemTopics="true", splitBytes="64k")
@@ -62,7 +71,7 @@ def run(paths: list[str]) -> dict[str, Any]:
         F.sum(F.length("body")).alias("bytes"),
         F.max("commitLogOffset").alias("last"),
     )
-    result = {
+    return {
         "counts": [list(row) for row in counts.collect()],
         "executors": {
             row["executor"]: row["count"]
@@ -70,12 +79,13 @@ def run(paths: list[str]) -> dict[str, Any]:
         },
         "partitions": frame.select(F.spark_partition_id()).distinct().count(),
     }
-    spark.stop()
-    return result
 
 
 if __name__ == "__main__":
     os.environ["SPARK_HOME"] = str(spark_home(Path(sys.argv[1])))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    print(json.dumps(run(sys.argv[2:])))
+    spark = session()
+    for pair in sys.argv[2:]:
+        print(json.dumps(read(spark, pair.split(","))), flush=True)
+    spark.stop()

@@ -15,7 +15,7 @@ COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "b
 
 def test_reads_while_it_is_written(tmp_path: Path):
     """The writer goes at full speed; each read takes what is there at its start."""
-    store, total = tmp_path / "store", 60_000
+    store, total = tmp_path / "store", 30_000
     sizes = []
     with Writer(store, total) as writer:
         while True:
@@ -43,7 +43,7 @@ def test_reads_while_it_is_written(tmp_path: Path):
 
 def test_ends_while_it_is_written(tmp_path: Path):
     """Where a read may end, asked as often as possible, walking on from the end before."""
-    store, total = tmp_path / "store", 100_000
+    store, total = tmp_path / "store", 50_000
     end, looked = -1, 0
     with Writer(store, total) as writer:
         while writer.running:

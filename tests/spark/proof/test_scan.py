@@ -100,7 +100,7 @@ def test_duckdb(material: Material):
 
 def test_a_live_store(tmp_path: Path):
     """Each scan is the log up to some point, later ones up to later points."""
-    total, sizes = 60_000, []
+    total, sizes = 30_000, []
     with Writer(tmp_path / "store", total) as writer:
         while True:
             last = not writer.running
@@ -125,7 +125,7 @@ def test_a_live_store(tmp_path: Path):
 @pytest.mark.parametrize("plan", ["index", "auto"])
 def test_one_queue_of_a_live_store(tmp_path: Path, plan: str):
     """By its queue file, which is written behind the log: in order and without gaps."""
-    total, sizes = 60_000, []
+    total, sizes = 30_000, []
     with Writer(tmp_path / "store", total) as writer:
         while True:
             last = not writer.running
