@@ -14,14 +14,20 @@ pub fn find_shape(source: &mut Source, header: &Header) -> Option<Shape> {
         return None;
     }
     // RocketMQ's own figures have four entries a slot.
-    let usual = body / (SLOT + 4 * ENTRY) as u64;
-    if let Some(shape) = shape_of(body, usual).filter(|s| fits(source, header, *s)) {
-        return Some(shape);
-    }
-    by_end(source, header)
+    let usual = shape_of(body, body / (SLOT + 4 * ENTRY) as u64);
+    // In a small file several shapes may do; the header tells the right one, unless a crash came
+    // between it and the entries.
+    let by_header = usual
+        .filter(|shape| exactly(source, header, *shape))
+        .or_else(|| by_end(source, header, exactly));
+    by_header
+        .or_else(|| usual.filter(|shape| fits(source, header, *shape)))
+        .or_else(|| by_end(source, header, fits))
         .or_else(|| by_place(source, header, header.end_phys, header.count as u32 - 1))
         .or_else(|| by_place(source, header, header.begin_phys, 1))
 }
+
+type Test = fn(&mut Source, &Header, Shape) -> bool;
 
 fn shape_of(body: u64, slots: u64) -> Option<Shape> {
     let rest = body.checked_sub(slots * SLOT as u64)?;
@@ -33,7 +39,7 @@ fn shape_of(body: u64, slots: u64) -> Option<Shape> {
 }
 
 /// Behind the last entry the file is zero, so its last other byte is one of that entry.
-fn by_end(source: &mut Source, header: &Header) -> Option<Shape> {
+fn by_end(source: &mut Source, header: &Header, does: Test) -> Option<Shape> {
     let body = source.len() - HEADER as u64;
     let before = HEADER as u64 + (header.count as u64 - 1) * ENTRY as u64;
     let room = source.data_end(0).checked_sub(before)?;
@@ -42,7 +48,7 @@ fn by_end(source: &mut Source, header: &Header) -> Option<Shape> {
     candidates
         .collect::<Vec<_>>()
         .into_iter()
-        .find(|shape| fits(source, header, *shape))
+        .find(|shape| does(source, header, *shape))
 }
 
 /// Looks through the file for a place of entry `number` that holds `phys`.
@@ -80,6 +86,19 @@ fn by_place(source: &mut Source, header: &Header, phys: i64, number: u32) -> Opt
         at = from + len - 7;
     }
     None
+}
+
+/// Whether the first and the last entry are where the header says, and most others fit as well.
+fn exactly(source: &mut Source, header: &Header, shape: Shape) -> bool {
+    let count = header.count as u32;
+    let mut leads_to = |number: u32, phys: i64| {
+        let raw = source.bytes(shape.entry_at(number) as u64, ENTRY);
+        raw.is_ok_and(|raw| raw.len() == ENTRY && Entry::read(raw).phys == phys)
+    };
+    count <= shape.entries
+        && leads_to(1, header.begin_phys)
+        && leads_to(count - 1, header.end_phys)
+        && fits(source, header, shape)
 }
 
 /// Whether most of some entries are what the shape makes of them.
