@@ -15,6 +15,8 @@ def kind(path: str) -> str:
     try:
         where = Path(path)
         return "folder" if where.is_dir() else "file" if where.is_file() else ""
+    except PermissionError as error:
+        raise SegmentPathError(f"{path} cannot be looked at: {error.strerror}") from error
     except (OSError, ValueError):  # a name that is too long, a zero byte in it
         return ""
 

@@ -16,6 +16,8 @@ log = logging.getLogger("pyrmq.segments")
 SMALLEST = 16 << 20
 """Bytes of a range that minPartitions does not go below."""
 _BLANK_MAGIC = 0xCBD43194
+_BLANK = 8
+"""Bytes of a blank record: length and magic."""
 _BEHIND = 2
 """Files behind a range that its reader gets too, to find the next record behind damage."""
 
@@ -63,15 +65,20 @@ def _end_before(store: SegmentStore, start: int, hole: int) -> int:
 def _is_blank(store: SegmentStore, start: int, end: int) -> bool:
     """Whether a hole is only the rest of a blank record, as where filled segments were cut."""
     before = next(f for f in reversed(store.files) if f[0] < start)
-    base, length, path = before
     last, _ = engine.segment_end([before], opener=store.opener())
-    at = last - base
-    if not 0 <= at <= length - 8:
-        return False
-    with store.place.open(path) as file:
-        file.seek(at)
-        total, magic = struct.unpack(">iI", bytes(file.read(8)).ljust(8, b"\0"))
-    return bool(magic == _BLANK_MAGIC and last + total == end)
+    return behind_blank(store, last) == end
+
+
+def behind_blank(store: SegmentStore, end: int) -> int:
+    """Where the next record will start, behind a log that ends at `end`: at the front of the next
+    segment if a blank record says that there is no room in this one."""
+    for base, length, path in store.files:
+        if base <= end <= base + length - _BLANK:
+            with store.place.open(path) as file:
+                file.seek(end - base)
+                total, magic = struct.unpack(">iI", bytes(file.read(_BLANK)).ljust(_BLANK, b"\0"))
+            return end + total if magic == _BLANK_MAGIC and total >= _BLANK else end
+    return end
 
 
 def overlapping(files: Sequence[File], start: int, end: int) -> tuple[File, ...]:

@@ -34,6 +34,7 @@ class Part:
     runs: list[tuple[int, int]]
     """The physical ranges of it; between them the log has holes."""
     log_end: int
+    fail_on_data_loss: bool = True
 
     @property
     def bytes(self) -> int:
@@ -124,7 +125,7 @@ def _part(store: SegmentStore, end: int, selection: Selection, fail: bool) -> Pa
     limits = Limits(limits.starts, limits.ends, low, high)
     rule = selection.rule(store.name, limits.starts, limits.ends)
     runs = pieces.runs(store, low, high, fail_on_data_loss=fail) if low < high else []
-    return Part(store, rule, limits, runs, end)
+    return Part(store, rule, limits, runs, end, fail)
 
 
 def _indexed(
@@ -205,6 +206,7 @@ def scans(
                         part.rule,
                         how,
                         exact,
+                        part.fail_on_data_loss,
                     )
                 )
     return out

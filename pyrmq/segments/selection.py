@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyrmq.errors import SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
@@ -206,7 +206,9 @@ class Selection:
         queues = None
         if self.assign is not None:
             queues = {topic: tuple(of.get(broker, ())) for topic, of in self.assign.items()}
-        return Rule(self, queues, starts or {}, ends or {})
+        # The offsets of every broker would travel with every task.
+        own = replace(self, starting_offsets="earliest", ending_offsets="latest")
+        return Rule(own, queues, starts or {}, ends or {})
 
     def check_against(self, stores: Sequence[SegmentStore], *, may_come: bool = False) -> None:
         """UnknownTopicError and SegmentOptionError for what is named but not there.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrmq import engine
-from pyrmq.errors import DataLossError, StoreDamagedError
+from pyrmq.errors import StoreDamagedError
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
+from pyrmq.segments import pieces
 from pyrmq.segments.filesystem import FileSystem, need
 from pyrmq.segments.queues import BATCH, BLANK_SIZE, Queue
 from pyrmq.segments.read_options import ReadOptions
@@ -41,6 +42,8 @@ class Split:
     how: ReadOptions
     exact: bool = True
     """`start` is the start of a record; else the first record behind it is found by search."""
+    fail_on_data_loss: bool = True
+    """Whether a file that goes before it is opened is an error."""
 
     def describe(self) -> str:
         """What this is, for messages."""
@@ -75,6 +78,29 @@ class Split:
 
         StoreDamagedError and OSError name the file; DataLossError if a file went meanwhile.
         """
+        for part in self._parts():
+            try:
+                yield from part._read()
+            except FileNotFoundError as error:
+                path = error.filename or error
+                pieces.tell_loss(
+                    f"{self.describe()}: {path} went before it was read", self.fail_on_data_loss
+                )
+            except OSError as error:
+                error.add_note(f"while reading {self.describe()}")
+                raise
+
+    def _parts(self) -> list[Split]:
+        """What is read at a time: file by file where one may go without harm to the others."""
+        if self.fail_on_data_loss:
+            return [self]
+        cuts = pieces.by_file(self.files, self.start, self.end)
+        return [
+            replace(self, start=low, end=high, log_end=high, exact=exact if number else self.exact)
+            for number, (low, high, exact) in enumerate(cuts)
+        ]
+
+    def _read(self) -> Iterator[Any]:
         arrow = need("pyarrow", "reading record batches")
         try:
             reader = self.reader()
@@ -82,14 +108,6 @@ class Split:
                 yield arrow.record_batch(batch)
         except StoreDamagedError as error:
             raise StoreDamagedError(f"{self.describe()}: {error.args[0]}") from error
-        except FileNotFoundError as error:
-            raise DataLossError(
-                f"{self.describe()}: {error.filename or error} went while it was read",
-                "read again: the plan is made from the files that are there",
-            ) from error
-        except OSError as error:
-            error.add_note(f"while reading {self.describe()}")
-            raise
         self.tell(reader)
 
     def tell(self, reader: engine.SegmentReader) -> None:
@@ -120,6 +138,9 @@ class IndexSplit(Split):
     """(queue, first place, place behind the last)."""
     places: tuple[int, ...] = ()
     """Physical offsets of records, ascending."""
+
+    def _parts(self) -> list[Split]:
+        return [self]
 
     def reader(self) -> engine.SegmentReader:
         return self._reader({"positions": self.positions()})

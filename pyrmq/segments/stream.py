@@ -218,7 +218,8 @@ class StreamPlanner:
                 )
             runs = pieces.runs(store, first, last, fail_on_data_loss=self.fail_on_data_loss)
             rule = self._rule(store, low)
-            parts.append(Part(store, rule, Limits(low=first, high=last), runs, last))
+            limits = Limits(low=first, high=last)
+            parts.append(Part(store, rule, limits, runs, last, self.fail_on_data_loss))
         total = sum(part.bytes for part in parts)
         size = pieces.split_size(total, self.split_bytes, self.min_partitions)
         by_file = self.mode == "file"
@@ -242,7 +243,7 @@ class StreamPlanner:
                 end, why = engine.segment_end(store.files, opener=opener)
             if why:
                 log.info("%s: the log ends at %d: %s", store.root, end, why)
-            self._ends[store.name] = end
+            self._ends[store.name] = pieces.behind_blank(store, end)
         return self._stores, dict(self._ends)
 
     def _position(self, value: Mapping[str, Any], stores: Sequence[SegmentStore]) -> Position:

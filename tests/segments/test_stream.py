@@ -215,6 +215,21 @@ def test_segments_that_go(made: Made, tmp_path: Path) -> None:
         assert drained(on, end, **limits) == left
 
 
+def test_a_stream_that_read_a_segment_whole_loses_nothing_with_it(tmp_path: Path) -> None:
+    """Its position is the front of the next segment, not the blank record of this one."""
+    with small(tmp_path / BROKER) as store:
+        while put(store, "A", 0, b"x" * 1000) < LOG_FILE:
+            at = through(planner(tmp_path / BROKER).end())
+        rows = rows_of(store)
+    root = image(tmp_path / BROKER, tmp_path / "full" / BROKER)
+    overwrite(log_file(root, LOG_FILE), 0, bytes(2000))
+    stream = planner(root)
+    at = through(stream.latest(at))
+    assert at["log"] == {BROKER: LOG_FILE}
+    log_file(tmp_path / BROKER).unlink()
+    assert drained(planner(tmp_path / BROKER), at) == rows[-1:]
+
+
 def test_other_brokers_than_the_checkpoint_has(made: Made) -> None:
     at = planner(made.root).initial()
     with pytest.raises(CheckpointError, match=r"is of broker broker-a, the stores are of x"):
