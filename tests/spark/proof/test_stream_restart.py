@@ -81,8 +81,8 @@ def finish(spark: SparkSession, store: Path, folder: Path, sink: Sink, **options
 @pytest.mark.slow
 def test_fails_or_is_stopped_at_random(spark: SparkSession, tmp_path: Path):
     chance, sink = random.Random(SEED), Sink()
-    store, total = tmp_path / "store", 3000 * ROUNDS
-    with Writer(store, total, 1500) as writer:
+    store = tmp_path / "store"
+    with Writer(store, 10_000_000, 1000) as writer:
         for _ in range(ROUNDS):
             left = chance.randrange(1, 8)
             moment = chance.choice(["before", "after", "stop"])
@@ -101,7 +101,8 @@ def test_fails_or_is_stopped_at_random(spark: SparkSession, tmp_path: Path):
             else:
                 with pytest.raises(StreamingQueryException, match="Chaos"):
                     query.awaitTermination(60)
-        writer.wait()
+            assert writer.running
+        total = writer.stop()
     sink.fail = lambda moment: False
     finish(spark, store, tmp_path, sink, maxOffsetsPerTrigger=5000)
     assert sink.repeated > 0

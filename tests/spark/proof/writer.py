@@ -1,14 +1,16 @@
 """A process that writes a store as fast as it may, for readers to read meanwhile.
 
-    python -m tests.spark.proof.writer STORE COUNT [PER_SECOND [FIRST]]
+    python -m tests.spark.proof.writer STORE COUNT PER_SECOND
 
 Message n goes to topic W(n mod 3), queue (n / 3) mod 4, and its body begins with n: a log read
 from its start must hold 0, 1, 2 ... with none left out. It prints "ready" when there is something
-to read, and "done" when all is written and the store is closed.
+to read. It ends when COUNT are written or its stdin is closed, and prints how many there are when
+the store is closed. PER_SECOND 0: as fast as it can.
 """
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
 import time
@@ -55,32 +57,32 @@ def opened(root: Path, **options: Any) -> Store:
                  index_slots=1000, index_entries=4000, **options)  # fmt: skip
 
 
-def write(root: Path, count: int, per_second: float, first: int = 0) -> None:
-    store = opened(root)
+def write(root: Path, count: int, per_second: float) -> int:
+    store, written = opened(root), 0
     try:
         start = time.monotonic()
-        for number in range(first, first + count):
-            put(store, number)
-            if number == first + AHEAD:
+        while written < count:
+            put(store, written)
+            written += 1
+            if written == AHEAD:
                 print("ready", flush=True)
-            if per_second and number % 16 == 0:
-                ahead = (number - first) / per_second - (time.monotonic() - start)
-                if ahead > 0:
-                    time.sleep(ahead)
+            if written % 16 == 0 and written > AHEAD:
+                early = written / per_second - (time.monotonic() - start) if per_second else 0
+                if select.select([sys.stdin], [], [], max(early, 0))[0]:
+                    break
     finally:
         store.close()
-    print("done", flush=True)
+    return written
 
 
 class Writer:
     """The process as a context: leaving it kills what still writes."""
 
-    def __init__(self, root: Path, count: int, per_second: float = 0, first: int = 0) -> None:
-        words = [str(root), str(count), str(per_second), str(first)]
-        self.count = first + count
+    def __init__(self, root: Path, count: int, per_second: float = 0) -> None:
+        words = [str(root), str(count), str(per_second)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.proof.writer", *words],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[3],
         )
@@ -100,19 +102,26 @@ class Writer:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def wait(self) -> None:
-        """Until all is written."""
-        assert self._line() == "done"
+    def wait(self) -> int:
+        """Until all is written; how many that is."""
+        written = self._line()
         assert self._process.wait(60) == 0
+        return int(written)
+
+    def stop(self) -> int:
+        """Ends it, with the store closed; how many messages it has written."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self.wait()
 
     def kill(self) -> None:
         """SIGKILL; fine on one that has gone."""
         self._process.kill()
         self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), int(sys.argv[2]), *(float(w) for w in sys.argv[3:4]),
-          *(int(w) for w in sys.argv[4:5]))  # fmt: skip
+    print(write(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])), flush=True)
