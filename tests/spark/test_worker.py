@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +70,6 @@ def test_garbage_is_set_aside_once_per_process() -> None:
         "assert gc.get_freeze_count() == 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("package", ["spark_ext", "pyspark_rocketmq", "pyspark_pyrmq"])
