@@ -118,6 +118,8 @@ class Puller:
         self._kept = 0
         self._connection: Connection | None = None
         self._told = False
+        self._waited = False
+        """Whether a place without a message was asked for again, so that each is not."""
         self._asking: _Block
         """Whose request it was, if one fails."""
 
@@ -230,8 +232,10 @@ class Puller:
         elif following <= block.at:
             raise ProtocolError(f"a pull at {block.at} goes on at {following}")
         elif self._expression is None:
-            if self._wait_for_more(block):
-                return  # a queue's first offset follows some time after its log was deleted
+            # A queue's first offset follows some time after its log was deleted.
+            if not self._waited and self._wait_for_more(block):
+                return
+            self._waited = True
             log.warning("%s: no messages at %d to %d", block.range, block.at, following)
         block.at, block.stuck = max(following, least), 0
 

@@ -32,6 +32,11 @@ def find_queues(cluster: Cluster, selection: Selection, *, may_come: bool) -> li
             if selection.named_topics is not None and not may_come:
                 raise unknown_topic(topic, cluster.topics()) from None
             continue
+        if not queues and selection.named_topics is not None and not may_come:
+            raise SegmentOptionError(
+                f"topic {topic} cannot be read: no broker gives it to consumers",
+                "its perm has to have the bit 4",
+            )
         if selection.assign is not None:
             queues = _assigned(selection, topic, queues, may_come)
         elif selection.queues:

@@ -110,7 +110,7 @@ class Sender:
     def send(self, rows: SendRows) -> None:
         """Takes the rows of a batch on; returns while the last of them may be under way. Raises
         SinkError with the rows that were not stored, and why."""
-        rows.group([len(self._queues(topic)) for topic in rows.topics])
+        rows.group([self._count_queues(topic) for topic in rows.topics])
         while (request := rows.next_request()) is not None:
             while len(self._under_way) + self._waiting >= self._settings.in_flight:
                 self._settle()
@@ -122,6 +122,19 @@ class Sender:
                     continue
                 self._behind[sending.pinned] = deque()
             self._start(sending)
+
+    def _count_queues(self, topic: str) -> int:
+        """How many queues a topic has. A broker that is coming back has none for a moment."""
+        tries = 0
+        while True:
+            try:
+                return len(self._queues(topic, fresh=tries > 0))
+            except PyrmqError as error:
+                tries += 1
+                if tries > self._settings.access.retries:
+                    raise
+                log.warning("topic %s: %s; trying again", topic, error)
+                pause(tries)
 
     def finish(self) -> None:
         """Waits until everything is acknowledged. SinkError as in `send`."""

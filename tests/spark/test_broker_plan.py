@@ -97,6 +97,12 @@ def test_named_things_must_be_there(cluster: ScriptedCluster) -> None:
         stream(cluster, startingOffsets=starts).initial()
 
 
+def test_a_topic_that_nobody_may_read(cluster: ScriptedCluster) -> None:
+    cluster.topics["T"] = {"a": 0}
+    with pytest.raises(SegmentOptionError, match="T cannot be read"):
+        planner(cluster, Query.BROKER_BATCH, topic="T").batch()
+
+
 def test_offsets_that_are_gone(cluster: ScriptedCluster) -> None:
     fill(cluster, "a", 0, 10)
     cluster.first["T", "a", 0] = 6

@@ -243,6 +243,12 @@ def test_a_topic_that_its_first_message_makes(cluster: ScriptedCluster) -> None:
         write(cluster, {"body": some(5), "topic": ["Other"] * 5}, topic="")
 
 
+def test_a_topic_whose_broker_comes_back(cluster: ScriptedCluster) -> None:
+    """For a moment the name server knows neither it nor a broker that would make it."""
+    cluster.change[105] = times(5, lambda c: c.reply(17))
+    assert write(cluster, {"body": some(50)}).messages == 50
+
+
 def test_nothing_of_a_batch_with_a_bad_row_is_sent(cluster: ScriptedCluster) -> None:
     bodies: list[bytes | None] = [*some(250)]
     bodies[230] = None
