@@ -49,6 +49,8 @@ NEEDED = (
 """Columns that an archive always has: the manifest is made of them."""
 CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
 DAY_MS = 86_400_000
+UNIQUE = ("body", "keys", "commitLogOffset")
+"""Columns whose values hardly repeat: building a dictionary of them would be for nothing."""
 OPEN_FILES = 100
 """Files of topics and days that a task writes at a time without sorting its rows first."""
 SELECTING = frozenset(
@@ -64,8 +66,7 @@ move, and limits may change."""
 
 def day_of(time: str) -> Column:
     """The UTC day of a timestamp column, whatever the session's time zone is."""
-    days = F.floor(F.unix_millis(time) / F.lit(DAY_MS)).cast("int")
-    return F.date_add(F.lit("1970-01-01").cast("date"), days)
+    return F.expr(f"date_from_unix_date(int(unix_millis({time}) div {DAY_MS}))")
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,7 @@ def _write_run(batch: DataFrame, number: int, manifest: Manifest, codec: str) ->
         batch.withColumn("day", day_of("storeTimestamp"))
         .write.partitionBy("topic", "day")
         .option("compression", codec)
+        .options(**{f"parquet.enable.dictionary#{name}": "false" for name in UNIQUE})
         .parquet(folder.path_of(data))
     )
     run = _describe(spark, number, manifest)

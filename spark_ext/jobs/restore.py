@@ -18,6 +18,7 @@ from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.session import activate
 from spark_ext.jobs.source import FORMAT
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def restore(
     archived = chosen(spark, root, topics, days, since, until)
     counts = {r.topic: r["count"] for r in archived.groupBy("topic").count().collect()}
     if counts:
+        activate(spark)
         writer = messages(archived, to, keep_queues).write.format(FORMAT).mode("append")
         writer.options(**{"nameServer": name_server, **(options or {})}).save()
     return counts

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_ext.jobs.errors import JobError
 
@@ -70,6 +70,15 @@ def session(
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def activate(spark: SparkSession) -> None:
+    """Makes a session the active one of this thread. Only there does Spark look for the formats of
+    Python sources when it writes; a thread that did not make the session has none."""
+    from pyspark.sql import SparkSession as Class
+
+    jvm: Any = spark._jvm
+    Class._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
 
 
 def _refuse_changes(active: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:

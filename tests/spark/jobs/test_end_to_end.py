@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from spark_ext.jobs.source import Source
 from tests.spark.jobs.samples import sample_module
 
 if TYPE_CHECKING:
@@ -24,11 +23,6 @@ sample = sample_module()
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return sample.make(tmp_path_factory.mktemp("shop") / "broker-a")
-
-
-@pytest.fixture
-def source(shop: Any) -> Source:
-    return Source((str(shop.store),), broker_names=("broker-a",))
 
 
 def run(*arguments: object) -> str:
