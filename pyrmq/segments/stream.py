@@ -15,6 +15,7 @@ from pyrmq import engine
 from pyrmq.errors import CheckpointError, DataLossError, SegmentOptionError
 from pyrmq.segments import pieces
 from pyrmq.segments.bounds import Limits, as_bounds
+from pyrmq.segments.filesystem import need
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
@@ -26,6 +27,8 @@ log = logging.getLogger("pyrmq.segments")
 
 VERSION = 1
 _MAX_OFFSET = 2**63 - 1
+_SEARCHED = 8 << 20
+"""Bytes before a limit in which the start of a record is looked for."""
 
 
 @dataclass(frozen=True)
@@ -282,18 +285,21 @@ class StreamPlanner:
         size: int | None,
     ) -> int:
         """Where a batch stops that may have so many rows and bytes."""
-        if rows is None and size is None:
+        if rows is None and (size is None or size >= end - start):
             return end
         at = start
         for low, high in pieces.runs(store, start, end, fail_on_data_loss=self.fail_on_data_loss):
+            begin = low
+            if rows is None and size is not None:
+                begin = _record_near(store, low, min(low + size, high))
             stop, used = engine.segment_advance(
                 store.files,
-                low,
+                begin,
                 high,
                 opener=store.opener(),
                 rule=rule,
                 max_rows=-1 if rows is None else rows,
-                max_bytes=-1 if size is None else size,
+                max_bytes=-1 if size is None else size - (begin - low),
                 on_corruption=self.how.on_corruption,
             )
             at = stop
@@ -306,6 +312,27 @@ class StreamPlanner:
             if (rows is not None and rows <= 0) or (size is not None and size <= 0):
                 return at
         return max(at, end)
+
+
+def _record_near(store: SegmentStore, start: int, end: int) -> int:
+    """The start of a record: `start`, or one shortly before `end`."""
+    near = end - _SEARCHED
+    if near <= start:
+        return start
+    reader = engine.SegmentReader(
+        pieces.overlapping(store.files, near, end),
+        near,
+        end,
+        opener=store.opener(),
+        columns=["commitLogOffset"],
+        verify_crc="none",
+        batch_rows=1,
+        on_corruption="skip",
+    )
+    batch = reader.next_batch()
+    if batch is None:
+        return start
+    return int(need("pyarrow", "limits in bytes").record_batch(batch)[0][0].as_py())
 
 
 def _shares(limit: int | None, todo: Mapping[str, int]) -> dict[str, int | None]:

@@ -84,6 +84,18 @@ def test_limits_hold(made: Made) -> None:
         start = end
 
 
+def test_a_limit_in_bytes_is_met_without_walking_to_it(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = planner(made.root)
+    start = stream.initial()
+    walked = [end for _, end in batches(stream, start, max_bytes=200_000)]
+    monkeypatch.setattr("pyrmq.segments.stream._SEARCHED", 5_000)
+    searched = [end for _, end in batches(planner(made.root), start, max_bytes=200_000)]
+    assert len(walked) > 3
+    assert searched == walked
+
+
 def test_growing_log_from_latest(live: Store, tmp_path: Path) -> None:
     stream = planner(tmp_path / BROKER, starting_offsets="latest")
     at = through(stream.initial())
