@@ -19,10 +19,14 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Makes `format("rocketmq")` and `format("pyrmq")` known to a session.
 
-    Only needed where PySpark does not find them by itself (it looks once, when the first name is
-    looked up, through the modules `pyspark_rocketmq` and `pyspark_pyrmq`); never wrong.
+    Needed where PySpark does not find them by itself (it looks once, when the first name is looked
+    up, through the modules `pyspark_rocketmq` and `pyspark_pyrmq`), and in a thread other than the
+    one that made the session before something is written there: Spark looks for the source of a
+    write in the session that is active in the thread. Never wrong.
     """
     from spark_ext.registration import source_by_value
 
     for name in ("rocketmq", "pyrmq"):
         spark.dataSource.register(source_by_value(name))
+    # Of the public methods of a session, this one makes it the active one of the thread.
+    spark.createDataFrame([], "x int")
