@@ -20,6 +20,7 @@ from pyrmq.errors import (
     StoreDamagedError,
     UnknownTopicError,
 )
+from pyrmq.model.subscription import java_hash
 from pyrmq.segments.plan import plan
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
@@ -436,3 +437,35 @@ def test_batch_queues(formats: Path) -> None:
             assert read(planned(root, topics=("Inner",), key=key, mode=mode)) == found
     with pytest.raises(OffsetOutOfRangeError, match="holds 0 to 12"):
         planned(root, starting_offsets={"Inner": {"broker": {0: 13}}})
+
+
+def test_a_slot_that_is_ahead_of_the_header(made: Made, tmp_path: Path) -> None:
+    """A broker entered another key of the slot after the header was read."""
+    root = image(made.root, tmp_path / BROKER)
+    path = max((root / "index").iterdir())
+    last = [row for row in made.of("A") if row[5]][-1]
+    raw = bytearray(path.read_bytes())
+    count = int.from_bytes(raw[36:40], "big")
+    entry = 40 + 250 * 4 + (count - 1) * 20
+    key_hash, phys, previous = (
+        int.from_bytes(raw[entry + at : entry + at + size], "big")
+        for at, size in ((0, 4), (4, 8), (16, 4))
+    )
+    assert phys >= last[3]
+    # The header as it was before the last entry.
+    raw[36:40] = (count - 1).to_bytes(4, "big")
+    before = int.from_bytes(raw[entry - 20 + 4 : entry - 20 + 12], "big")
+    raw[24:32] = before.to_bytes(8, "big")
+    path.write_bytes(raw)
+    assert int.from_bytes(raw[40 + key_hash % 250 * 4 :][:4], "big") == count - 1
+    chain = []
+    while previous:
+        at = 40 + 250 * 4 + previous * 20
+        if int.from_bytes(raw[at + 4 : at + 12], "big") < before:
+            chain.append(int.from_bytes(raw[at : at + 4], "big"))
+        previous = int.from_bytes(raw[at + 16 : at + 20], "big")
+    assert chain  # older keys of the slot, in this file
+    keys = [row[5] for row in made.of("A") if java_hash(f"A#{row[5]}") & 0x7FFFFFFF in chain]
+    for key in keys:
+        found = planned(root, topics=("A",), key=key, mode="index")
+        assert read(found) == [row for row in made.of("A") if row[5] == key]

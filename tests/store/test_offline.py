@@ -15,6 +15,7 @@ import pytest
 
 from pyrmq.engine import Records, Verifier, inspect_store, store_is_held
 from tests.store.tools import GOLDEN, image, log_file, opened, overwrite, queue_files, unpack
+from tests.store.waiting import settle
 from tests.support.records import decode_record, encode_properties
 
 INDEX_SLOTS = 500
@@ -44,6 +45,7 @@ def fill(root: Path, killed: Path | None = None) -> None:
             properties = encode_properties({"TAGS": f"tag{n % 3}", "KEYS": f"key{n:02}"})
             store.put("T", n % 2, bytes([65 + n]) * 190, properties)
         if killed:
+            settle(store)  # else header and entries of the index may be of different moments
             image(root, killed)
 
 

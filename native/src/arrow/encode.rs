@@ -219,12 +219,19 @@ impl SendRows {
 
     fn target(&self, row: usize, cells: &Cells<'_>, queues: u32) -> Result<Target, EncodeError> {
         let broker = self.broker_of.get(row).copied().flatten();
+        let sharding_key = send_props::sharding_key(&self.columns, row, cells);
+        if cells.queue_id.is_none() && broker.is_some() && sharding_key.is_some() {
+            let why =
+                "it has a sharding key and a broker: name its queueId as well, or one of the two";
+            let why = why.into();
+            return Err(EncodeError::Row { row, why });
+        }
         if cells.queue_id.is_some() || broker.is_some() {
             // Checked by `check_cells`.
             let id = cells.queue_id.map(|id| id as u32);
             return Ok(Target::Queue { id, broker });
         }
-        let Some(key) = send_props::sharding_key(&self.columns, row, cells) else {
+        let Some(key) = sharding_key else {
             return Ok(Target::Any);
         };
         if queues == 0 {

@@ -234,6 +234,22 @@ fn queues_by_sharding_key_and_by_name() {
 }
 
 #[test]
+fn a_key_and_a_broker_without_a_queue_contradict() {
+    let columns = vec![
+        ("body", bodies(&["0"])),
+        ("topic", texts(&[Some("T")])),
+        ("shardingKey", texts(&[Some("order-1")])),
+        ("brokerName", texts(&[Some("b")])),
+    ];
+    let mut rows = rows_of(columns, settings()).unwrap();
+    let refused = rows.group(&[8]).unwrap_err();
+    assert!(
+        matches!(refused, EncodeError::Row { row: 0, .. }),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn what_no_batch_takes_goes_alone() {
     let all = requests(
         rows_of(

@@ -13,6 +13,10 @@ const LOCAL_STEP: usize = 512 << 10;
 /// Bytes read at once from anything else, where each call has a price.
 const REMOTE_STEP: usize = 8 << 20;
 
+/// Where copying what lies between costs as much as another call.
+const LOCAL_NEAR: u64 = 4 << 10;
+const REMOTE_NEAR: u64 = 512 << 10;
+
 #[derive(Clone, Debug)]
 pub struct LogFile {
     /// Physical offset of its first byte.
@@ -29,8 +33,14 @@ pub trait ReadAt: Send {
 /// How a file of the row is opened.
 pub trait Open: Send + Sync {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>>;
+    /// Bytes read at once.
     fn step(&self) -> usize {
         REMOTE_STEP
+    }
+
+    /// Records that are this near to each other are read in one go.
+    fn near(&self) -> u64 {
+        REMOTE_NEAR
     }
 }
 
@@ -43,6 +53,10 @@ impl Open for OpenLocal {
 
     fn step(&self) -> usize {
         LOCAL_STEP
+    }
+
+    fn near(&self) -> u64 {
+        LOCAL_NEAR
     }
 }
 

@@ -16,8 +16,6 @@ use std::sync::Arc;
 
 /// Damaged parts that are remembered one by one.
 const MAX_DAMAGE: usize = 1000;
-/// Records this near to each other are read in one go.
-const NEAR: u64 = 16 << 10;
 /// Most bytes that are read in one go for records that are near to each other.
 const TOGETHER: u64 = 1 << 20;
 
@@ -289,7 +287,7 @@ impl Reader {
                         let place = window.row().locate(phys);
                         let file = place.map(|(index, _)| &window.row().files[index]);
                         let end = file.map_or(u64::MAX, |f| f.base + f.len);
-                        together(&places[*next..], end).max(need)
+                        together(&places[*next..], window.row().open.near(), end).max(need)
                     }
                     false => need,
                 };
@@ -532,11 +530,11 @@ fn is_whole(mut children: Children<'_>) -> bool {
 
 /// Bytes from the first of these places on that are worth reading in one go: of one file, at most
 /// TOGETHER.
-fn together(places: &[(u64, u32)], file_end: u64) -> u64 {
+fn together(places: &[(u64, u32)], near: u64, file_end: u64) -> u64 {
     let start = places[0].0;
     let mut end = start + (places[0].1 as u64).min(TOGETHER);
     for &(phys, size) in &places[1..] {
-        let far = phys > end + NEAR || phys >= file_end;
+        let far = phys > end + near || phys >= file_end;
         if far || phys + size as u64 > start + TOGETHER {
             break;
         }

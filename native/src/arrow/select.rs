@@ -164,8 +164,8 @@ impl Selection {
         }
         if view.sys_flag & sys_flag::COMPRESSED != 0 {
             let stated = properties::find(&bytes[view.props.clone()], b"INNER_NUM");
-            let number = stated.and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
-            return Ok(number.unwrap_or(1));
+            let number = stated.and_then(|n| std::str::from_utf8(n).ok()?.parse::<u64>().ok());
+            return Ok(number.unwrap_or(1).min(i16::MAX as u64)); // as an entry of its queue states it
         }
         let mut messages = children(&bytes[view.body.clone()]);
         let count = messages.by_ref().count() as i64;

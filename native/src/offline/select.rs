@@ -330,7 +330,9 @@ fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, Covered), String> {
     } else {
         0
     };
-    let mut next = (0 < newest && newest < header.count).then_some(newest as u32);
+    // A broker may have entered keys since the header was read, so a slot may be ahead of it.
+    let room = shape.entries as i32;
+    let mut next = (0 < newest && newest < room).then_some(newest as u32);
     let mut out = Vec::new();
     while let Some(number) = next {
         let raw = source

@@ -25,7 +25,11 @@ fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
         let array = FFI_ArrowArray::from_raw(array.cast::<FFI_ArrowArray>());
         from_ffi(array, &*schema.cast::<FFI_ArrowSchema>())
     };
-    let data = data.map_err(|e| PyValueError::new_err(format!("not an Arrow batch: {e}")))?;
+    let wrong = |e| PyValueError::new_err(format!("not an Arrow batch: {e}"));
+    let mut data = data.map_err(wrong)?;
+    // Whoever made it may have got offsets or text wrong; what follows relies on them.
+    data.align_buffers();
+    data.validate_full().map_err(wrong)?;
     if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) {
         return Err(PyValueError::new_err(
             "not a record batch: an array without columns",

@@ -2,18 +2,51 @@
 
 use crate::format::host::{Host, hex8};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
+/// Process id and the constant that was drawn for it.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
+
+/// A number that other processes with this process id, in containers with the same address, do not
+/// have. A fork draws anew, and counts from elsewhere.
+fn constant_of(pid: u32) -> u32 {
+    let known = PROCESS.load(Ordering::Relaxed);
+    if (known >> 32) as u32 == pid {
+        return known as u32;
+    }
+    let drawn = random();
+    let fresh = (pid as u64) << 32 | drawn & 0xFFFF_FFFF;
+    match PROCESS.compare_exchange(known, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            COUNTER.fetch_add((drawn >> 32) as u32, Ordering::Relaxed);
+            fresh as u32
+        }
+        Err(theirs) => theirs as u32,
+    }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as is said; the call writes to nothing else.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    match got == bytes.len() as isize {
+        true => u64::from_ne_bytes(bytes),
+        // No source of chance: the moment has to do.
+        false => std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| d.as_nanos() as u64),
+    }
+}
 
 /// 32 (IPv6: 56) hex digits: IP, low half of the process id, a constant of this process, ms since
 /// the month began (local time), a counter.
 pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
     let pid = std::process::id();
+    let constant = constant_of(pid);
     let ip = &host.bytes()[..host.bytes().len() - 4];
     let in_month = now_ms.wrapping_sub(cached_month_start_ms(now_ms)) as u32;
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let constant = pid.wrapping_mul(0x9E37_79B9);
     let mut out = Vec::with_capacity(56);
     for word in ip.as_chunks::<4>().0 {
         out.extend_from_slice(&hex8(u32::from_be_bytes(*word)));
