@@ -35,17 +35,18 @@ def narrowed(
     files = store.files
     times = first_times(store)
     known = [index for index, time in enumerate(times) if time is not None]
+    # Files without a record say nothing, and are no margin: those made ahead, a damaged front.
     if start_time is not None:
         # The last segment that begins before the time, as the one in front of the first that does
         # not: a segment that begins late may follow on one that begins early.
         later = [i for i in known if (times[i] or 0) >= start_time]
-        first = (later[0] if later else len(files)) - 1
-        start = max(start, files[max(first - 1, 0)][0])
+        before = [i for i in known if not later or i < later[0]]
+        start = max(start, files[before[-2] if len(before) > 1 else 0][0])
     if end_time is not None:
         earlier = [i for i in known if (times[i] or 0) < end_time]
-        last = (earlier[-1] if earlier else -1) + 1
-        if last + 1 < len(files):
-            end = min(end, files[last + 1][0])
+        after = [i for i in known if not earlier or i > earlier[-1]]
+        if len(after) > 1:
+            end = min(end, files[after[1]][0])
     return min(start, end), end
 
 
