@@ -62,7 +62,7 @@ def _by_queue(
     wanted = {key: offset for key, offset in named.items() if offset != EARLIEST}
     wanted = gone(wanted, holds, store.name, fail)
     places = _places(store, rule, holds, wanted, end)
-    all_named = all(key in named and named[key] != EARLIEST for key in holds)
+    all_named = all(key in wanted for key in holds)  # else some queue starts at its earliest
     phys = min(places.values(), default=end) if all_named else store.first
     offsets = {key: n for key, n in wanted.items() if n > holds.get(key, Held(0, 0)).low}
     until = max((places[key] for key in offsets), default=phys)

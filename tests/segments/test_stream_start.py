@@ -1,0 +1,44 @@
+"""Where a stream starts when queues and log do not reach as far, or begin late."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Selection
+from pyrmq.segments.stream import StreamPlanner
+from tests.segments.making import BROKER, ROW, Made, read
+from tests.store.tools import LOG_FILE, image, log_file
+
+HOW = ReadOptions(columns=tuple(ROW))
+
+
+def planner(root: Path, *, fail_on_data_loss: bool = True, **options: Any) -> StreamPlanner:
+    return StreamPlanner(
+        [str(root)], Selection(**options), HOW, fail_on_data_loss=fail_on_data_loss
+    )
+
+
+def all_from(stream: StreamPlanner, start: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return read(stream.splits(start, stream.latest(start)))
+
+
+@pytest.mark.parametrize("others", [390, 400])
+def test_an_offset_that_is_gone_starts_at_the_earliest(
+    made: Made, tmp_path: Path, others: int
+) -> None:
+    root = image(made.root, tmp_path / BROKER)
+    log_file(root, 0).unlink()
+    first = {0: 3, 1: others, 2: others, 3: others}
+    stream = planner(
+        root,
+        topics=("A",),
+        starting_offsets={"A": {BROKER: first}},
+        fail_on_data_loss=False,
+    )
+    left = [row for row in made.of("A") if row[3] >= LOG_FILE and row[2] >= first[row[1]]]
+    assert left[0][1] == 0
+    assert all_from(stream, stream.initial()) == left
