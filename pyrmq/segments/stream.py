@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyrmq import engine
@@ -96,8 +96,7 @@ def _whole(value: Any) -> int:
 class StreamPlanner:
     """Positions and tasks of a stream; lives on the driver, one for each query.
 
-    Times, tags and the key of the selection apply to every batch but the starting time, which is a
-    position. The places are listed anew for every position and every batch.
+    Tags and the key of the selection apply to every batch; the starting time is a position. The places are listed anew for every position and every batch.
     """
 
     def __init__(
@@ -272,7 +271,8 @@ class StreamPlanner:
                 )
 
     def _rule(self, store: SegmentStore, position: Position) -> Rule:
-        selection = self.selection
+        # Not the starting time: the clock that store times are from may step back.
+        selection = replace(self.selection, start_time=None)
         return selection.rule(store.name, position.starts.get(store.name))
 
     def _advance(

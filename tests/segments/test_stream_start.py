@@ -10,7 +10,7 @@ import pytest
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.stream import StreamPlanner
-from tests.segments.making import BROKER, ROW, Made, read
+from tests.segments.making import BROKER, ROW, Made, put, read, small
 from tests.store.tools import LOG_FILE, image, log_file
 
 HOW = ReadOptions(columns=tuple(ROW))
@@ -42,3 +42,15 @@ def test_an_offset_that_is_gone_starts_at_the_earliest(
     left = [row for row in made.of("A") if row[3] >= LOG_FILE and row[2] >= first[row[1]]]
     assert left[0][1] == 0
     assert all_from(stream, stream.initial()) == left
+
+
+def test_a_starting_time_is_a_position_and_no_filter(tmp_path: Path) -> None:
+    """What comes later is read, whatever the clock of its broker says."""
+    root = tmp_path / BROKER
+    with small(root) as store:
+        put(store, "A", 0, b"before")
+        stream = planner(root, start_time=2**50, timestamp_strategy="latest")
+        start = stream.initial()
+        put(store, "A", 0, b"behind")
+        assert [row[6] for row in all_from(stream, start)] == [b"behind"]
+        assert stream.latest(start, max_offsets=1) == stream.latest(start)
