@@ -96,7 +96,8 @@ def _whole(value: Any) -> int:
 class StreamPlanner:
     """Positions and tasks of a stream; lives on the driver, one for each query.
 
-    Tags and the key of the selection apply to every batch; the starting time is a position. The places are listed anew for every position and every batch.
+    Tags and the key of the selection apply to every batch; the starting time is a position. The
+    places are listed anew for every position and every batch.
     """
 
     def __init__(
