@@ -16,8 +16,8 @@ from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
 from pyrmq.segments.pieces import overlapping, tell_loss
 from pyrmq.segments.queues import (
     Reach,
+    dispatched,
     list_queues,
-    log_end_of,
     phys_at,
     place_behind,
     place_of,
@@ -190,6 +190,9 @@ def batch_limits(
         return Limits(low=start, high=end)
     if store.queues is None and store.filesystem is not None:
         return Limits(as_bounds(starts), as_bounds(ends), start, end)  # not walked from afar
+    # What has no entry yet stands behind the last message that has one; looked for first, as a
+    # broker may go on entering.
+    last = dispatched(store, end, end)
     holds = held(store, selection.rule(store.name), start, end)
     checked("startingOffsets", starts, holds, store.name)
     checked("endingOffsets", ends, holds, store.name)
@@ -203,11 +206,10 @@ def batch_limits(
     reaches = [(key, h.reach) for key, h in holds.items() if h.reach is not None]
     low, high = start, end
     if reaches and all(key in starts for key, _ in reaches):
-        # What has no entry yet stands behind the last message that has one.
-        last = max(log_end_of(reached.queue, end) for _, reached in reaches)
         places = ((r, place_of(r, starts[key])) for key, r in reaches)
         low = max(start, min(last, *(phys_at(reached, place, end) for reached, place in places)))
     if reaches and all(key in ends for key, _ in reaches):
         last_places = ((r, place_behind(r, ends[key])) for key, r in reaches)
-        high = max(phys_at(reached, place, end) for reached, place in last_places)
+        behind = max(phys_at(reached, place, end) for reached, place in last_places)
+        high = behind if behind <= last else end
     return Limits(as_bounds(starts), as_bounds(ends), low, max(low, high))

@@ -21,8 +21,8 @@ from pyrmq.segments.pieces import split_size
 from pyrmq.segments.queues import (
     BLANK_SIZE,
     Queue,
+    dispatched,
     list_queues,
-    log_end_of,
     place_behind,
     place_of,
     reach,
@@ -73,8 +73,8 @@ def by_queues(
     to more than `share` of the bytes."""
     if store.queues is None:
         raise Unfit(store.no_queues)
-    every = list_queues(store, lambda topic: True)
-    behind = min(_dispatched(every, log_end, limits.high), limits.high)
+    behind = min(dispatched(store, log_end, limits.high), limits.high)
+    every = list_queues(store, lambda topic: bool(rule(topic)))  # after it: has all before it
     chosen = [q for q in every if chooses(rule, q.topic, q.id)]
     if share is not None:
         _check_complete(store, rule, chosen)
@@ -114,16 +114,6 @@ def _check_complete(store: SegmentStore, rule: Rule, queues: Sequence[Queue]) ->
     missing = {topic for topic in asked if rule(topic)} - {queue.topic for queue in queues}
     if missing:
         raise Unfit(f"topic {min(missing)} has no queue folder")
-
-
-def _dispatched(queues: Sequence[Queue], log_end: int, wanted: int) -> int:
-    """Physical offset up to which all messages have entries."""
-    last = 0
-    for queue in queues:
-        last = max(last, log_end_of(queue, log_end))
-        if last >= wanted:
-            break
-    return last
 
 
 class _Work:

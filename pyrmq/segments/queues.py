@@ -221,6 +221,20 @@ def log_end_of(queue: Queue, log_end: int) -> int:
     return 0 if entry.is_blank else entry.phys + entry.size
 
 
+def dispatched(store: SegmentStore, log_end: int, wanted: int) -> int:
+    """Physical offset up to which all messages have entries, as far as `wanted` asks; 0: none has.
+
+    While a broker writes this comes before what needs it: queues that are listed, or whose ends are
+    read, after it have every message before it.
+    """
+    last = 0
+    for queue in list_queues(store, lambda topic: True):
+        last = max(last, log_end_of(queue, log_end))
+        if last >= wanted:
+            break
+    return last
+
+
 def place_of(reached: Reach, offset: int) -> int:
     """First place whose messages reach to `offset` or behind it."""
     return _place(reached, offset, lambda entry: entry.behind > offset)

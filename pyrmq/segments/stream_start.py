@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyrmq.segments import pieces, times
 from pyrmq.segments.bounds import Held, Key, as_bounds, checked, gone, held, of_broker, walk_log
 from pyrmq.segments.offsets import EARLIEST, LATEST
-from pyrmq.segments.queues import log_end_of, phys_at, place_of
+from pyrmq.segments.queues import dispatched, phys_at, place_of
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.store import SegmentStore
@@ -54,6 +54,9 @@ def _by_queue(
     store: SegmentStore, end: int, selection: Selection, named: dict[Key, int], fail: bool
 ) -> Start:
     rule = selection.rule(store.name)
+    # What has no entry yet stands behind the last message that has one; looked for first, as a
+    # broker may go on entering.
+    last = end if store.queues is None else max(dispatched(store, end, end), store.first)
     holds = held(store, rule, store.first, end)
     for key, offset in named.items():
         if offset == LATEST:
@@ -61,8 +64,9 @@ def _by_queue(
     checked("startingOffsets", named, holds, store.name)
     wanted = {key: offset for key, offset in named.items() if offset != EARLIEST}
     wanted = gone(wanted, holds, store.name, fail)
-    places = _places(store, rule, holds, wanted, end)
-    all_named = all(key in wanted for key in holds)  # else some queue starts at its earliest
+    places = _places(store, rule, holds, wanted, last, end)
+    # Else some queue starts at its earliest; it may have no entry yet.
+    all_named = all(key in wanted for key in {*holds, *named})
     phys = min(places.values(), default=end) if all_named else store.first
     offsets = {key: n for key, n in wanted.items() if n > holds.get(key, Held(0, 0)).low}
     until = max((places[key] for key in offsets), default=phys)
@@ -74,6 +78,7 @@ def _places(
     rule: Rule,
     holds: Mapping[Key, Held],
     wanted: Mapping[Key, int],
+    last: int,
     end: int,
 ) -> dict[Key, int]:
     """Physical offset at or before that of the first message of each queue from its offset on."""
@@ -82,8 +87,6 @@ def _places(
         found = walk_log(store, chosen, store.first, end)
         return {key: found[key][2] if key in found else end for key in wanted}
     reaches = {key: h.reach for key, h in holds.items() if h.reach is not None}
-    # A message at the end of its queue may stand in the log already, without its entry.
-    last = max((log_end_of(reached.queue, end) for reached in reaches.values()), default=end)
     return {
         key: min(phys_at(reaches[key], place_of(reaches[key], n), end), last)
         if key in reaches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,19 @@ def test_a_starting_time_is_a_position_and_no_filter(tmp_path: Path) -> None:
         put(store, "A", 0, b"behind")
         assert [row[6] for row in all_from(stream, start)] == [b"behind"]
         assert stream.latest(start, max_offsets=1) == stream.latest(start)
+
+
+@pytest.mark.parametrize("offset", [0, -2])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_topic_whose_first_message_has_no_entry_yet(
+    tmp_path: Path, offset: int, others: bool
+) -> None:
+    root = tmp_path / BROKER
+    with small(root) as store:
+        put(store, "A", 0, b"one")
+        put(store, "New", 0, b"two")
+    shutil.rmtree(root / "consumequeue" / "New")
+    if not others:
+        shutil.rmtree(root / "consumequeue" / "A")
+    stream = planner(root, topics=("New",), starting_offsets={"New": {BROKER: {0: offset}}})
+    assert [row[6] for row in all_from(stream, stream.initial())] == [b"two"]
