@@ -206,13 +206,14 @@ def by_key(store: SegmentStore, rule: Rule, limits: Limits) -> IndexPlan:
         if kind(posixpath.join(store.base, "batchconsumequeue", topic)) == "folder":
             raise Unfit(f"topic {topic} has inner batches, whose keys are not in the index")
     places: set[int] = set()
-    first, behind = limits.high, limits.low
+    first, behind = limits.low, limits.high
     for topic in topics:
         found, covered = engine.key_places(store.index, topic, key)
         if covered is None:
             raise Unfit("the index is empty")
         places.update(found)
-        first, behind = covered
+        # A broker may enter more between two topics: what each look covers counts.
+        first, behind = max(first, covered[0]), min(behind, covered[1])
     first = min(max(first, limits.low), limits.high)
     behind = min(max(behind, first), limits.high)
     inside = tuple(sorted(place for place in places if first <= place < behind))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrmq import engine
-from pyrmq.errors import StoreDamagedError
+from pyrmq.errors import DataLossError, StoreDamagedError
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
 from pyrmq.segments import pieces
@@ -150,9 +150,19 @@ class IndexSplit(Split):
         np = need("numpy", "reading by queue entries")
         parts = [np.array([(phys, 0) for phys in self.places], "<i8").reshape(-1, 2)]
         for queue, start, end in self.queues:
-            for _, entries in queue.read(start, end):
+            seen = start
+            for place, entries in queue.read(start, end):
+                if place != seen or (entries["size"] <= 0).any():
+                    break
+                seen += len(entries)
                 found = entries[entry_mask(queue, entries, self.rule.selection.tags)]
                 parts.append(np.column_stack([found["phys"], found["size"]]).astype("<i8"))
+            if seen < end:
+                raise DataLossError(
+                    f"{self.describe()}: the entries of queue {queue.topic}-{queue.id} from "
+                    f"{seen} on went before they were read",
+                    "plan=scan reads the log itself",
+                )
         rows = np.concatenate(parts)
         rows = rows[(rows[:, 0] >= self.start) & (rows[:, 0] < self.end)]
         _, first = np.unique(rows[:, 0], return_index=True)

@@ -170,6 +170,37 @@ def test_missing_queue_file(made: Made, tmp_path: Path) -> None:
         planned(root, topics=("C",), mode="index")
 
 
+@pytest.mark.parametrize("how", ["short", "zeros", "gone"])
+def test_queue_entries_that_go_before_they_are_read(made: Made, tmp_path: Path, how: str) -> None:
+    root = copied(made, tmp_path)
+    splits = planned(root, topics=("C",), mode="index")
+    path = queue_files(root, "C", 0)[1]
+    raw = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(raw[:40] + (bytes(len(raw) - 40) if how == "zeros" else b""))
+    with pytest.raises(DataLossError, match=r"went before (they were|it was) read"):
+        read(splits)
+
+
+def test_an_index_that_grows_between_two_topics(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only one of the looks covers is scanned."""
+    phys, end = made.phys("A", 2, 100), made.rows[-1][3]
+    asked = []
+
+    def key_places(folder: str, topic: str, key: str) -> tuple[list[int], tuple[int, int]]:
+        asked.append(topic)
+        return [], (0, phys) if len(asked) == 1 else (0, end)
+
+    monkeypatch.setattr(engine, "key_places", key_places)
+    found = read(planned(made, topics=("A", "C"), key="a-100-2", mode="index"))
+    assert len(asked) == 2
+    assert [row[3] for row in found] == [phys]
+
+
 def test_index_of_a_log_alone(made: Made) -> None:
     with pytest.raises(SegmentError, match="a commit-log folder was given"):
         planned(made.root / "commitlog", topics=("C",), mode="index")
