@@ -13,7 +13,7 @@ from pyrmq import engine
 from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
-from pyrmq.segments.pieces import overlapping, tell_loss
+from pyrmq.segments.pieces import overlapping, runs, tell_loss
 from pyrmq.segments.queues import (
     Reach,
     dispatched,
@@ -98,6 +98,16 @@ def walk_log(
     store: SegmentStore, rule: Rule, start: int, end: int
 ) -> dict[Key, tuple[int, int, int]]:
     """Of each queue first queue offset, the one behind the last, and the first physical offset."""
+    out: dict[Key, tuple[int, int, int]] = {}
+    # Around what is missing: whether that is an error is told where it is read.
+    for low, high in runs(store, start, end, fail_on_data_loss=False):
+        _walk_run(store, rule, low, high, out)
+    return out
+
+
+def _walk_run(
+    store: SegmentStore, rule: Rule, start: int, end: int, out: dict[Key, tuple[int, int, int]]
+) -> None:
     arrow = need("pyarrow", "offsets where there are no queues")
     columns = ["topic", "queueId", "queueOffset", "commitLogOffset"]
     reader = engine.SegmentReader(
@@ -112,7 +122,6 @@ def walk_log(
         verify_crc="none",
         batch_rows=1 << 18,
     )
-    out: dict[Key, tuple[int, int, int]] = {}
     while (batch := reader.next_batch()) is not None:
         table = arrow.Table.from_batches([arrow.record_batch(batch)])
         asked = [("queueOffset", "min"), ("queueOffset", "max"), ("commitLogOffset", "min")]
@@ -129,7 +138,6 @@ def walk_log(
             before = out.get((topic, queue), (low, high + 1, phys))
             merged = (min(before[0], low), max(before[1], high + 1), min(before[2], phys))
             out[topic, queue] = merged
-    return out
 
 
 def checked(

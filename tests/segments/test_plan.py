@@ -343,6 +343,22 @@ def test_a_hole_between_segments(made: Made, tmp_path: Path) -> None:
         planned(root, topics=("C",), fail_on_data_loss=False, mode="index")
 
 
+def test_offsets_of_a_log_alone_with_a_hole(made: Made, tmp_path: Path) -> None:
+    root = copied(made, tmp_path)
+    log_file(root, 2 * LOG_FILE).unlink()
+    offsets = {"A": {BROKER: {0: 5, 1: 300}}}
+    stores = open_stores([str(root / "commitlog")], [BROKER])
+    chosen = Selection(topics=("A",), starting_offsets=offsets)
+    with pytest.raises(DataLossError, match="of the log of broker"):
+        plan(stores, chosen, HOW)
+    left = [
+        row
+        for row in made.of("A")
+        if row[3] // LOG_FILE != 2 and row[2] >= {0: 5, 1: 300}.get(row[1], 0)
+    ]
+    assert read(plan(stores, chosen, HOW, fail_on_data_loss=False)) == left
+
+
 def test_a_segment_cut_behind_its_last_record_is_whole(made: Made, tmp_path: Path) -> None:
     """Filled segments that were shipped without the room behind their blank record."""
     root = copied(made, tmp_path)
