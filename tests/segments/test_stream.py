@@ -285,6 +285,39 @@ def test_a_log_that_was_cut(made: Made, tmp_path: Path) -> None:
     assert planner(root, fail_on_data_loss=False).latest(end) == end
 
 
+def test_a_log_that_was_cut_where_no_start_is_told(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with PySpark 4.1."""
+    root = image(made.root, tmp_path / BROKER)
+    strict, stream = planner(root), planner(root, fail_on_data_loss=False)
+    end = through(stream.latest(None))
+    assert strict.latest(None) == end
+    for path in sorted((root / "commitlog").iterdir())[3:]:
+        path.unlink()
+    with pytest.raises(DataLossError, match=r"ends at \d+, the stream is at"):
+        strict.latest(None)
+    assert stream.latest(None) == end
+    assert "the stream is at" in caplog.text
+    again = planner(root)  # after a restart
+    with pytest.raises(DataLossError, match=r"ends at \d+, the stream is at"):
+        again.splits(end, again.latest(None))
+
+
+def test_the_start_of_a_query_stays(live: Store, tmp_path: Path) -> None:
+    """Spark asks for it again when it plans the first batch."""
+    stream = planner(tmp_path / BROKER, starting_offsets="latest")
+    early = through(stream.latest(None))
+    put(live, "A", 0, b"in front of it")
+    start = through(stream.initial())
+    assert stream.splits(start, early) == []
+    put(live, "A", 0, b"the first")
+    end = through(stream.latest(None))
+    put(live, "A", 0, b"later")
+    assert stream.initial() == start
+    assert [row[6] for row in read(stream.splits(stream.initial(), end))] == [b"the first"]
+
+
 def test_half_a_record_at_the_end_is_left_for_later(live: Store, tmp_path: Path) -> None:
     root = tmp_path / BROKER
     copy = tmp_path / "copy" / BROKER
