@@ -117,13 +117,17 @@ class _Opener:
 
 def place(path: str, options: dict[str, Any]) -> tuple[FileSystem | None, str]:
     """The file system of a path or URI (None: local) and the path on it."""
-    scheme = urlsplit(path).scheme if "://" in path or path.startswith("file:") else ""
-    if scheme == "file":
-        parts = urlsplit(path)
+    try:
+        parts = urlsplit(path) if "://" in path or path.startswith("file:") else None
+    except ValueError as error:
+        raise SegmentPathError(f"{path} is no URI: {error}") from error
+    if parts is None or not parts.scheme:
+        return None, path
+    if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise SegmentPathError(f"{path}: file URIs have three slashes: file:///folder")
-        return None, unquote(parts.path)
-    if not scheme:
-        return None, path
+        # All of it: # and ? are signs as others in the name of a file.
+        rest = path[len("file:") :]
+        return None, unquote(rest.removeprefix("//").removeprefix(parts.netloc))
     system = FileSystem(path, dict(options))
     return system, system.path

@@ -75,6 +75,19 @@ def test_file_uri(tmp_path: Path) -> None:
         one("file://folder/x")
 
 
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%b", "a b"])
+def test_signs_in_a_file_uri(tmp_path: Path, name: str) -> None:
+    log_folder(tmp_path / name, 0)
+    log_folder(tmp_path / "a", SIZE)
+    for start in ("file://", "file://localhost", "file:"):
+        assert one(start + str(tmp_path / name).replace("%", "%25")).first == 0
+
+
+def test_no_uri(tmp_path: Path) -> None:
+    with pytest.raises(SegmentPathError, match=r"s3://\[x is no URI"):
+        one("s3://[x")
+
+
 def test_foreign_files_are_left_out_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
