@@ -151,9 +151,14 @@ class SegmentError(PyrmqError):
     """Segments cannot be read as asked. `hint` says what to do."""
 
     def __init__(self, text: str = "", hint: str | None = None) -> None:
-        super().__init__(text)
+        super().__init__(_printable(text))
         if hint is not None:
-            self.hint = hint
+            self.hint = _printable(hint)
+
+
+def _printable(text: str) -> str:
+    """File names that are not UTF-8 come with half characters, which nothing else takes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class SegmentPathError(SegmentError):

@@ -318,6 +318,13 @@ def _named(stores: list[SegmentStore], broker_names: Sequence[str]) -> list[Segm
         stores = [replace(s, name=name) for s, name in zip(stores, names, strict=True)]
     seen: dict[str, str] = {}
     for store in stores:
+        try:
+            store.name.encode()
+        except UnicodeEncodeError as error:
+            raise SegmentOptionError(
+                f"{store.root} would be broker {store.name!r}, which is not UTF-8",
+                "give brokerName, one for each path",
+            ) from error
         if store.name in seen:
             raise SegmentOptionError(
                 f"{seen[store.name]} and {store.root} would both be broker {store.name!r}",

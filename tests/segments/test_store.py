@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_no_such_path_says_what_is_there(tmp_path: Path) -> None:
         open_stores([])
     with pytest.raises(SegmentPathError, match="no such file"):
         one("a\0b")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"odd-\xff")
+    try:
+        log_folder(tmp_path / odd, 0)
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    with pytest.raises(SegmentPathError, match=r"there is odd-\\udcff") as caught:
+        one(tmp_path / "not there")
+    str(caught.value).encode()
+    with pytest.raises(SegmentOptionError, match="give brokerName") as other:
+        one(tmp_path / odd)
+    str(other.value).encode()
+    (store,) = open_stores([str(tmp_path / odd)], ["b"])
+    assert store.first == 0
 
 
 def test_nothing_in_it(tmp_path: Path) -> None:
