@@ -79,6 +79,8 @@ def by_queues(
     if share is not None:
         _check_complete(store, rule, chosen)
     work = [_Work(rule, q, limits.low, behind) for q in chosen]
+    if share is not None:
+        _check_heads(work)
     work = [one for one in work if one.start < one.end]
     most = None if share is None else share * (limits.high - limits.low)
     bins = _Bins(limits.low, max(behind, limits.low + 1))
@@ -114,6 +116,18 @@ def _check_complete(store: SegmentStore, rule: Rule, queues: Sequence[Queue]) ->
     missing = {topic for topic in asked if rule(topic)} - {queue.topic for queue in queues}
     if missing:
         raise Unfit(f"topic {min(missing)} has no queue folder")
+
+
+def _check_heads(work: Sequence[_Work]) -> None:
+    """Unfit where nothing shows that a queue is there from its first wanted entry on: one that
+    begins later than at 0 mostly still has an entry of what the log has no more, but the files in
+    front may also be missing among shipped ones; who asks for the index knows."""
+    for one in work:
+        if one.start == one.reached.start == one.queue.first > 0:
+            queue = one.queue
+            raise Unfit(
+                f"files in front of {queue.first} of queue {queue.topic}-{queue.id} may be missing"
+            )
 
 
 class _Work:

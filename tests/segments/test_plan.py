@@ -170,6 +170,20 @@ def test_missing_queue_file(made: Made, tmp_path: Path) -> None:
         planned(root, topics=("C",), mode="index")
 
 
+def test_missing_head_of_a_queue(made: Made, tmp_path: Path) -> None:
+    root = copied(made, tmp_path)
+    paths = queue_files(root, "C", 0)
+    paths[0].unlink()
+    kept = int(paths[1].name) // 20
+    assert read(planned(root, topics=("C",))) == made.of("C")
+    left = [row for row in made.of("C") if row[2] >= kept]
+    assert read(planned(root, topics=("C",), mode="index")) == left  # as it was told
+    later = {"starting_offsets": {"C": {BROKER: {0: kept + 1}}}}
+    splits = planned(root, topics=("C",), **later)
+    assert isinstance(splits[0], IndexSplit)
+    assert read(splits) == left[1:]
+
+
 @pytest.mark.parametrize("how", ["short", "zeros", "gone"])
 def test_queue_entries_that_go_before_they_are_read(made: Made, tmp_path: Path, how: str) -> None:
     root = copied(made, tmp_path)
