@@ -197,7 +197,13 @@ def batch_limits(
     if not starts and not ends:
         return Limits(low=start, high=end)
     if store.queues is None and store.filesystem is not None:
-        return Limits(as_bounds(starts), as_bounds(ends), start, end)  # not walked from afar
+        log.warning(
+            "%s: %s, and the log is not walked from afar: offsets that it has no more, or not yet, "
+            "are not told",
+            store.root,
+            store.no_queues,
+        )
+        return Limits(as_bounds(starts), as_bounds(ends), start, end)
     # What has no entry yet stands behind the last message that has one; looked for first, as a
     # broker may go on entering.
     last = dispatched(store, end, end)

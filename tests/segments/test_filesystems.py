@@ -67,6 +67,16 @@ def test_a_stream_from_afar(made: Made, far: str) -> None:
     assert rows == made.of("A")
 
 
+def test_offsets_from_afar_are_not_looked_for(
+    made: Made, far: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = {"A": {"broker-a": {0: 10_000}}}
+    chosen = Selection(topics=("A",), queues=(0,), starting_offsets=offsets)
+    with caplog.at_level("WARNING", "pyrmq.segments"):
+        assert read(plan(open_stores([far]), chosen, HOW)) == []
+    assert "its queues are not local files, and the log is not walked from afar" in caplog.text
+
+
 def test_errors_from_afar(far: str) -> None:
     with pytest.raises(SegmentPathError, match=r"far://broker-x: there is no such.*broker-a"):
         open_stores(["far://broker-x"])
