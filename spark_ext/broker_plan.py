@@ -45,6 +45,10 @@ class BrokerPlanner:
         self._fail: bool = options["failOnDataLoss"]
         self._pinned: dict[MessageQueue, int] | None = None
         self._missing: set[MessageQueue] = set()
+        self._seen: dict[MessageQueue, int] = {}
+        """Where the stream stands, as far as this process knows."""
+        self._left: dict[MessageQueue, int] = {}
+        """Starts of queues that a micro-batch's end did not name."""
 
     def batch(self) -> list[BrokerSplit]:
         """The tasks of a batch read. PyrmqError for what cannot be read as asked."""
@@ -64,6 +68,7 @@ class BrokerPlanner:
             starts = broker_topics.starts(
                 cluster, self._selection, bounds, fail_on_data_loss=self._fail
             )
+        self._seen.update(starts)
         return to_position(starts)
 
     def end(self) -> Position:
@@ -75,8 +80,8 @@ class BrokerPlanner:
         self._pinned = self._ends({})
 
     def latest(self, start: Position | None, max_offsets: int | None = None) -> Position:
-        """The end of the next micro-batch. `start` None: not known (PySpark 4.1), no limit then."""
-        known = {} if start is None else from_position(start)
+        """The end of the next micro-batch. `start` None: not told (PySpark 4.1), no limit then."""
+        known = dict(self._seen) if start is None else from_position(start)
         ends = self._ends(known)
         if self._pinned is not None:
             ends = {
@@ -91,11 +96,13 @@ class BrokerPlanner:
             ends = share(
                 {**{q: min(begins[q], ends[q]) for q in added}, **known}, ends, max_offsets
             )
+        self._seen.update(ends)
         return to_position(ends)
 
     def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
         """The tasks of a micro-batch."""
         starts, ends = from_position(start), from_position(end)
+        self._keep(starts, ends)
         behind = [queue for queue, most in ends.items() if most != starts.get(queue, 0)]
         with Cluster(self._access) as cluster:
             begins = cluster.offsets(RequestCode.GET_MIN_OFFSET, behind)
@@ -103,16 +110,31 @@ class BrokerPlanner:
             self._check_start(queue, starts, begins[queue], ends[queue])
         return self._tasks({q: starts[q] for q in behind}, ends, None, None)
 
+    def _keep(self, starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> None:
+        """Remembers where the stream stands. PySpark 4.1 asks for the first end after a restart
+        without a start: queues without a broker are not in it, nor in the checkpoint then."""
+        left = {queue: offset for queue, offset in starts.items() if queue not in ends}
+        for queue in sorted(left.keys() - self._left.keys()):
+            log.error(
+                "%s has no broker now and leaves the checkpoint at offset %d; as long as this "
+                "query runs it goes on there, after another restart the queue is a new one",
+                place(queue),
+                left[queue],
+            )
+        self._left.update(left)
+        self._seen.update({**left, **ends})
+
     def _check_start(
         self, queue: MessageQueue, starts: dict[MessageQueue, int], least: int, end: int
     ) -> None:
         """Raises DataLossError, or moves a start to what there is."""
-        known = starts.get(queue)
-        if known is None:
+        known = starts.get(queue, self._left.get(queue))
+        if known is not None:
+            starts[queue] = known
+            told = f"{place(queue)}: offsets {known} to {least} are gone"
+        else:
             starts[queue] = 0
             told = f"{place(queue)} is new to the query, but its first {least} messages are gone"
-        else:
-            told = f"{place(queue)}: offsets {known} to {least} are gone"
         if starts[queue] > end:
             told = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
             self._lost(told)

@@ -201,6 +201,46 @@ def test_a_broker_that_is_away_is_waited_for(
     assert made.latest(end) == end
 
 
+def test_a_broker_that_is_away_is_waited_for_without_a_start(cluster: ScriptedCluster) -> None:
+    """PySpark 4.1 does not say where a micro-batch starts."""
+    fill(cluster, "b", 0, 5)
+    made = stream(cluster)
+    first = made.initial()
+    start = made.latest(None)
+    assert planned(made.splits(first, start)) == {("T", "b", 0, 0, 5)}
+    del cluster.topics["T"]["b"]
+    fill(cluster, "a", 0, 1)
+    away = made.latest(None)
+    assert away == position(a={"0": 1, "1": 0}, b={"0": 5})
+    assert planned(made.splits(start, away)) == {("T", "a", 0, 0, 1)}
+    cluster.topics["T"]["b"] = 1
+    fill(cluster, "b", 0, 1)
+    back = made.latest(None)
+    assert planned(made.splits(away, back)) == {("T", "b", 0, 5, 6)}
+
+
+def test_a_broker_that_is_away_at_a_restart_without_a_start(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first end after a restart cannot name its queues; the next ones do."""
+    fill(cluster, "b", 0, 5)
+    start = position(a={"0": 0, "1": 0}, b={"0": 5})
+    del cluster.topics["T"]["b"]
+    fill(cluster, "a", 0, 1)
+    made = stream(cluster)
+    end = made.latest(None)
+    assert end == position(a={"0": 1, "1": 0})
+    assert planned(made.splits(start, end)) == {("T", "a", 0, 0, 1)}
+    assert (
+        "broker b, queue 0 has no broker now and leaves the checkpoint at offset 5" in caplog.text
+    )
+    cluster.topics["T"]["b"] = 1
+    fill(cluster, "b", 0, 2)
+    back = made.latest(None)
+    assert planned(made.splits(end, back)) == {("T", "b", 0, 5, 7)}
+    assert planned(made.splits(back, back)) == set()
+
+
 def test_available_now_ends_where_it_began(cluster: ScriptedCluster) -> None:
     fill(cluster, "a", 0, 4)
     made = stream(cluster)
