@@ -6,7 +6,9 @@ All offsets are fixed here, so that a task that is run again reads the same.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import DataLossError
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from spark_ext.options import Options
 
 log = logging.getLogger(__name__)
+
+ANEW = 60.0
+"""Seconds in which a queue may end below its position before it is taken to be made anew, with
+failOnDataLoss=false: a broker that took over may have to catch up."""
 
 
 def access(options: Options) -> Access:
@@ -49,6 +55,8 @@ class BrokerPlanner:
         """Where the stream stands, as far as this process knows."""
         self._left: dict[MessageQueue, int] = {}
         """Starts of queues that a micro-batch's end did not name."""
+        self._lower: dict[MessageQueue, float] = {}
+        """Queues that end below their position, and when that was seen first."""
 
     def batch(self) -> list[BrokerSplit]:
         """The tasks of a batch read. PyrmqError for what cannot be read as asked."""
@@ -149,20 +157,36 @@ class BrokerPlanner:
         log.warning("%s: going on with what there is", told)
 
     def _ends(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Ends of all queues; one that is known but has no broker now stays where it is."""
-        with Cluster(self._access) as cluster:
+        """Ends of all queues, as their masters say; one that is known but has none now stays
+        where it is."""
+        with Cluster(replace(self._access, masters=True)) as cluster:
             found = broker_topics.find_queues(cluster, self._selection, may_come=True)
-            ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, found)
+            there = [q for q in found if cluster.route(q.topic).master_of(q.broker_name)]
+            ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, there)
         gone = {queue for queue in known if queue not in ends}
         for queue in sorted(gone - self._missing):
-            log.warning("%s has no broker now; waiting for it", place(queue))
+            log.warning("%s has no broker now, or no master; waiting for it", place(queue))
         self._missing = gone
         for queue, offset in known.items():
             if queue in gone:
                 ends[queue] = offset
             elif ends[queue] < offset:
-                self._lost(f"{place(queue)} was at {offset} and now ends at {ends[queue]}")
+                ends[queue] = self._ends_lower(queue, offset, ends[queue])
+            else:
+                self._lower.pop(queue, None)
         return ends
+
+    def _ends_lower(self, queue: MessageQueue, known: int, end: int) -> int:
+        """Where a queue goes on that ends below its position. DataLossError."""
+        told = f"{place(queue)} was at {known} and now ends at {end}"
+        if not self._fail and self._pinned is None:
+            if queue not in self._lower:
+                log.warning("%s: waiting %g s for the rest", told, ANEW)
+            since = self._lower.setdefault(queue, time.monotonic())
+            if time.monotonic() < since + ANEW:
+                return known
+        self._lost(told)
+        return end
 
     def _tasks(
         self,

@@ -243,6 +243,7 @@ class Puller:
         """The queue ends before what was planned, or its files have a hole."""
         if not self._wait_for_more(block):
             least, most = number(answer, "minOffset"), number(answer, "maxOffset")
+            self._check_replica(block, most)
             self._lose(block, least, most)
             block.at, block.stuck = max(number(answer, "nextBeginOffset"), least, block.at + 1), 0
 
@@ -258,8 +259,17 @@ class Puller:
     def _moved(self, block: _Block, answer: Command) -> None:
         """The broker has no such offset: deleted from the front, or the queue was made anew."""
         least, most = number(answer, "minOffset"), number(answer, "maxOffset")
+        self._check_replica(block, most)
         self._lose(block, least, most)
         block.at = least if block.at < least else block.end
+
+    def _check_replica(self, block: _Block, most: int) -> None:
+        """ConnectError if it is a replica that does not have a block's messages yet."""
+        r, connection = block.range, self._connection
+        if most > block.at or connection is None:
+            return
+        if not self._cluster.is_master(r.topic, r.broker, connection.address):
+            raise ConnectError(f"a replica answers, which has the queue up to {most} only")
 
     def _lose(self, block: _Block, least: int, most: int) -> None:
         text = (

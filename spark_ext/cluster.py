@@ -21,7 +21,7 @@ from pyrmq.errors import (
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.route import TopicRoute
+from pyrmq.model.route import MASTER_ID, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
 from spark_ext.remoting import Connection, Connections, Ext
@@ -49,6 +49,8 @@ class Access:
     """Seconds that an answer may take."""
     retries: int = 3
     """Further tries after one that failed."""
+    masters: bool = False
+    """Whether only masters are asked: a replica may be behind."""
 
     def text(self) -> str:
         return ";".join(format_address(a) for a in self.name_servers)
@@ -112,19 +114,29 @@ class Cluster:
         return clusters, brokers
 
     def address(self, topic: str, broker: str, *, fresh: bool = False) -> Address:
-        """The broker's master; a replica where there is none. ConnectError if the route has
-        neither: the broker may be about to come back."""
+        """The broker's master; a replica where there is none, unless only masters are asked.
+        ConnectError if the route has neither: the broker may be about to come back."""
         try:
             route = self.route(topic, fresh=fresh)
         except TopicNotExistError as error:
             raise ConnectError(f"no live broker has topic {topic} now") from error
         for data in route.brokers:
-            if data.broker_name == broker and data.broker_addrs:
+            if data.broker_name != broker or not data.broker_addrs:
+                continue
+            if MASTER_ID in data.broker_addrs or not self.access.masters:
                 return parse_address(data.broker_addrs[min(data.broker_addrs)], "broker address")
         raise ConnectError(
-            f"broker {broker} is not in the route of topic {topic}: it is down, or it does not "
-            "have the topic any more"
+            f"broker {broker} is not in the route of topic {topic}, or without a master: it is "
+            "down, or it does not have the topic any more"
         )
+
+    def is_master(self, topic: str, broker: str, address: Address) -> bool:
+        """As the route says that is known; False where it has no such broker."""
+        try:
+            master = self.route(topic).master_of(broker)
+        except TopicNotExistError:
+            return False
+        return master is not None and parse_address(master, "broker address") == address
 
     def ask_queues(
         self, queues: Sequence[MessageQueue], question: Callable[[MessageQueue], tuple[int, Ext]]

@@ -53,6 +53,8 @@ class ScriptedCluster:
         self.records: dict[Queue, list[Record]] = defaultdict(list)
         self.first: dict[Queue, int] = defaultdict(int)
         """Offsets below this one are deleted."""
+        self.ids: dict[str, int] = {}
+        """Broker ids; those that are not named are masters (0)."""
         self.asked: list[Command] = []
         self.change: dict[int, Callable[[Command], Command | None]] = {}
         self.address = ""
@@ -102,7 +104,11 @@ class ScriptedCluster:
             return c.reply(17)
         route = {
             "brokerDatas": [
-                {"brokerAddrs": {"0": self.address}, "brokerName": b, "cluster": "C"}
+                {
+                    "brokerAddrs": {str(self.ids.get(b, 0)): self.address},
+                    "brokerName": b,
+                    "cluster": "C",
+                }
                 for b in brokers
             ],
             "queueDatas": [

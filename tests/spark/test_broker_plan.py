@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import spark_ext.broker_plan
 import spark_ext.cluster
 from pyrmq.errors import (
     ConnectError,
@@ -174,15 +175,32 @@ def test_messages_deleted_under_a_stream(cluster: ScriptedCluster) -> None:
     assert planned(lenient.splits(start, lenient.latest(start))) == {("T", "a", 0, 7, 10)}
 
 
-def test_a_queue_made_anew_under_a_stream(cluster: ScriptedCluster) -> None:
+def test_a_queue_made_anew_under_a_stream(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(cluster, "a", 0, 4)
     start = position(a={"0": 9, "1": 0}, b={"0": 0})
     with pytest.raises(DataLossError, match="was at 9 and now ends at 4"):
         stream(cluster).latest(start)
     lenient = stream(cluster, failOnDataLoss="false")
+    assert lenient.latest(start) == start, "a broker that took over may have to catch up"
+    monkeypatch.setattr(spark_ext.broker_plan, "ANEW", 0)
     end = lenient.latest(start)
     assert end["queues"]["T"]["a"]["0"] == 4
     assert planned(lenient.splits(start, end)) == {("T", "a", 0, 0, 4)}
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_replica_does_not_move_a_stream(cluster: ScriptedCluster, fail: str) -> None:
+    """It may be behind its master."""
+    fill(cluster, "b", 0, 4)
+    start = position(a={"0": 0, "1": 0}, b={"0": 5})
+    cluster.ids["b"] = 1
+    made = stream(cluster, failOnDataLoss=fail)
+    assert made.latest(start) == start
+    cluster.ids["b"] = 0
+    fill(cluster, "b", 0, 2)
+    assert planned(made.splits(start, made.latest(start))) == {("T", "b", 0, 5, 6)}
 
 
 def test_a_broker_that_is_away_is_waited_for(

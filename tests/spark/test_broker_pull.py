@@ -152,6 +152,14 @@ def test_a_queue_that_ends_earlier_than_planned(cluster: ScriptedCluster) -> Non
     assert got == [(0, n) for n in range(400)]
 
 
+@pytest.mark.parametrize("start", [400, 450])
+def test_a_replica_that_is_behind_loses_nothing(cluster: ScriptedCluster, start: int) -> None:
+    fill(cluster, 400)
+    cluster.ids["a"] = 1
+    with pytest.raises(ConnectError, match="a replica answers, which has the queue up to 400"):
+        rows(split(cluster, [(0, start, 500)], fail_on_data_loss=False, retries=1))
+
+
 def test_an_end_that_is_late_is_waited_for(cluster: ScriptedCluster) -> None:
     fill(cluster, 400)
     late = times(2, lambda c: c.reply(19, cluster.bounds(c) | {"nextBeginOffset": "0"}))
