@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from pyrmq import engine
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import DataLossError, PyrmqError
 from spark_ext.broker_pull import Piece, Puller, QueueRange
 from spark_ext.cluster import Access, Cluster
 from spark_ext.worker import Shipped, prepare
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
     from pyrmq.segments.read_options import ReadOptions
+
+log = logging.getLogger(__name__)
 
 FOREVER = 2**63 - 1
 
@@ -67,11 +70,30 @@ class BrokerSplit:
                 end_time=FOREVER if self.end_time is None else self.end_time,
                 **self.how.arguments(),
             )
+            rows = 0
             while (batch := reader.next_batch()) is not None:
-                yield pyarrow.record_batch(batch)
+                made = pyarrow.record_batch(batch)
+                rows += made.num_rows
+                yield made
+            self._check_count(group, rows)
         except PyrmqError as error:
             error.add_note(f"in what was pulled of {place}, from offset {first.start} on")
             raise
+
+    def _check_count(self, group: list[Piece], rows: int) -> None:
+        """Each offset is a row, where nothing is left out. DataLossError, or a warning."""
+        if self.tags is not None or (self.start_time, self.end_time) != (None, None):
+            return
+        wanted = sum(piece.end - piece.start for piece in group)
+        if rows == wanted or self.how.on_corruption == "skip":
+            return
+        told = (
+            f"{group[0].range}: {rows} messages came for the {wanted} offsets from "
+            f"{group[0].start} to {group[-1].end}; the others are deleted (or compacted)"
+        )
+        if self.fail_on_data_loss:
+            raise DataLossError(told)
+        log.warning("%s; going on with what there is", told)
 
 
 def _only(queue_id: int, start: int, end: int) -> Callable[[str], dict[int, tuple[int, int]]]:

@@ -41,6 +41,9 @@ WINDOW = 8
 """Blocks with a pull under way."""
 AHEAD_BYTES = 32 << 20
 """Answers that are kept for later; with more of them only the first block goes on."""
+REMOVING = "MESSAGE_WAS_REMOVING"
+"""The status that a broker gives as the remark, where it answers the same code for a place whose
+messages are deleted as for one where none has the tag. [PullMessageProcessor]"""
 STUCK = 3
 """Answers in a row that bring a range no further, after which it is taken to be gone."""
 
@@ -209,6 +212,9 @@ class Puller:
             following = number(answer, "nextBeginOffset")
             if following <= block.at:
                 raise ProtocolError(f"a pull at {block.at} goes on at {following}")
+            least = number(answer, "minOffset")
+            if least > block.at:
+                self._lose(block, least, number(answer, "maxOffset"))
             end = min(following, block.end)
             overlaps = following > block.end
             self._kept += len(answer.body)
@@ -231,12 +237,12 @@ class Puller:
             self._lose(block, least, number(answer, "maxOffset"))
         elif following <= block.at:
             raise ProtocolError(f"a pull at {block.at} goes on at {following}")
-        elif self._expression is None:
+        elif self._expression is None or (answer.remark or "").endswith(REMOVING):
             # A queue's first offset follows some time after its log was deleted.
             if not self._waited and self._wait_for_more(block):
                 return
             self._waited = True
-            log.warning("%s: no messages at %d to %d", block.range, block.at, following)
+            self._lost(f"{block.range}: the broker has no messages at {block.at} to {following}")
         block.at, block.stuck = max(following, least), 0
 
     def _not_found(self, block: _Block, answer: Command) -> None:
@@ -276,6 +282,9 @@ class Puller:
             f"{block.range}: the broker has nothing at offset {block.at} any more; the queue now "
             f"has {min(least, most)} to {most}"
         )
+        self._lost(text)
+
+    def _lost(self, text: str) -> None:
         if self._fail_on_data_loss:
             raise DataLossError(text)
         if not self._told:

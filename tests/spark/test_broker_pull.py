@@ -184,9 +184,52 @@ def test_places_without_a_message(
 
     cluster.change[PULL] = hole
     with caplog.at_level(logging.WARNING):
-        got = rows(split(cluster, [(0, 0, 100)]))
+        got = rows(split(cluster, [(0, 0, 100)], fail_on_data_loss=False))
     assert got == [(0, n) for n in [*range(40), *range(50, 100)]]
     assert "no messages at 40 to 50" in caplog.text
+    with pytest.raises(DataLossError, match="no messages at 40 to 50"):
+        rows(split(cluster, [(0, 0, 100)]))
+
+
+def test_messages_that_are_deleted_under_a_read_by_tag(cluster: ScriptedCluster) -> None:
+    """The code is that of a place where no message has the tag; the remark tells."""
+    fill(cluster, 100, TAGS="A")
+
+    def removing(c: Command) -> Command | None:
+        if int(c.ext["queueOffset"]) >= 50:
+            return None
+        answer = c.reply(20, cluster.bounds(c) | {"nextBeginOffset": "50"})
+        answer.remark = "MESSAGE_WAS_REMOVING"
+        return answer
+
+    cluster.change[PULL] = removing
+    with pytest.raises(DataLossError, match="no messages at 0 to 50"):
+        rows(split(cluster, [(0, 0, 100)], tags=("A",)))
+    got = rows(split(cluster, [(0, 0, 100)], tags=("A",), fail_on_data_loss=False))
+    assert got == [(0, n) for n in range(50, 100)]
+
+
+@pytest.mark.parametrize("first", [0, 50])
+@pytest.mark.parametrize("following", ["10", "70", str(2**62)])
+def test_a_success_without_all_messages(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture, following: str, first: int
+) -> None:
+    fill(cluster, 100)
+
+    def hole(c: Command) -> Command | None:
+        if c.ext["queueOffset"] != "0":
+            return None
+        body = b"".join(encode_record(r) for r in cluster.records["T", "a", 0][5:10])
+        ext = cluster.bounds(c) | {"nextBeginOffset": following, "minOffset": str(first)}
+        return c.reply(0, ext, body)
+
+    cluster.change[PULL] = hole
+    with pytest.raises(DataLossError):
+        rows(split(cluster, [(0, 0, 100)]))
+    with caplog.at_level(logging.WARNING):
+        got = rows(split(cluster, [(0, 0, 100)], fail_on_data_loss=False))
+    assert got == [(0, n) for n in [*range(5, 10), *range(int(following), 100)]]
+    assert "going on with what there is" in caplog.text
 
 
 @pytest.mark.parametrize("following", ["0", "-1", "x"])
