@@ -16,6 +16,7 @@ from pyrmq.errors import (
     ConnectError,
     ProtocolError,
     PyrmqError,
+    RequestTimeoutError,
     ResponseError,
     TopicNotExistError,
 )
@@ -79,7 +80,7 @@ class Cluster:
             for address in self.access.name_servers:
                 try:
                     connection = self.connections.get(address)
-                    answer = connection.call(code, ext, timeout=self.access.timeout)
+                    answer = self._wait(connection, connection.submit(code, ext))
                 except PyrmqError as error:
                     failure = error
                     continue
@@ -91,6 +92,14 @@ class Cluster:
         raise ConnectError(
             f"no name server of nameServer={self.access.text()} answered: {failure}"
         ) from failure
+
+    def _wait(self, connection: Connection, number: int) -> Command:
+        """An answer. A connection that gives none may be dead without a word: not it again."""
+        try:
+            return connection.wait(number, self.access.timeout)
+        except RequestTimeoutError:
+            self.connections.drop(connection)
+            raise
 
     def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """Where a topic is. TopicNotExistError if no live broker has it."""
@@ -191,7 +200,7 @@ class Cluster:
             part = todo[at : at + PIPELINE]
             numbers = [connection.submit(*question(queue)) for queue in part]
             for queue, number in zip(part, numbers, strict=True):
-                answer = connection.wait(number, self.access.timeout)
+                answer = self._wait(connection, number)
                 if answer.code != ResponseCode.SUCCESS:
                     raise ResponseError.of(answer.code, answer.remark or "")
                 answers[queue] = answer

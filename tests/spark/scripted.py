@@ -58,6 +58,8 @@ class ScriptedCluster:
         self.asked: list[Command] = []
         self.change: dict[int, Callable[[Command], Command | None]] = {}
         self.address = ""
+        self.serves: dict[int, socket.socket] = {}
+        """The connection of each serving thread."""
         self._end = 0
         self._lock = threading.Lock()
 
@@ -190,6 +192,7 @@ class ScriptedCluster:
 
     def _serve(self, connection: socket.socket) -> None:
         reader = FrameReader()
+        self.serves[threading.get_ident()] = connection
         with connection, contextlib.suppress(OSError):
             while data := connection.recv(1 << 16):
                 for command in reader.feed(data):

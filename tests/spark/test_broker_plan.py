@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +25,8 @@ from spark_ext.broker_partition import BrokerSplit
 from spark_ext.broker_plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
-from tests.spark.scripted import HANG_UP, ScriptedCluster, times
+from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
+from tests.support.wire import Command
 
 pytest.importorskip("pyspark")
 GET_MAX, ROUTE = 30, 105
@@ -276,6 +279,21 @@ def test_planning_asks_again(cluster: ScriptedCluster, code: int) -> None:
     cluster.change[code] = times(2, lambda c: HANG_UP)
     splits = planner(cluster, Query.BROKER_BATCH, topic="T").batch()
     assert planned(splits) == {("T", "a", 0, 0, 4)}
+
+
+@pytest.mark.parametrize("code", [ROUTE, GET_MAX])
+def test_planning_leaves_a_silent_connection(cluster: ScriptedCluster, code: int) -> None:
+    """What was dropped on the way is silent for ever; another connection works."""
+    fill(cluster, "a", 0, 4)
+    silent: list[socket.socket] = []
+
+    def change(c: Command) -> Command | None:
+        silent.append(cluster.serves[threading.get_ident()])
+        return SILENCE if silent[-1] is silent[0] else None
+
+    cluster.change[code] = change
+    made = planner(cluster, Query.BROKER_BATCH, topic="T", pullTimeoutMs="100")
+    assert planned(made.batch()) == {("T", "a", 0, 0, 4)}
 
 
 def test_planning_names_a_broker_that_does_not_answer(cluster: ScriptedCluster) -> None:
