@@ -13,6 +13,7 @@ import itertools
 import logging
 import random
 import time
+import zlib
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -105,6 +106,8 @@ class Sender:
         self._behind: dict[tuple[str, int | str | None, str | None], deque[_Sending]] = {}
         """Of queues with a request under way: what waits for it."""
         self._waiting = 0
+        self._brokers: dict[tuple[str, int], str] = {}
+        """Where rows go that name a queue without a broker."""
         self._turn = itertools.count(random.randrange(1 << 20))
 
     def send(self, rows: SendRows) -> None:
@@ -190,7 +193,19 @@ class Sender:
         if sending.queue is not None:
             others = [q for q in fitting if q.broker_name != sending.queue.broker_name]
             fitting = others or fitting
+        if request.queue_id is not None and request.broker_name is None:
+            return self._same_broker(request.topic, request.queue_id, fitting)
         return fitting[next(self._turn) % len(fitting)]
+
+    def _same_broker(self, topic: str, queue_id: int, fitting: list[MessageQueue]) -> MessageQueue:
+        """One of several brokers' queues of a number: the same for all rows, in all tasks, until
+        it fails, so that they stay in order."""
+        by_name = {queue.broker_name: queue for queue in fitting}
+        name = self._brokers.get((topic, queue_id))
+        if name not in by_name:
+            name = sorted(by_name)[(zlib.crc32(topic.encode()) + queue_id) % len(by_name)]
+            self._brokers[topic, queue_id] = name
+        return by_name[name]
 
     def _start(self, sending: _Sending) -> None:
         """Sends a request, however often that takes."""

@@ -234,6 +234,23 @@ def test_stored_but_not_flushed(cluster: ScriptedCluster, caplog: pytest.LogCapt
         write(cluster, {"body": some(20)}, retryAnotherBrokerWhenNotStoreOK="true")
 
 
+def test_a_queue_without_a_broker_is_one_queue(cluster: ScriptedCluster) -> None:
+    rows = {"body": some(400), "queueId": [n % 4 for n in range(400)]}
+    stored = {q[1:3] for _ in range(4) for q in write(cluster, rows, size=10).queues}
+    assert len(stored) == 4, "tasks choose the same brokers"
+    assert {broker for broker, _ in stored} == {"a", "b"}
+    for (_, _, queue), records in cluster.records.items():
+        bodies = [r.body for r in records]
+        assert bodies == [b for b in some(400) if int(b) % 4 == queue] * 4
+
+
+def test_a_queue_without_a_broker_moves_once(cluster: ScriptedCluster) -> None:
+    cluster.change[BATCH] = lambda c: c.reply(2) if c.ext["n"] == "a" else None
+    write(cluster, {"body": some(400), "queueId": [n % 4 for n in range(400)]}, size=40)
+    assert {q[1] for q in cluster.records} == {"b"}
+    assert len([c for c in sends(cluster) if c.ext["n"] == "a"]) == 2, "one for each of its queues"
+
+
 def test_a_topic_that_its_first_message_makes(cluster: ScriptedCluster) -> None:
     write(cluster, {"body": some(50), "topic": ["New"] * 50}, size=10, topic="")
     assert sorted(cluster.bodies("New")) == some(50)
