@@ -24,6 +24,8 @@ from pyrmq.net.command import FLAG_RESPONSE, JSON, encode_header, frame_head
 CONNECT_TIMEOUT = 3.0
 STALL_TIMEOUT = 10.0
 """Seconds in which at least some of a frame has to leave."""
+RECEIVE_TIMEOUT = 1.0
+"""Seconds after which `receive` returns though more keeps coming; no socket holds that much."""
 RECEIVE = 256 << 10
 Ext = Mapping[str, str | int | bool]
 
@@ -98,7 +100,8 @@ class Connection:
     def receive(self) -> bool:
         """Takes what has arrived, without waiting. Whether there was anything."""
         session, some = self._session, False
-        while self.broken is None:
+        until = time.monotonic() + RECEIVE_TIMEOUT
+        while self.broken is None and time.monotonic() < until:
             try:
                 if session.large and (place := session.space()) is not None:
                     n = self._socket.recv_into(place)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -129,3 +131,33 @@ def test_connections_are_kept_and_made_anew() -> None:
     assert second.fileno() == -1
     with pytest.raises(ConnectError, match="cannot connect to"):
         Connection(address)
+
+
+class Endless:
+    """A socket that always has more of what nobody asked for, for five seconds."""
+
+    def __init__(self, of: socket.socket) -> None:
+        self._of = of
+        self._frame = encode(Command(1).reply(0))
+        self.until = time.monotonic() + 5
+
+    def recv_into(self, place: Any) -> int:
+        if time.monotonic() > self.until:
+            raise BlockingIOError
+        memoryview(place)[: len(self._frame)] = self._frame
+        return len(self._frame)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+def test_what_nobody_asked_for_does_not_hold_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_ext.remoting, "RECEIVE_TIMEOUT", 0.1)
+    with serving(lambda connection: connection.recv(1 << 16)) as address:
+        connection = Connection(address)
+        endless = Endless(connection._socket)
+        connection._socket = endless  # type: ignore[assignment]
+        with pytest.raises(RequestTimeoutError):
+            connection.call(1, {}, timeout=0.1)
+        assert time.monotonic() < endless.until
+        connection.close()
