@@ -72,8 +72,10 @@ class Cluster:
         self.connections.close()
 
     def _ask_name_server(self, code: int, ext: Ext) -> Command:
-        """The first that answers with success. TopicNotExistError is an answer as well."""
+        """The first that answers with success. TopicNotExistError once all were asked: one that
+        has just started knows nothing yet."""
         failure: PyrmqError | None = None
+        absent: PyrmqError | None = None
         for tries in range(self.access.retries + 1):
             if tries:
                 pause(tries)
@@ -88,7 +90,9 @@ class Cluster:
                     return answer
                 failure = ResponseError.of(answer.code, answer.remark or "")
                 if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                    raise failure
+                    absent = failure
+            if absent is not None:
+                raise absent
         raise ConnectError(
             f"no name server of nameServer={self.access.text()} answered: {failure}"
         ) from failure

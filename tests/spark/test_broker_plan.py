@@ -302,6 +302,18 @@ def test_planning_names_a_broker_that_does_not_answer(cluster: ScriptedCluster) 
         planner(cluster, Query.BROKER_BATCH, topic="T").batch()
 
 
+def test_a_name_server_that_knows_nothing_yet(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 4)
+    empty = ScriptedCluster({})
+    with empty.serving():
+        servers = f"{empty.address};{cluster.address}"
+        made = planner(cluster, Query.BROKER_BATCH, topic="T", nameServer=servers)
+        assert planned(made.batch()) == {("T", "a", 0, 0, 4)}
+        made = planner(cluster, Query.BROKER_BATCH, topic="X", nameServer=servers)
+        with pytest.raises(PyrmqError, match="'X'"):
+            made.batch()
+
+
 def test_planning_names_the_name_servers(cluster: ScriptedCluster) -> None:
     cluster.change[ROUTE] = lambda c: HANG_UP
     with pytest.raises(ConnectError, match=f"nameServer=127.0.0.1:1;{cluster.address} answered"):
