@@ -115,12 +115,13 @@ def starts(
 
 
 def ends(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[MessageQueue, int]:
-    """Where each queue's reading ends, exclusive."""
+    """Where each queue's reading ends, exclusive. By time it may be a message late: tasks compare
+    store times, and brokers before 5.0 name the nearest message, which may be the last to read."""
     if selection.end_time is not None:
         found = cluster.offsets(
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, list(bounds), timestamp=selection.end_time
         )
-        return {q: min(max(found[q], least), most) for q, (least, most) in bounds.items()}
+        return {q: min(max(found[q] + 1, least), most) for q, (least, most) in bounds.items()}
     if isinstance(selection.ending_offsets, str):
         return {queue: most for queue, (_, most) in bounds.items()}
     named = _named(selection, selection.ending_offsets, "endingOffsets", bounds)

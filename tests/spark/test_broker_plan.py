@@ -29,7 +29,7 @@ from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
 from tests.support.wire import Command
 
 pytest.importorskip("pyspark")
-GET_MAX, ROUTE = 30, 105
+AT_TIME, GET_MAX, ROUTE = 29, 30, 105
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +115,17 @@ def test_offsets_that_are_gone(cluster: ScriptedCluster) -> None:
         planner(cluster, Query.BROKER_BATCH, **options).batch()
     lenient = planner(cluster, Query.BROKER_BATCH, failOnDataLoss="false", **options).batch()
     assert planned(lenient) == {("T", "a", 0, 6, 10)}
+
+
+def test_an_end_by_time_of_an_old_broker(cluster: ScriptedCluster) -> None:
+    """Before 5.0 the answer is the nearest message, here the last one before the time."""
+    fill(cluster, "a", 0, 10)
+    time = cluster.records["T", "a", 0][4].store_timestamp + 1
+    cluster.change[AT_TIME] = lambda c: c.reply(0, {"offset": "4"})
+    options = {"topic": "T", "endingTimestamp": str(time)}
+    splits = planner(cluster, Query.BROKER_BATCH, **options).batch()
+    assert ("T", "a", 0, 0, 5) in planned(splits)
+    assert {s.end_time for s in splits} == {time}
 
 
 def test_a_stream_moves_on(cluster: ScriptedCluster) -> None:
