@@ -20,11 +20,14 @@ from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.session import activate
 from spark_ext.jobs.source import FORMAT
+from spark_ext.option import boolean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from spark_ext.jobs.archive_manifest import Head
 
 NEEDED = ("body", "tags", "keys", "properties", "flag")
 NOT_RESTORED = (
@@ -90,6 +93,20 @@ def restore(
     return counts
 
 
+def check_head(head: Head, root: str) -> None:
+    """JobError for an archive whose bodies are not those that were sent, or that lacks columns."""
+    missing = [name for name in NEEDED if name not in head.columns]
+    if missing:
+        raise JobError(f"{root} was made without {', '.join(missing)}: it cannot be restored")
+    # The flag that a body is compressed is not sent: who reads it would take it as it is.
+    given = {name.lower(): text for name, text in head.selection.items()}
+    if not boolean(given.get("decompress", "true")):
+        raise JobError(
+            f"{root} was made with decompress=false: bodies that were compressed are so in it, "
+            "and it cannot be restored"
+        )
+
+
 def chosen(
     spark: SparkSession,
     root: str,
@@ -100,9 +117,7 @@ def chosen(
 ) -> DataFrame:
     """What `restore` would send. JobError for a topic that the archive has not."""
     manifest, head = opened(spark, root)
-    missing = [name for name in NEEDED if name not in head.columns]
-    if missing:
-        raise JobError(f"{root} was made without {', '.join(missing)}: it cannot be restored")
+    check_head(head, root)
     known = {file.topic for run in manifest.runs() for file in run.files}
     for topic in topics:
         if topic not in known:

@@ -10,9 +10,11 @@ import trio
 
 import pyrmq.testing
 from spark_ext.jobs.archive import archive
+from spark_ext.jobs.archive_manifest import Head
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.restore import messages, restore
+from spark_ext.jobs.restore import check_head, messages, restore
 from spark_ext.jobs.source import Source
+from spark_ext.schema import DEFAULT
 from tests.spark.jobs.conftest import Frame
 from tests.spark.small_store import QUEUES, write
 
@@ -83,3 +85,14 @@ def test_what_cannot_be_restored(spark: SparkSession, tmp_path: Path) -> None:
     archive(spark, source, whole)
     with pytest.raises(JobError, match="has no topic Orders: orders, payments"):
         restore(spark, whole, "127.0.0.1:1", topics=["Orders"])
+
+
+@pytest.mark.parametrize("given", [{"decompress": "False"}, {"DECOMPRESS": " false "}])
+def test_bodies_that_may_be_compressed_are_not_sent(given: dict[str, str]) -> None:
+    with pytest.raises(JobError, match="made with decompress=false"):
+        check_head(Head(given, DEFAULT), "root")
+
+
+def test_decompressed_bodies_are_sent() -> None:
+    check_head(Head({"subscribe": "A", "decompress": "TRUE"}, DEFAULT), "root")
+    check_head(Head({}, DEFAULT), "root")
