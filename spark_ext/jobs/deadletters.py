@@ -17,6 +17,7 @@ ORIGIN_MESSAGE_ID holds, else by its unique key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,7 +184,8 @@ def deadletters(
     bodies: bool = False,
 ) -> DataFrame:
     """From a source, of all groups or of those named. `originals`: look for them, which reads the
-    topics that the dead letters came from; `bodies`: with a column body."""
+    topics that the dead letters came from, also what is older than the source's `since`; `bodies`:
+    with a column body."""
     pattern = exactly(DLQ_PREFIX + group for group in groups) or f"{DLQ_PREFIX}.+"
     columns = (*COLUMNS, "body") if bodies else COLUMNS
     dead = source.load(spark, columns, pattern=pattern, system=True)
@@ -193,8 +195,16 @@ def deadletters(
         names = _letters(dead, {}).where("origin IS NOT NULL").select("origin").distinct()
         wanted = sorted(row.origin for row in names.collect())
         if wanted:
-            there = source.load(spark, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
+            whole = originals_of(source)
+            there = whole.load(spark, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
     return compute(dead, there, group_limits(source.paths))
+
+
+def originals_of(source: Source) -> Source:
+    """The same source from the log's start: a letter that died since some time may be of a message
+    from before it."""
+    options = {n: v for n, v in source.options.items() if not n.lower().startswith("starting")}
+    return replace(source, since=None, options=options)
 
 
 def by_cause(found: DataFrame) -> DataFrame:

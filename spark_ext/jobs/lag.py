@@ -90,6 +90,7 @@ def lag(
     broker's own groups."""
     if not source.paths:
         raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
+    source.need_all("lag")
     roots = [Path(p.removeprefix("file://")) for p in offset_files or source.paths]
     names = _broker_names(source, roots)
     # Offsets first: a head that is read later is never below them.

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 FORMAT = "rocketmq"
 
+CHOOSING = (
+    "subscribe", "subscribePattern", "assign", "topic", "includeSystemTopics", "subExpression",
+    "key", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+)  # fmt: skip
+"""Options that leave messages out, or bring in others than the job asks for."""
+
 
 def schema_of(columns: Iterable[str]) -> str:
     """Columns as the DDL of a schema; JobError for a name that the source does not know."""
@@ -47,6 +54,16 @@ class Source:
     def __post_init__(self) -> None:
         if bool(self.paths) == bool(self.name_server):
             raise JobError("name the stores to read, or a name server, and not both")
+
+    def need_all(self, job: str, *, times: bool = False) -> None:
+        """JobError if options or (unless `times` are allowed) times leave messages out: for a job
+        that would compute wrong numbers from the others."""
+        known = {name.lower() for name in CHOOSING}
+        found = [f"-o {name}" for name in self.options if name.lower() in known]
+        bounds = {"--since": self.since, "--until": self.until}
+        found += [n for n, time in bounds.items() if time is not None and not times]
+        if found:
+            raise JobError(f"{job} needs all messages of its topics: leave out {', '.join(found)}")
 
     def load(
         self,

@@ -18,7 +18,8 @@ producer that sends a half twice with the same key and birth has two halves in o
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -204,12 +205,25 @@ def transactions(
     spark: SparkSession, source: Source, *, as_of: datetime | None = None
 ) -> DataFrame:
     """From a source. What is read of user topics is narrow; a store without transactions gives no
-    rows."""
+    rows. With the source's `since` those that have a half stored since then, with `until` as they
+    were at that time."""
+    source.need_all("transactions", times=True)
+    # What is decided later than `since` may name a half from before it: all of the log is joined.
+    since, whole = source.since, replace(source, since=None)
     topics = exactly((HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC))
     # Halves before the messages: what is committed meanwhile is committed, not lost.
-    stored = source.load(spark, HALF_COLUMNS, pattern=topics, system=True)
-    messages = source.load(spark, COMMITTED_COLUMNS)
-    return compute(stored, messages, as_of or datetime.now(UTC))
+    stored = whole.load(spark, HALF_COLUMNS, pattern=topics, system=True)
+    messages = whole.load(spark, COMMITTED_COLUMNS)
+    found = compute(stored, messages, as_of or seen_at(source.until))
+    return found if since is None else found.where(F.unix_millis("lastStored") >= since)
+
+
+def seen_at(until: int | None) -> datetime:
+    """The time up to which the log is read: now, or an earlier end."""
+    now = datetime.now(UTC)
+    if until is None or until >= now.timestamp() * 1000:
+        return now
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=until)
 
 
 def by_state(found: DataFrame) -> DataFrame:

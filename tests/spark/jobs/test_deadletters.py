@@ -10,6 +10,7 @@ import pytest
 
 from spark_ext.jobs import deadletters
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import Source
 from tests.spark.jobs.conftest import Frame, at
 
 T = 1_700_000_000_000
@@ -88,6 +89,12 @@ def test_without_originals_and_with_bodies(frame: Frame) -> None:
     found = deadletters.compute(frame(" ".join((*deadletters.COLUMNS, "body")), row))
     (got,) = found.collect()
     assert (bytes(got.body), got.originalFound) == (b"what nobody wanted", False)
+
+
+def test_originals_may_be_older_than_the_letters() -> None:
+    options = {"startingTimestamp": "5", "onCorruption": "skip"}
+    whole = deadletters.originals_of(Source(("a",), since=5, until=9, options=options))
+    assert whole == Source(("a",), until=9, options={"onCorruption": "skip"})
 
 
 def test_limits_of_groups(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -96,3 +96,10 @@ def test_no_file(tmp_path: Path) -> None:
 def test_brokers_have_no_such_file(spark: SparkSession) -> None:
     with pytest.raises(JobError, match="name store folders"):
         lag.lag(spark, Source(name_server="127.0.0.1:9876"))
+
+
+@pytest.mark.parametrize("how", [{"since": 5}, {"until": 5}, {"options": {"subExpression": "A"}}])
+def test_some_of_the_messages_are_not_enough(how: Any) -> None:
+    nothing: Any = None  # it comes to no Spark
+    with pytest.raises(JobError, match="lag needs all messages"):
+        lag.lag(nothing, Source(("store",), **how))

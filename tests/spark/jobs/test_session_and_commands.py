@@ -106,6 +106,20 @@ def test_sources() -> None:
     }
 
 
+def test_a_job_that_needs_all_messages() -> None:
+    Source(("a",), options={"onCorruption": "skip"}).need_all("lag")
+    for source, named in (
+        (Source(("a",), since=5), "--since"),
+        (Source(("a",), until=5), "--until"),
+        (Source(("a",), options={"SUBEXPRESSION": "A"}), "-o SUBEXPRESSION"),
+    ):
+        with pytest.raises(JobError, match=f"lag needs all messages .* leave out {named}$"):
+            source.need_all("lag")
+    Source(("a",), since=5, until=6).need_all("transactions", times=True)
+    with pytest.raises(JobError, match="leave out -o key"):
+        Source(("a",), options={"key": "A"}).need_all("transactions", times=True)
+
+
 def test_reports() -> None:
     text = report.lines(["name", "n"], [["a\x1b[0m", 5], ["b", 12], [None, None]])
     assert text.splitlines() == [

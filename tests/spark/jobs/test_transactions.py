@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -145,6 +146,13 @@ def test_halves_without_a_key_are_apart(frame: Frame) -> None:
     log.half(None, 0)
     log.half(None, 0)
     assert len(log.rows(frame)) == 2
+
+
+def test_they_are_as_they_were_at_the_end_time() -> None:
+    assert transactions.seen_at(T + 5) == at(T + 5)
+    now = datetime.now(UTC)
+    for until in (None, round(now.timestamp() * 1000) + 3_600_000, 1 << 62):
+        assert timedelta(0) <= transactions.seen_at(until) - now < timedelta(minutes=1)
 
 
 def test_summary(frame: Frame) -> None:
