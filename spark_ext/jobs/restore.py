@@ -8,12 +8,14 @@ message wait once more; what users set, tags and keys stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 from pyspark.sql import functions as F
 
+from pyrmq.model.names import NO_SEND_TOPICS
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
@@ -25,9 +27,11 @@ from spark_ext.option import boolean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_ext.jobs.archive_manifest import Head
+
+log = logging.getLogger(__name__)
 
 NEEDED = ("body", "tags", "keys", "properties", "flag")
 NOT_RESTORED = (
@@ -48,9 +52,10 @@ NOT_RESTORED = (
 
 
 def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = False) -> DataFrame:
-    """Rows for the sink: topic (`to` or its own), tags, keys, properties, body, flag, with
-    `keep_queues` queueId; the rows of a queue in one partition and in order."""
-    own = F.map_filter("properties", lambda name, _: ~name.isin(*NOT_RESTORED))
+    """Rows for the sink, of all messages with a body: topic (`to` or its own), tags, keys,
+    properties, body, flag, with `keep_queues` queueId; the rows of a queue in one partition and in
+    order."""
+    own = F.map_filter("properties", lambda name, _: ~name.isin("", *NOT_RESTORED))
     columns = [
         (F.lit(to) if to else F.col("topic")).alias("topic"),
         F.col("tags"),
@@ -62,7 +67,8 @@ def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = Fal
     if keep_queues:
         columns.append(F.col("queueId"))
     return (
-        archived.repartition("topic", "brokerName", "queueId")
+        archived.where(has_body())
+        .repartition("topic", "brokerName", "queueId")
         .sortWithinPartitions("topic", "brokerName", "queueId", "commitLogOffset", "queueOffset")
         .select(columns)
     )
@@ -83,14 +89,42 @@ def restore(
 ) -> dict[str, int]:
     """Sends what an archive holds of these topics, days and store times to the topic that it is of,
     or to `to`; how many of each topic there were. `keep_queues`: into queues of the same number,
-    which must exist. `options`: of the sink."""
+    which must exist. `options`: of the sink.
+
+    Nothing is sent (JobError) if there are messages of a topic that nobody may send to. Messages
+    without a body are left out with a warning: no broker takes them."""
     archived = chosen(spark, root, topics, days, since, until)
-    counts = {r.topic: r["count"] for r in archived.groupBy("topic").count().collect()}
+    counts = counted(archived, to)
     if counts:
         activate(spark)
         writer = messages(archived, to, keep_queues).write.format(FORMAT).mode("append")
         writer.options(**{"nameServer": name_server, **(options or {})}).save()
     return counts
+
+
+def counted(archived: DataFrame, to: str | None = None) -> dict[str, int]:
+    """How many messages of each topic can be sent."""
+    rows = archived.groupBy("topic", has_body().alias("whole")).count().collect()
+    counts = {row.topic: row["count"] for row in rows if row.whole}
+    check_topics(counts, to)
+    empty = sum(row["count"] for row in rows if not row.whole)
+    if empty:
+        log.warning("%d messages have no body: they are left out, no broker takes them", empty)
+    return counts
+
+
+def check_topics(topics: Iterable[str], to: str | None = None) -> None:
+    """JobError if one of these is the broker's own, as sending would fail in the middle."""
+    own = sorted(NO_SEND_TOPICS.intersection([to] if to else topics))
+    if own:
+        raise JobError(
+            f"clients may not send to {', '.join(own)}: name the topics to restore, or another "
+            "one for all of it"
+        )
+
+
+def has_body() -> Column:
+    return F.coalesce(F.length("body"), F.lit(0)) > 0
 
 
 def check_head(head: Head, root: str) -> None:
@@ -161,8 +195,7 @@ def command(
     """Send what ARCHIVE holds back to its topics, or all of it to one."""
     names = [f"{day:%Y-%m-%d}" for day in days]
     if dry_run:
-        rows = chosen(spark, root, topics, names, since, until).groupBy("topic").count().collect()
-        counts = {row.topic: row["count"] for row in rows}
+        counts = counted(chosen(spark, root, topics, names, since, until), to)
     elif not namesrv:
         raise JobError("name the name server to send to: --namesrv")
     else:

@@ -12,7 +12,7 @@ import pyrmq.testing
 from spark_ext.jobs.archive import archive
 from spark_ext.jobs.archive_manifest import Head
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.restore import check_head, messages, restore
+from spark_ext.jobs.restore import check_head, check_topics, counted, messages, restore
 from spark_ext.jobs.source import Source
 from spark_ext.schema import DEFAULT
 from tests.spark.jobs.conftest import Frame
@@ -96,3 +96,25 @@ def test_bodies_that_may_be_compressed_are_not_sent(given: dict[str, str]) -> No
 def test_decompressed_bodies_are_sent() -> None:
     check_head(Head({"subscribe": "A", "decompress": "TRUE"}, DEFAULT), "root")
     check_head(Head({}, DEFAULT), "root")
+
+
+def test_the_brokers_own_topics_are_not_sent_to() -> None:
+    check_topics(["A", "%RETRY%g", "RMQ_SYS_TRACE_TOPIC"])
+    check_topics(["SCHEDULE_TOPIC_XXXX"], "A")
+    with pytest.raises(JobError, match="may not send to RMQ_SYS_TRANS_HALF_TOPIC, SCHEDULE_TOPIC"):
+        check_topics(["SCHEDULE_TOPIC_XXXX", "A", "RMQ_SYS_TRANS_HALF_TOPIC"])
+    with pytest.raises(JobError, match="may not send to SCHEDULE_TOPIC_XXXX"):
+        check_topics(["A"], "SCHEDULE_TOPIC_XXXX")
+
+
+def test_what_no_broker_takes_is_left_out(frame: Frame, caplog: pytest.LogCaptureFixture) -> None:
+    properties = {"": "x", "colour": "red"}
+    rows = [
+        ("T", "a", 0, n, n, None, None, properties, body, 0)
+        for n, body in enumerate((bytearray(b"x"), bytearray(), None))
+    ]
+    archived = frame(COLUMNS, *rows)
+    assert counted(archived) == {"T": 1}
+    assert "2 messages have no body" in caplog.text
+    (sent,) = messages(archived).collect()
+    assert (bytes(sent.body), sent.properties) == (b"x", {"colour": "red"})
