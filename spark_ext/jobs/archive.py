@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -65,8 +65,11 @@ move, and limits may change."""
 
 
 def day_of(time: str) -> Column:
-    """The UTC day of a timestamp column, whatever the session's time zone is."""
-    return F.expr(f"date_from_unix_date(int(unix_millis({time}) div {DAY_MS}))")
+    """The UTC day of a timestamp column, whatever the session's time zone is; the first or the last
+    that Python knows for times beyond."""
+    first, last = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
+    number = f"greatest({first}L, least({last}L, unix_millis({time}) div {DAY_MS}))"
+    return F.expr(f"date_from_unix_date(int({number}))")
 
 
 @dataclass(frozen=True)

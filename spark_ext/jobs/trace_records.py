@@ -54,6 +54,10 @@ NEEDED = {
 }
 """Fields without which a record is none."""
 
+MAX_TIME = 32_503_680_000_000
+"""Times lie in front of the year 3000, in ms: a foreign record's may be any number, and Spark fails
+on one that it cannot compute with."""
+
 
 def _field(name: str) -> Column:
     """A field's text by the record's type; null where the type has no such field."""
@@ -93,4 +97,6 @@ def parse(messages: DataFrame) -> DataFrame:
         for name in names:
             whole = whole & F.col(name).isNotNull()
         complete = F.when(F.col("type") == kind, whole).otherwise(complete)
-    return fields.withColumn("bad", ~F.coalesce(complete, F.lit(False)))
+    time, cost = F.col("time"), F.col("cost")
+    sane = (time.isNull() | time.between(0, MAX_TIME - 1)) & (cost.isNull() | (cost >= 0))
+    return fields.withColumn("bad", ~(F.coalesce(complete, F.lit(False)) & sane))

@@ -120,6 +120,16 @@ def test_days_and_manifest(spark: SparkSession, feed: Feed, root: str) -> None:
     }
 
 
+def test_days_of_times_that_python_does_not_know(spark: SparkSession) -> None:
+    days = 86_400_000_000
+    times = [-(1 << 62), -719_162 * days, -days, 0, 2_932_897 * days - 1, 1 << 62]
+    frame = spark.createDataFrame([(n,) for n in times], "us bigint")
+    rows = frame.select(archive.day_of("timestamp_micros(us)").alias("day")).collect()
+    assert [str(row.day) for row in rows] == [
+        "0001-01-01", "0001-01-01", "1969-12-31", "1970-01-01", "9999-12-31", "9999-12-31",
+    ]  # fmt: skip
+
+
 def test_narrow_reads(spark: SparkSession, feed: Feed, root: str) -> None:
     feed.put(*[message(n, time=n * DAY // 2) for n in range(6)], message(0, "B"))
     run(feed, root)

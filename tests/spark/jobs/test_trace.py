@@ -126,3 +126,20 @@ def test_what_is_no_record_is_counted(frame: Frame) -> None:
     assert [r["count"] for r in found.groups.collect()] == [1]
     assert "4 not readable" in trace.summary(found)
     assert trace.summary(messages(frame)).startswith("0 trace records")
+
+
+def test_foreign_numbers_are_no_records(frame: Frame) -> None:
+    """Any client may write to the topic: no record stops the job."""
+    head = ("R", "P", "Orders", "M", "null", "null", "h:1", 1)
+    found = messages(
+        frame,
+        *[
+            record("Pub", time, *head, cost, 0, "OFFSET", "true")
+            for time, cost in ((9 * 10**18, 1), (-(9 * 10**18), 1), (-1, 1), (T, -1), (T, 2))
+        ],
+        before("R1", "M", -(2**63)),
+        record("SubAfter", "R1", "M", 5, "true", "k", 0, 2**63 - 1, "C"),
+    )
+    (row,) = found.groups.collect()
+    assert (row["count"], row.maxMs, row.meanMs) == (1, 2, 2.0)
+    assert found.records.where("bad").count() == 6
