@@ -32,7 +32,7 @@ from spark_ext.jobs.archive_manifest import (
     QueueRange,
     Run,
 )
-from spark_ext.jobs.archive_read import stored_schema, verify
+from spark_ext.jobs.archive_read import STRICT, stored_schema, verify
 from spark_ext.jobs.archive_report import plot, summary, table
 from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
 from spark_ext.jobs.errors import JobError
@@ -211,7 +211,8 @@ def _write_run(batch: DataFrame, number: int, manifest: Manifest, codec: str) ->
 def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
     """A run's manifest, from what stands in its files: what is not in them is not claimed."""
     data = manifest.data(number)
-    frame = spark.read.schema(stored_schema(NEEDED)).parquet(manifest.folder.path_of(data))
+    reader = spark.read.schema(stored_schema(NEEDED)).options(**STRICT)
+    frame = reader.parquet(manifest.folder.path_of(data))
     rows = (
         frame.groupBy(
             F.col("_metadata.file_path").alias("path"), "topic", "day", "brokerName", "queueId"

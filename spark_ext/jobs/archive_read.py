@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_PROBLEMS = 100
+STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""A session may be set to read past files that are gone or damaged: not those of an archive."""
 
 
 def stored_schema(columns: Sequence[str], *partitions: str) -> str:
@@ -64,7 +66,7 @@ def read_archive(
     )
     if not folders:
         return spark.createDataFrame([], schema).select(*head.columns, "run", "day")
-    reader = spark.read.schema(schema).option("basePath", manifest.folder.uri)
+    reader = spark.read.schema(schema).options(**STRICT).option("basePath", manifest.folder.uri)
     frame = reader.parquet(*[manifest.folder.path_of(name) for name in folders])
     if since is not None:
         frame = frame.where(F.unix_millis("storeTimestamp") >= since)

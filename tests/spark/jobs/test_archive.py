@@ -271,6 +271,19 @@ def test_damage_is_found(spark: SparkSession, feed: Feed, root: str) -> None:
         verify(spark, str(Path(root).parent))
 
 
+def test_a_damaged_file_is_never_left_out(spark: SparkSession, feed: Feed, root: str) -> None:
+    feed.put(message(0), message(1, "B"))
+    run(feed, root)
+    (file,) = (Path(root) / "run=00000000" / "topic=A").rglob("*.parquet")
+    file.write_bytes(bytes(file.stat().st_size))
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(Exception, match="parquet"):
+            read_archive(spark, root).collect()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+
+
 def test_a_message_that_is_there_twice_is_found(spark: SparkSession, feed: Feed, root: str) -> None:
     feed.put(message(0))
     feed.put(message(0))
