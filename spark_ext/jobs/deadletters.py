@@ -7,8 +7,12 @@ why in words; what it says is told apart here:
 |---|---|
 | forwarded by a proxy | DLQ_ORIGIN_TOPIC or DLQ_ORIGIN_MESSAGE_ID |
 | given up in order | ORIGIN_MESSAGE_ID is the message's unique key: of an orderly consumer |
-| retries exhausted | more deliveries than the group's retryMaxTimes, 16 if not configured |
-| refused | fewer: the consumer sent it back with delay level -1 |
+| retries exhausted | more deliveries than the limit: the message's, else the group's, else 16 |
+| refused | one delivery: the consumer sent it back with delay level -1 |
+| refused or own limit | some: the same, or past a limit that the consumer itself has |
+
+A consumer's own limit (setMaxReconsumeTimes) is in the request that sends a message back; the log
+has it only now and then, as the property MAX_RECONSUME_TIMES.
 
 Originals are looked for in the topic that the message came from: at the physical offset that
 ORIGIN_MESSAGE_ID holds, else by its unique key.
@@ -45,7 +49,10 @@ ORIGINAL_COLUMNS = (
     "transactionId",
 )  # fmt: skip
 """What is read of the topics that they came from."""
-CAUSES = ("retries exhausted", "refused", "given up in order", "forwarded by a proxy")
+CAUSES = (
+    "retries exhausted", "refused", "given up in order", "forwarded by a proxy",
+    "refused or own limit",
+)  # fmt: skip
 MAX_RETRIES = 16
 """retryMaxTimes of a group that is not configured. [SubscriptionGroupConfig]"""
 _OFFSET_ID = "^([0-9A-F]{32}|[0-9A-F]{56})$"
@@ -61,6 +68,7 @@ def _letters(dead: DataFrame, max_retries: Mapping[str, int]) -> DataFrame:
     if max_retries:
         table = F.create_map(*[F.lit(part) for pair in max_retries.items() for part in pair])
         limits = F.coalesce(F.try_element_at(table, F.col("group")), limits)
+    limits = F.coalesce(_property("MAX_RECONSUME_TIMES").try_cast("int"), limits)
     origin = F.coalesce(_property("DLQ_ORIGIN_MESSAGE_ID"), _property("ORIGIN_MESSAGE_ID"))
     by_proxy = (
         _property("DLQ_ORIGIN_TOPIC").isNotNull() | _property("DLQ_ORIGIN_MESSAGE_ID").isNotNull()
@@ -69,6 +77,7 @@ def _letters(dead: DataFrame, max_retries: Mapping[str, int]) -> DataFrame:
         F.when(by_proxy, F.lit(CAUSES[3]))
         .when(F.col("originMessageId") == F.col("transactionId"), F.lit(CAUSES[2]))
         .when(F.col("reconsumeTimes") > limits, F.lit(CAUSES[0]))
+        .when(F.col("reconsumeTimes") > 1, F.lit(CAUSES[4]))
         .otherwise(F.lit(CAUSES[1]))
     )
     # The last 16 digits are the physical offset; a sign bit would be no offset.

@@ -42,6 +42,9 @@ LETTERS = [
     letter(5, 4, group="short", ORIGIN_MESSAGE_ID=offset_id(5000)),
     letter(6, 1, broker="b", key=None, ORIGIN_MESSAGE_ID=offset_id(6000)),
     letter(7, 1, ORIGIN_MESSAGE_ID="FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"),
+    letter(8, 4),  # of a consumer with a limit of its own, or refused at the fourth delivery
+    letter(9, 4, MAX_RECONSUME_TIMES="3"),
+    letter(10, 4, MAX_RECONSUME_TIMES="many"),
 ]
 ORIGINALS = [
     ("Orders", "a", 2, 11, 1000, at(T + 1), unique(1)),
@@ -70,6 +73,9 @@ def test_causes_and_originals(frame: Frame) -> None:
         5: ("short", "Orders", "retries exhausted"),
         6: ("g", "Orders", "refused"),
         7: ("g", "Orders", "refused"),
+        8: ("g", "Orders", "refused or own limit"),
+        9: ("g", "Orders", "retries exhausted"),
+        10: ("g", "Orders", "refused or own limit"),
     }
     assert {
         n: (row.originalBroker, row.originalQueueId, row.originalQueueOffset)
@@ -81,7 +87,7 @@ def test_causes_and_originals(frame: Frame) -> None:
     assert first is not None
     assert (first.cause, first["count"], first.originals, first.bytes) == ("refused", 3, 1, 30)
     text = deadletters.summary(found)
-    assert text.startswith("7 dead letters of 2 groups; 4 originals are in the log")
+    assert text.startswith("10 dead letters of 2 groups; 4 originals are in the log")
 
 
 def test_without_originals_and_with_bodies(frame: Frame) -> None:
