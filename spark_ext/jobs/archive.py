@@ -204,8 +204,21 @@ def _write_run(batch: DataFrame, number: int, manifest: Manifest, codec: str) ->
     run = _describe(spark, number, manifest)
     if not run.rows:
         folder.delete(data)
+    check_files(folder, data, run)
     manifest.add(run)
     return run
+
+
+def check_files(folder: Folder, data: str, run: Run) -> None:
+    """JobError unless a run's files are as it says: a second writer deletes what the first has not
+    yet acknowledged, and the archive's file system may have no lock to keep it out."""
+    there = {f"{data}/{name}": size for name, size in folder.sizes(data)}
+    for file in run.files:
+        if there.get(file.path) != file.fileBytes:
+            raise JobError(
+                f"{folder.path_of(file.path)} is not as it was written: is another process at "
+                "work here?"
+            )
 
 
 def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:

@@ -53,21 +53,20 @@ def read_archive(
     if since is not None or until is not None:
         _need(head, "storeTimestamp")
     schema = stored_schema(head.columns, "run int")
-    folders = sorted(
-        {
-            file.path.rpartition("/")[0]
-            for run in manifest.runs()
-            for file in run.files
-            if (not topics or file.topic in topics)
-            and (not days or file.day in days)
-            and (since is None or file.lastTimestamp >= since)
-            and (until is None or file.firstTimestamp < until)
-        }
-    )
-    if not folders:
+    # By file: what else may lie in a folder is not of the archive.
+    files = [
+        file.path
+        for run in manifest.runs()
+        for file in run.files
+        if (not topics or file.topic in topics)
+        and (not days or file.day in days)
+        and (since is None or file.lastTimestamp >= since)
+        and (until is None or file.firstTimestamp < until)
+    ]
+    if not files:
         return spark.createDataFrame([], schema).select(*head.columns, "run", "day")
     reader = spark.read.schema(schema).options(**STRICT).option("basePath", manifest.folder.uri)
-    frame = reader.parquet(*[manifest.folder.path_of(name) for name in folders])
+    frame = reader.parquet(*[manifest.folder.path_of(name) for name in files])
     if since is not None:
         frame = frame.where(F.unix_millis("storeTimestamp") >= since)
     if until is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from spark_ext.jobs import archive, archive_report
 from spark_ext.jobs.archive import archive_stream
-from spark_ext.jobs.archive_manifest import Head, Manifest
+from spark_ext.jobs.archive_manifest import File, Head, Manifest, Run
 from spark_ext.jobs.archive_read import read_archive, verify
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
@@ -298,6 +298,36 @@ def test_broken_manifests(spark: SparkSession, feed: Feed, root: str, text: str)
     (Path(root) / "_manifest" / "00000000.json").write_text(text)
     with pytest.raises(JobError, match=r"00000000\.json"):
         read_archive(spark, root)
+
+
+class Files:
+    """As much of a Folder as the check of a run's files asks for."""
+
+    def __init__(self, **sizes: int) -> None:
+        self._sizes = sizes
+
+    def sizes(self, name: str) -> list[tuple[str, int]]:
+        return list(self._sizes.items())
+
+    def path_of(self, name: str) -> str:
+        return name
+
+
+def test_files_that_another_writer_took_are_not_acknowledged() -> None:
+    files = [File(f"run=00000000/{name}", "A", "2023-11-14", 1, 5, 0, 0) for name in "ab"]
+    run = Run(0, "", 2, 10, {}, [], files)
+    archive.check_files(cast(Folder, Files(a=5, b=5, _SUCCESS=0)), "run=00000000", run)
+    for there in (Files(), Files(a=5), Files(a=5, b=6), Files(b=5, c=5)):
+        with pytest.raises(JobError, match="is another process at work here"):
+            archive.check_files(cast(Folder, there), "run=00000000", run)
+
+
+def test_files_beside_the_manifest_are_not_read(spark: SparkSession, feed: Feed, root: str) -> None:
+    feed.put(message(0), message(0, "%RETRY%g"))
+    run(feed, root)
+    for file in list((Path(root) / "run=00000000").rglob("*.parquet")):
+        file.with_name("part-of-another.parquet").write_bytes(file.read_bytes())
+    assert offsets(spark, root) == [("%RETRY%g", 0), ("A", 0)]
 
 
 def test_one_at_a_time(feed: Feed, root: str) -> None:
