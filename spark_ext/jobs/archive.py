@@ -13,7 +13,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -74,7 +74,8 @@ def day_of(time: str) -> Column:
 
 @dataclass(frozen=True)
 class Archived:
-    """What a call of `archive` added: runs that hold something."""
+    """What a call of `archive` added: runs that hold something, without what is in them (a call
+    that follows a log goes on for long; `Manifest.run` has it)."""
 
     root: str
     runs: Sequence[Run]
@@ -134,7 +135,9 @@ def archive_stream(
         def write(batch: DataFrame, number: int) -> None:
             if manifest.has(number):
                 return  # it was finished, only Spark did not come to note it
-            added.append(_write_run(batch, number, manifest, codec))
+            run = _write_run(batch, number, manifest, codec)
+            if run.rows:
+                added.append(replace(run, log={}, queues=(), files=()))
 
         writer = stream.writeStream.foreachBatch(write).option(
             "checkpointLocation", manifest.folder.path_of(CHECKPOINT)
@@ -150,7 +153,7 @@ def archive_stream(
                 raise
         finally:
             query.stop()
-    return Archived(root, [run for run in added if run.rows])
+    return Archived(root, added)
 
 
 @contextmanager

@@ -168,7 +168,6 @@ class Manifest:
     def add(self, run: Run) -> None:
         """Makes a run part of the archive: the last thing that is done for it."""
         self.folder.create(self.name(run.run), run.to_json())
-        self._known[run.run] = run
 
     def check_checkpoint(self) -> None:
         """JobError unless checkpoint and manifests are of one history: a checkpoint that is behind

@@ -55,6 +55,8 @@ CAUSES = (
 )  # fmt: skip
 MAX_RETRIES = 16
 """retryMaxTimes of a group that is not configured. [SubscriptionGroupConfig]"""
+FEW = 1_000_000
+"""Dead letters whose keys are sent to all workers; those of more are shuffled."""
 _OFFSET_ID = "^([0-9A-F]{32}|[0-9A-F]{56})$"
 """offsetMsgId: address, port and physical offset in hex. A unique key has the same form."""
 
@@ -102,9 +104,11 @@ def compute(
     dead: DataFrame,
     originals: DataFrame | None = None,
     max_retries: Mapping[str, int] | None = None,
+    few: bool = True,
 ) -> DataFrame:
     """One row per dead letter (`dead`: COLUMNS, perhaps body), with the place of its original where
-    `originals` (ORIGINAL_COLUMNS) has it; `max_retries` by group where it is not 16."""
+    `originals` (ORIGINAL_COLUMNS) has it; `max_retries` by group where it is not 16. `few`:
+    the letters' keys fit in the memory of each worker and of the driver."""
     letters = _letters(dead, max_retries or {})
     if originals is None:
         originals = dead.sparkSession.createDataFrame([], dead.select(*ORIGINAL_COLUMNS).schema)
@@ -115,16 +119,20 @@ def compute(
     there = originals.withColumnRenamed("topic", "origin").withColumn(
         "originOffset", F.col("commitLogOffset")
     )
+
+    def hint(keys: DataFrame) -> DataFrame:
+        return F.broadcast(keys) if few else keys
+
     # Few of all messages are wanted: they are picked before anything is sorted or grouped.
     by_offset = ["origin", "brokerName", "originOffset"]
     at = (
-        there.join(F.broadcast(letters.select(*by_offset).distinct()), by_offset, "left_semi")
+        there.join(hint(letters.select(*by_offset).distinct()), by_offset, "left_semi")
         .groupBy(*by_offset, F.col("transactionId").alias("keyThere"))
         .agg(first("byOffset"))
     )
     by_key = ["origin", "transactionId"]
     keyed = (
-        there.join(F.broadcast(letters.select(*by_key).distinct()), by_key, "left_semi")
+        there.join(hint(letters.select(*by_key).distinct()), by_key, "left_semi")
         .groupBy(*by_key)
         .agg(first("byKey"))
     )
@@ -198,15 +206,16 @@ def deadletters(
     pattern = exactly(DLQ_PREFIX + group for group in groups) or f"{DLQ_PREFIX}.+"
     columns = (*COLUMNS, "body") if bodies else COLUMNS
     dead = source.load(spark, columns, pattern=pattern, system=True)
-    there = None
+    there, few = None, True
     if originals:
         dead = dead.cache()
-        names = _letters(dead, {}).where("origin IS NOT NULL").select("origin").distinct()
-        wanted = sorted(row.origin for row in names.collect())
+        rows = _letters(dead, {}).where("origin IS NOT NULL").groupBy("origin").count().collect()
+        wanted = sorted(row.origin for row in rows)
+        few = sum(row["count"] for row in rows) <= FEW
         if wanted:
             whole = originals_of(source)
             there = whole.load(spark, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
-    return compute(dead, there, group_limits(source.paths))
+    return compute(dead, there, group_limits(source.paths), few)
 
 
 def originals_of(source: Source) -> Source:

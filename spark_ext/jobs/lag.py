@@ -206,6 +206,8 @@ def command(
         measured = lag(spark, source, groups=groups, system=system, offset_files=offsets).cache()
         click.echo(summary(measured, top))
         output.write(measured)
+        if number + 1 < times:
+            measured.unpersist()
     if output.path and output.mode == "append":
         measured = read_table(spark, output.path, output.kind, SCHEMA)
     output.draw(lambda path: plot(measured, path))

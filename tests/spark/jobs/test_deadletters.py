@@ -57,11 +57,13 @@ ORIGINALS = [
 ]
 
 
-def test_causes_and_originals(frame: Frame) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_causes_and_originals(frame: Frame, few: bool) -> None:
     found = deadletters.compute(
         frame(" ".join(deadletters.COLUMNS), *LETTERS),
         frame(" ".join(deadletters.ORIGINAL_COLUMNS), *ORIGINALS),
         {"short": 3},
+        few,
     ).cache()
     rows = {row.deadQueueOffset: row for row in found.collect()}
     assert len(rows) == found.count() == len(LETTERS)
