@@ -1,6 +1,6 @@
 """One option of the data source: its name, its rule, its default, where it is allowed.
 
-The tables of options (`spark_ext.options`, `spark_ext.broker_options`) are made of these. Parsers
+The tables of options (`spark_ext.options`, `spark_ext.broker.options`) are made of these. Parsers
 take the text that Spark hands over and raise ValueError, whose text goes on behind "option NAME".
 """
 

@@ -1,6 +1,6 @@
 """The options of `format("rocketmq")`: one table, and the check of what a user gave.
 
-Names and defaults: spec/spark.md 4.2, in the style of Spark's Kafka source and of rocketmq-spark.
+Names and defaults are in the style of Spark's Kafka source and of rocketmq-spark.
 Names are looked at without case, as Spark keeps them in lower case.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from pyrmq.errors import ConfigError
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets, parse_assign, parse_offsets
 from pyrmq.segments.selection import names_offset, parse_tags
-from spark_ext import broker_options
+from spark_ext.broker import options as broker_options
 from spark_ext.option import (
     BATCHES,
     FILES,

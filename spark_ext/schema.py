@@ -1,4 +1,4 @@
-"""Columns and Spark's types for them (spec/spark.md 3), and the check of a user's schema.
+"""Columns and Spark's types for them, and the check of a user's schema.
 
 Since 4.2 Spark wants each Arrow batch to have exactly the schema of the query, field by field and
 in its order; before, it reads swapped columns without a word. So a schema is either exactly one of

@@ -3,7 +3,7 @@
 `path` is a read of segments, `nameServer` without it a read through a broker; a write is always
 through a broker. What belongs to one of them is loaded only for it. No reader here defines
 `pushFilters`: up to Spark 4.3 it gives wrong rows once a loaded frame is queried twice
-(spec/spark.md 2.2, and a test), so selection is by options, which belong to one load.
+(and a test tells when that changes), so selection is by options, which belong to one load.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if self._through_broker():
-            from spark_ext.broker_read import BrokerBatchReader
+            from spark_ext.broker.read import BrokerBatchReader
 
             return BrokerBatchReader(*self._checked(Query.BROKER_BATCH, schema))
         from spark_ext.batch import SegmentBatchReader
@@ -50,7 +50,7 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self._through_broker():
-            from spark_ext.broker_read import BrokerStreamReader, BrokerStreamReader41
+            from spark_ext.broker.read import BrokerStreamReader, BrokerStreamReader41
 
             broker_class = BrokerStreamReader if ADMISSION else BrokerStreamReader41
             return broker_class(*self._checked(Query.BROKER_STREAM, schema))
@@ -59,12 +59,12 @@ class RocketMQDataSource(DataSource):
         return stream_reader(*self._checked(Query.STREAM, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from spark_ext.sink import SinkWriter
+        from spark_ext.sink.writer import SinkWriter
 
         return SinkWriter(Options(self.options, Query.WRITE), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from spark_ext.sink import StreamSinkWriter
+        from spark_ext.sink.writer import StreamSinkWriter
 
         return StreamSinkWriter(Options(self.options, Query.WRITE_STREAM), schema, overwrite)
 

@@ -1,6 +1,6 @@
 """The streaming read of segments.
 
-A position is the physical offset behind what was read, per broker (spec/spark.md 6; the dict is
+A position is the physical offset behind what was read, per broker (the dict is
 that of `pyrmq.segments.stream`). Spark keeps one process per query on the driver, in which one
 reader lives: only there state between calls is kept. `read` runs in workers on a pickled copy, and
 a further reader is made for that, so making one must not look at the store.

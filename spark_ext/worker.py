@@ -82,7 +82,7 @@ def prepare() -> None:
     """Called first in each task. Once per process: what is imported by now is set aside for good.
 
     Spark calls gc.collect after each task of a worker that it uses again, 30 to 40 ms over some
-    200,000 objects that never go away (spec/spark.md 7.4). Workers are forked from one daemon, so
+    200,000 objects that never go away. Workers are forked from one daemon, so
     the process id tells whether this one did it.
     """
     global _frozen

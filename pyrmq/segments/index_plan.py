@@ -1,4 +1,4 @@
-"""Reading driven by what leads to messages: the queues, and for a key the index files (spark.md 5).
+"""Reading driven by what leads to messages: the queues, and for a key the index files.
 
 Both are written in the order of the log, some time after it. So what they say is complete up to the
 last message that any of them leads to; what stands behind that is scanned.

@@ -1,4 +1,4 @@
-"""Queue offsets as options state them: JSON of topic, broker, queue and offset (spark.md 4.1)."""
+"""Queue offsets as options state them: JSON of topic, broker, queue and offset."""
 
 from __future__ import annotations
 

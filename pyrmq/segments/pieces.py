@@ -1,4 +1,4 @@
-"""A log cut into ranges: around what is missing, and into shares for tasks (spark.md 5, 7.4)."""
+"""A log cut into ranges: around what is missing, and into shares for tasks."""
 
 from __future__ import annotations
 

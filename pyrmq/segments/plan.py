@@ -1,5 +1,5 @@
 """What is to be read, as a list of tasks: by ranges of the log, by its files, or by the entries
-that lead to the messages (spark.md 5, 7.4)."""
+that lead to the messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The queues of a store, read from outside: which there are, how far they reach, their entries.
 
-Entries: storage.md 3 [ConsumeQueue, BatchConsumeQueue]. A place is an entry's number in its queue:
+Entries: [ConsumeQueue, BatchConsumeQueue]. A place is an entry's number in its queue:
 of a simple queue the queue offset, of a batch queue (inner batches) not. Queues are read while a
 broker may write them: what counts was there when its end was looked for.
 """

@@ -1,4 +1,4 @@
-"""How messages are read: columns, their forms, checks, size of batches (spark.md 3 and 4.2)."""
+"""How messages are read: columns, their forms, checks, size of batches."""
 
 from __future__ import annotations
 

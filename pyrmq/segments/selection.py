@@ -1,4 +1,4 @@
-"""Which messages are asked for: topics, queues, offsets, times, tags, key (spark.md 4.2)."""
+"""Which messages are asked for: topics, queues, offsets, times, tags, key."""
 
 from __future__ import annotations
 

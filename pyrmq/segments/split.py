@@ -172,7 +172,7 @@ class IndexSplit(Split):
 def entry_mask(queue: Queue, entries: Any, tags: tuple[str, ...] | None) -> Any:
     """Which entries may lead to a message that is asked for; tags are compared by their hash.
 
-    storage.md 3.1: instead of a hash there may be an address into consumequeue_ext, and in the
+    [ConsumeQueue] Instead of a hash there may be an address into consumequeue_ext, and in the
     delay topic a time of delivery; the entry of an inner batch has no hash of the messages in it.
     Those are let through.
     """

@@ -1,6 +1,6 @@
 """Where the segments of a broker's log are: a store folder, a commit-log folder, or single files.
 
-Layout and names: storage.md 1 [StorePathConfigHelper, MappedFileQueue]: a segment's name is the
+Layout and names: [StorePathConfigHelper, MappedFileQueue]: a segment's name is the
 physical offset of its first byte in 20 digits.
 """
 

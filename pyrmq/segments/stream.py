@@ -1,4 +1,4 @@
-"""Positions of a stream over growing segments (spark.md 6); there is no Spark in it.
+"""Positions of a stream over growing segments; there is no Spark in it.
 
 A position is one physical offset a broker. Starting offsets by queue become a position and a row
 filter, `from`, which is left out once the log is past the places named in `until`.

@@ -1,4 +1,4 @@
-"""Where in a log a stream starts: earliest, latest, a time, or offsets by queue (spark.md 6)."""
+"""Where in a log a stream starts: earliest, latest, a time, or offsets by queue."""
 
 from __future__ import annotations
 

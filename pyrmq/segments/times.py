@@ -1,5 +1,5 @@
 """Where in a log a time is. Store times grow along the log but for steps of the clock, so a
-segment of margin is kept at both ends (spark.md 4.2)."""
+segment of margin is kept at both ends."""
 
 from __future__ import annotations
 

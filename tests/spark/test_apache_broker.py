@@ -13,10 +13,10 @@ import pytest
 
 from spark_ext import schema as schemas
 from spark_ext import selecting
-from spark_ext.broker_plan import BrokerPlanner
+from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
-from spark_ext.sink import SinkWriter, TaskWritten
+from spark_ext.sink.writer import SinkWriter, TaskWritten
 from tests.interop import toolchain
 from tests.interop.store import peer
 from tests.support.client import Client
@@ -151,7 +151,7 @@ def test_no_group_is_left_behind(apache: str, written: TaskWritten, tmp_path: Pa
     checked = Options({"nameServer": apache, "topic": "Exchange"}, Query.BROKER_BATCH)
     how = selecting.read_options(checked, schemas.of_options(checked))
     split = BrokerPlanner(checked, selecting.selection(checked), how).batch()[0]
-    from spark_ext.cluster import Cluster
+    from spark_ext.broker.cluster import Cluster
 
     with Cluster(split.access) as cluster:
         address = cluster.address("Exchange", "broker-a")

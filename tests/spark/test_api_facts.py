@@ -1,6 +1,6 @@
 """What the data source relies on in PySpark, by probes of its own: one fails when Spark changes.
 
-spec/spark.md 2.1 (snapshot), 2.2 (pushed filters give wrong rows), 2.4 (exact batch schema).
+Snapshots, pushed filters that give wrong rows, exact batch schemas.
 """
 
 from __future__ import annotations

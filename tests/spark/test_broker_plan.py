@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker_plan
-import spark_ext.cluster
+import spark_ext.broker.cluster
+import spark_ext.broker.plan
 from pyrmq.errors import (
     ConnectError,
     DataLossError,
@@ -21,8 +21,8 @@ from pyrmq.errors import (
 )
 from spark_ext import schema as schemas
 from spark_ext import selecting
-from spark_ext.broker_partition import BrokerSplit
-from spark_ext.broker_plan import BrokerPlanner
+from spark_ext.broker.partition import BrokerSplit
+from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
 from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
@@ -34,7 +34,7 @@ AT_TIME, GET_MAX, ROUTE = 29, 30, 105
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_queue_made_anew_under_a_stream(
         stream(cluster).latest(start)
     lenient = stream(cluster, failOnDataLoss="false")
     assert lenient.latest(start) == start, "a broker that took over may have to catch up"
-    monkeypatch.setattr(spark_ext.broker_plan, "ANEW", 0)
+    monkeypatch.setattr(spark_ext.broker.plan, "ANEW", 0)
     end = lenient.latest(start)
     assert end["queues"]["T"]["a"]["0"] == 4
     assert planned(lenient.splits(start, end)) == {("T", "a", 0, 0, 4)}

@@ -7,11 +7,11 @@ import pickle
 import pytest
 
 from pyrmq.model.message import MessageQueue
-from spark_ext.broker_progress import EVERY, BrokerProgress
+from spark_ext.broker.progress import EVERY, BrokerProgress
 
 
 def test_lines_come_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "spark_ext.broker_progress")
+    caplog.set_level("INFO", "spark_ext.broker.progress")
     now = [0.0]
     progress = BrokerProgress(lambda: now[0])
     queues = [MessageQueue("T", "a", n) for n in range(10)]

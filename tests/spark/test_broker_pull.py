@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker_pull
-import spark_ext.cluster
+import spark_ext.broker.cluster
+import spark_ext.broker.pull
 from pyrmq.errors import (
     ClientError,
     ConnectError,
@@ -20,9 +20,9 @@ from pyrmq.errors import (
 )
 from pyrmq.net.address import parse_address
 from pyrmq.segments.read_options import ReadOptions
-from spark_ext.broker_partition import BrokerSplit
-from spark_ext.broker_pull import QueueRange
-from spark_ext.cluster import Access
+from spark_ext.broker.cluster import Access
+from spark_ext.broker.partition import BrokerSplit
+from spark_ext.broker.pull import QueueRange
 from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
 from tests.support.records import encode_record
 from tests.support.wire import Command
@@ -33,8 +33,8 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.broker_pull, "pause", lambda tries: None)
-    monkeypatch.setattr(spark_ext.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(spark_ext.broker.pull, "pause", lambda tries: None)
+    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_answers_that_reach_into_the_next_block_are_not_read_twice(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With tags a broker gives as many as were asked for, however far apart they are."""
-    monkeypatch.setattr(spark_ext.broker_pull, "FILTERED_BLOCK", 64)
+    monkeypatch.setattr(spark_ext.broker.pull, "FILTERED_BLOCK", 64)
     for n in range(1000):
         cluster.put(b"%d" % n, TAGS="A" if n % 10 == 0 else "B")
 

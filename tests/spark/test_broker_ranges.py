@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pyrmq.errors import CheckpointError
 from pyrmq.model.message import MessageQueue
-from spark_ext.broker_pull import QueueRange
-from spark_ext.broker_ranges import SMALL_TASK, from_position, into_tasks, share, to_position
+from spark_ext.broker.pull import QueueRange
+from spark_ext.broker.ranges import SMALL_TASK, from_position, into_tasks, share, to_position
 
 queues = st.builds(
     MessageQueue, st.sampled_from(["A", "B", "c"]), st.sampled_from(["x", "y"]), st.integers(0, 11)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import spark_ext.remoting
+import spark_ext.broker.remoting
 from pyrmq.errors import ConnectError, RequestTimeoutError
-from spark_ext.remoting import Connection, Connections
+from spark_ext.broker.remoting import Connection, Connections
 from tests.support.wire import Command, FrameReader, encode
 
 Server = Callable[[socket.socket], object]
@@ -65,7 +65,7 @@ def test_a_server_that_wants_its_answers_taken_first() -> None:
 
 
 def test_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.remoting, "STALL_TIMEOUT", 0.1)
+    monkeypatch.setattr(spark_ext.broker.remoting, "STALL_TIMEOUT", 0.1)
     stop = threading.Event()
     with serving(lambda c: stop.wait(60)) as address:
         connection = Connection(address)
@@ -152,7 +152,7 @@ class Endless:
 
 
 def test_what_nobody_asked_for_does_not_hold_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.remoting, "RECEIVE_TIMEOUT", 0.1)
+    monkeypatch.setattr(spark_ext.broker.remoting, "RECEIVE_TIMEOUT", 0.1)
     with serving(lambda connection: connection.recv(1 << 16)) as address:
         connection = Connection(address)
         endless = Endless(connection._socket)

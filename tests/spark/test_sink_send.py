@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import spark_ext.cluster
-import spark_ext.sink_send
+import spark_ext.broker.cluster
+import spark_ext.sink.send
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
 from spark_ext.option import Query
 from spark_ext.options import Options
-from spark_ext.sink import SinkWriter, TaskWritten
-from spark_ext.sink_send import SinkError
+from spark_ext.sink.send import SinkError
+from spark_ext.sink.writer import SinkWriter, TaskWritten
 from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
 from tests.support.wire import Command
 
@@ -32,8 +32,8 @@ TYPES = {
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.sink_send, "pause", lambda tries: None)
-    monkeypatch.setattr(spark_ext.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(spark_ext.sink.send, "pause", lambda tries: None)
+    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pyspark.sql.datasource import InputPartition
 
 from pyrmq import engine
 from pyrmq.errors import DataLossError, PyrmqError
-from spark_ext.broker_pull import Piece, Puller, QueueRange
-from spark_ext.cluster import Access, Cluster
+from spark_ext.broker.cluster import Access, Cluster
+from spark_ext.broker.pull import Piece, Puller, QueueRange
 from spark_ext.worker import Shipped, prepare
 
 if TYPE_CHECKING:

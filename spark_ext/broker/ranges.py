@@ -8,7 +8,7 @@ from typing import Any
 
 from pyrmq.errors import CheckpointError
 from pyrmq.model.message import MessageQueue
-from spark_ext.broker_pull import QueueRange
+from spark_ext.broker.pull import QueueRange
 
 Offsets = Mapping[MessageQueue, int]
 Position = dict[str, Any]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spark_ext import broker_partition, selecting
-from spark_ext.broker_partition import BrokerPartition
-from spark_ext.broker_plan import BrokerPlanner
-from spark_ext.broker_stream import BrokerStreamReader41
+from spark_ext import selecting
+from spark_ext.broker import partition as broker_partition
+from spark_ext.broker.partition import BrokerPartition
+from spark_ext.broker.plan import BrokerPlanner
+from spark_ext.broker.stream import BrokerStreamReader41
 from spark_ext.worker import ADMISSION, Shipped
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class BrokerBatchReader(Shipped, DataSourceReader):
 
 
 if ADMISSION:
-    from spark_ext.broker_admission import BrokerStreamReader
+    from spark_ext.broker.admission import BrokerStreamReader
 else:
     BrokerStreamReader = BrokerStreamReader41  # type: ignore[assignment,misc]
 

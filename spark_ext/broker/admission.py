@@ -12,10 +12,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyrmq.errors import ConfigError
-from spark_ext.broker_stream import StreamReader
+from spark_ext.broker.stream import StreamReader
 
 if TYPE_CHECKING:
-    from spark_ext.broker_ranges import Position
+    from spark_ext.broker.ranges import Position
 
 
 class BrokerStreamReader(StreamReader, SupportsTriggerAvailableNow):

@@ -31,8 +31,8 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import QueueData, TopicRoute
 from pyrmq.net.address import parse_address
-from spark_ext.cluster import Access, Cluster, number, pause
-from spark_ext.remoting import Connection, Ext
+from spark_ext.broker.cluster import Access, Cluster, number, pause
+from spark_ext.broker.remoting import Connection, Ext
 
 log = logging.getLogger(__name__)
 

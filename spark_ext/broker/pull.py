@@ -25,8 +25,8 @@ from pyrmq.errors import (
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net.address import format_address
-from spark_ext.cluster import Cluster, number, pause
-from spark_ext.remoting import Connection, Ext
+from spark_ext.broker.cluster import Cluster, number, pause
+from spark_ext.broker.remoting import Connection, Ext
 
 log = logging.getLogger(__name__)
 

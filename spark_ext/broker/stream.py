@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyrmq.errors import ConfigError
-from spark_ext import broker_partition, selecting
-from spark_ext.broker_partition import BrokerPartition
-from spark_ext.broker_plan import BrokerPlanner
-from spark_ext.broker_progress import BrokerProgress
-from spark_ext.broker_ranges import Position, from_position
+from spark_ext import selecting
+from spark_ext.broker import partition as broker_partition
+from spark_ext.broker.partition import BrokerPartition
+from spark_ext.broker.plan import BrokerPlanner
+from spark_ext.broker.progress import BrokerProgress
+from spark_ext.broker.ranges import Position, from_position
 from spark_ext.worker import Shipped
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
 from pyrmq.segments.selection import Selection, unknown_topic
-from spark_ext.cluster import Cluster
+from spark_ext.broker.cluster import Cluster
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
     rocketmq stream: 125000 messages since the last line; orders broker-a 0 at 31250, ...
 
-The logger is `spark_ext.broker_progress`, level INFO.
+The logger is `spark_ext.broker.progress`, level INFO.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from pyrmq.model.message import MessageQueue
-from spark_ext.broker_ranges import Offsets
+from spark_ext.broker.ranges import Offsets
 from spark_ext.progress import EVERY, visible
 
 SHOWN = 8

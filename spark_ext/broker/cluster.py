@@ -25,7 +25,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import MASTER_ID, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
-from spark_ext.remoting import Connection, Connections, Ext
+from spark_ext.broker.remoting import Connection, Connections, Ext
 
 log = logging.getLogger(__name__)
 

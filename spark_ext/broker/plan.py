@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from pyrmq.errors import DataLossError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from spark_ext import broker_topics
-from spark_ext.broker_partition import BrokerSplit
-from spark_ext.broker_pull import QueueRange
-from spark_ext.broker_ranges import Position, from_position, into_tasks, share, to_position
-from spark_ext.broker_topics import place
-from spark_ext.cluster import Access, Cluster
+from spark_ext.broker import topics as broker_topics
+from spark_ext.broker.cluster import Access, Cluster
+from spark_ext.broker.partition import BrokerSplit
+from spark_ext.broker.pull import QueueRange
+from spark_ext.broker.ranges import Position, from_position, into_tasks, share, to_position
+from spark_ext.broker.topics import place
 
 if TYPE_CHECKING:
     from pyrmq.segments.read_options import ReadOptions

@@ -24,10 +24,10 @@ from pyspark.sql.datasource import (
 from pyrmq.engine import SendRows
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
 from pyrmq.net.address import own_ip
-from spark_ext import sink_columns
-from spark_ext.cluster import Access, Cluster
+from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.progress import visible
-from spark_ext.sink_send import Sender, SendSettings
+from spark_ext.sink import columns as sink_columns
+from spark_ext.sink.send import Sender, SendSettings
 from spark_ext.worker import Shipped, prepare
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Reading through brokers: which queues, how far they reach, and pulling them."""
