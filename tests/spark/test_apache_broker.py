@@ -5,14 +5,19 @@ No Spark is started: writers, planners and splits are what Spark would call.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.net.address import parse_addresses
 from spark_ext import schema as schemas
 from spark_ext import selecting
+from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
@@ -78,7 +83,19 @@ def rows_of(numbers: range) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def written(apache: str) -> TaskWritten:
-    return write(apache, rows_of(range(ROWS)), topic="Exchange", sendBatchBytes="64k")
+    done = write(apache, rows_of(range(ROWS)), topic="Exchange", sendBatchBytes="64k")
+    wait_for_queues(apache, done)
+    return done
+
+
+def wait_for_queues(apache: str, done: TaskWritten) -> None:
+    """Apache's broker acknowledges messages before they are in their queues."""
+    wanted = {MessageQueue(*place): last + 1 for *place, _, _, last in done.queues}
+    until = time.monotonic() + 30
+    with Cluster(Access(tuple(parse_addresses(apache, "name server")))) as cluster:
+        while (found := cluster.offsets(RequestCode.GET_MAX_OFFSET, list(wanted))) != wanted:
+            assert time.monotonic() < until, found
+            time.sleep(0.1)
 
 
 def test_rows_are_written_and_read(apache: str, written: TaskWritten) -> None:
