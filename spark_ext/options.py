@@ -171,8 +171,8 @@ OPTIONS: tuple[Option, ...] = (
         integer(0),
         READS,
         None,
-        "First store time, in ms. Wins over startingOffsets. Of a stream over files it says where it "
-        "starts; what stands behind that is read whatever its time.",
+        "First store time, in ms. Wins over startingOffsets. Of a stream over files it says where "
+        "it starts; what stands behind that is read whatever its time.",
     ),
     Option(
         "endingTimestamp",
