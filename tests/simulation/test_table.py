@@ -45,7 +45,8 @@ from tests.support.transactions import (
 from tests.support.wire import Command, FrameReader, decode, encode
 
 BORN = int(time.time() * 1000)
-TIME_OUT, RESERVED = 6_000, 1_000_000
+TIME_OUT, RESERVED = 6_000, 1_000_000_000
+"""ms. RESERVED is far more than a test session lasts: stores put the clock's time, not BORN."""
 FAR = 1 << 60
 MANY = 10_000
 
