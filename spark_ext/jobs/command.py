@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -110,6 +111,9 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
     return _apply(_SOURCE, run)  # type: ignore[no-any-return]
 
 
+PLOTS = (".jpg", ".pdf", ".png", ".svg", ".webp")
+
+
 def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """--out, --format, --mode, --plot; the command gets an `output`."""
     options = (
@@ -124,6 +128,13 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(out: str | None, kind: str, mode: str, plot: str | None, **rest: Any) -> None:
+            if out and mode == "error" and os.path.exists(out):
+                # Said before the work; what is no local path is looked at when it is written.
+                raise click.ClickException(f"{out} exists: choose the mode append or overwrite")
+            if plot and not plot.lower().endswith(PLOTS):
+                raise click.ClickException(
+                    f"{plot}: a plot's name ends in one of {', '.join(PLOTS)}"
+                )
             command(output=Output(out, kind, mode, plot), **rest)
 
         return _apply(options, run)  # type: ignore[no-any-return]
