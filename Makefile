@@ -36,7 +36,7 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests
 	cargo test --locked --quiet
 
-test: $(STAMP) test-rust ## Run all tests (interop tests where Java, Maven and Go exist)
+test: $(STAMP) test-rust ## Run all tests (interop and Spark tests where Java, Maven and Go exist)
 	$(BIN)/pytest
 
 lint: $(STAMP) ## Check style, types and the layers
