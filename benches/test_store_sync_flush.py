@@ -30,7 +30,7 @@ def test_sync_flush(body, folder: Path, paired, report) -> None:
 
     def send() -> None:
         session.feed(frame.buffer, frame.nbytes, 0)
-        while session.held:
+        while session.unconfirmed:
             poll.poll()
             os.read(event, 8)
             session.release(0, 1 << 40)

@@ -1,5 +1,5 @@
 # The C side of the engine as Cython sees it; native/include/pyrmq_capi.h is the source.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "pyrmq_capi.h":
     const char* PYRMQ_CAPI_NAME
@@ -12,8 +12,8 @@ cdef extern from "pyrmq_capi.h":
 
     ctypedef struct pyrmq_feed:
         pyrmq_bytes out
-        uint32_t commands, held
-        uint8_t more, arrivals, large
+        uint32_t commands, unconfirmed
+        uint8_t full, more, arrivals, large
 
     ctypedef struct pyrmq_command:
         int32_t code, opaque, flag, language, version, codec
@@ -36,7 +36,10 @@ cdef extern from "pyrmq_capi.h":
         void *(*session_new)(const void *, const uint8_t *, size_t, uint16_t) nogil
         void (*session_free)(void *) nogil
         int32_t (*session_feed)(void *, const uint8_t *, size_t, int64_t, pyrmq_feed *) nogil
-        int32_t (*session_resend)(void *, const uint8_t *, size_t, int64_t, pyrmq_feed *) nogil
+        int32_t (*session_resend)(void *, const uint8_t *, size_t, const uint8_t *, size_t, int32_t,
+                                  int64_t, pyrmq_feed *) nogil
+        int32_t (*session_answer)(void *, const uint8_t *, size_t, int32_t, int32_t, uint64_t,
+                                  int64_t, pyrmq_feed *) nogil
         int32_t (*session_release)(void *, int64_t, int64_t, pyrmq_feed *) nogil
         int32_t (*session_command)(void *, pyrmq_command *) nogil
         int32_t (*session_ext)(void *, uint32_t, pyrmq_bytes *, pyrmq_bytes *) nogil

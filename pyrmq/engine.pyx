@@ -271,16 +271,17 @@ cdef class Session:
     """A connection without its socket.
 
     Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
-    `next_command` has), `held` (answers that wait for durability, see `release`), `more` (feed
-    again with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the
-    rest of a large frame into `space`) and `error` (a text
-    once the peer broke the protocol: send what was returned, then close).
+    `next_command` has), `unconfirmed` (answers that wait until what they acknowledge is confirmed,
+    see `release`), `full` (so many of them that the peer is not to be read on), `more` (feed again
+    with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the rest of
+    a large frame into `space`) and `error` (a text once the peer broke the protocol: send what was
+    returned, then close).
     """
 
     cdef void *ptr
     cdef object listener
-    cdef readonly unsigned int commands, held
-    cdef readonly bint more, arrivals, large
+    cdef readonly unsigned int commands, unconfirmed
+    cdef readonly bint full, more, arrivals, large
     cdef readonly str error
     cdef size_t room
 
@@ -306,7 +307,8 @@ cdef class Session:
         if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
             raise_failed(rc)
         self.commands = fed.commands
-        self.held = fed.held
+        self.unconfirmed = fed.unconfirmed
+        self.full = fed.full
         self.more = fed.more
         self.arrivals = fed.arrivals
         self.large = fed.large
@@ -335,18 +337,37 @@ cdef class Session:
             rc = C.session_feed(self.ptr, p, n, now_ms, &fed)
         return self.report(rc, &fed)
 
-    def resend(self, bytes frame, long long now_ms):
-        """Handles a send again after its topic was made; refuses it if still unknown."""
+    def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False):
+        """Handles a send again after a decision; refuses it if its topic is still unknown.
+
+        `topic`: the message goes back to a consumer group, to this retry topic or (`dead`) to this
+        dead-letter topic. Empty: it is stored as it was asked for.
+        """
         cdef pyrmq_feed fed
         cdef const uint8_t *p = <const uint8_t *><const char *>frame
         cdef Py_ssize_t n = len(frame)
+        cdef Py_ssize_t topic_len
+        cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
         cdef int32_t rc
         with nogil:
-            rc = C.session_resend(self.ptr, p, n, now_ms, &fed)
+            rc = C.session_resend(self.ptr, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
+                                  now_ms, &fed)
+        return self.report(rc, &fed)
+
+    def answer(self, bytes answer, int codec, int opaque, unsigned long long end,
+               long long now_ms):
+        """Takes an encoded answer of code 0 that counts once the log is confirmed up to `end`: it is
+        kept until `release`. Returned at once where answers wait for nothing (ASYNC_FLUSH)."""
+        cdef pyrmq_feed fed
+        cdef const uint8_t *p = <const uint8_t *><const char *>answer
+        cdef Py_ssize_t n = len(answer)
+        cdef int32_t rc
+        with nogil:
+            rc = C.session_answer(self.ptr, p, n, codec, opaque, end, now_ms, &fed)
         return self.report(rc, &fed)
 
     def release(self, long long now_ms, long long timeout_ms):
-        """The held answers that are settled now: durable, timed out, or failed."""
+        """The unconfirmed answers that are settled now: confirmed, timed out, or failed."""
         cdef pyrmq_feed fed
         cdef int32_t rc
         with nogil:

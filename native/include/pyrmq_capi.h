@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PYRMQ_ABI_VERSION 1
+#define PYRMQ_ABI_VERSION 2
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */
@@ -23,14 +23,15 @@ typedef struct {
     size_t len;
 } pyrmq_bytes;
 
-/* What a feed, resend or release gave. `out` is valid until the next call on the same thread. */
+/* What a feed, resend, answer or release gave. `out` is valid until the next call on the same thread. */
 typedef struct {
     pyrmq_bytes out;
-    uint32_t commands; /* commands waiting in the session */
-    uint32_t held;     /* answers waiting for durability */
-    uint8_t more;      /* a whole frame waits for the next feed */
-    uint8_t arrivals;  /* a queue that somebody waits on has grown */
-    uint8_t large;     /* a large frame is under way: receive into session_space */
+    uint32_t commands;    /* commands waiting in the session */
+    uint32_t unconfirmed; /* answers that wait until what they acknowledge is confirmed */
+    uint8_t full;         /* so many answers wait that the peer is not to be read on */
+    uint8_t more;         /* a whole frame waits for the next feed */
+    uint8_t arrivals;     /* a queue that somebody waits on has grown */
+    uint8_t large;        /* a large frame is under way: receive into session_space */
 } pyrmq_feed;
 
 /* Valid until the next session_command on the same session. */
@@ -59,7 +60,13 @@ typedef struct {
     void *(*session_new)(const void *listener, const uint8_t *ip, size_t ip_len, uint16_t port);
     void (*session_free)(void *session);
     int32_t (*session_feed)(void *session, const uint8_t *data, size_t len, int64_t now_ms, pyrmq_feed *out);
-    int32_t (*session_resend)(void *session, const uint8_t *frame, size_t len, int64_t now_ms, pyrmq_feed *out);
+    /* A send again after a decision. `topic` (may be empty) and `dead`: it goes back to a group, to
+     * this retry topic or dead-letter topic. */
+    int32_t (*session_resend)(void *session, const uint8_t *frame, size_t len, const uint8_t *topic,
+                              size_t topic_len, int32_t dead, int64_t now_ms, pyrmq_feed *out);
+    /* An encoded answer of code 0 that counts once the log is confirmed up to `end`. */
+    int32_t (*session_answer)(void *session, const uint8_t *answer, size_t len, int32_t codec,
+                              int32_t opaque, uint64_t end, int64_t now_ms, pyrmq_feed *out);
     int32_t (*session_release)(void *session, int64_t now_ms, int64_t timeout_ms, pyrmq_feed *out);
     int32_t (*session_command)(void *session, pyrmq_command *out);
     int32_t (*session_ext)(void *session, uint32_t index, pyrmq_bytes *name, pyrmq_bytes *value);

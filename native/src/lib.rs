@@ -6,6 +6,7 @@
 //! only module that knows Python).
 
 pub mod arrow;
+pub mod broker;
 pub mod filter;
 pub mod format;
 pub mod offline;

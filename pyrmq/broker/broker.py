@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -13,7 +14,6 @@ from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.hold import HeldPull, HeldPulls
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
@@ -37,8 +37,7 @@ from pyrmq.engine import Listener
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import Address, message_id, own_ip
-from pyrmq.net.command import Response
-from pyrmq.net.dispatch import Processor
+from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.tasks import Tasks
@@ -68,17 +67,13 @@ class Broker:
 
     def _open(self, config: BrokerConfig, sockets: list[socket.socket]) -> None:
         folder = config.store_path_root_dir / "config"
-        self.registration: Registration
-        self.topics = TopicTable(
-            folder / "topics.json", config, self.store, lambda: self.registration.topics_changed()
-        )
-        self.registration = Registration(config, self.topics, lambda: self.address)
+        self.topics = TopicTable(folder / "topics.json", config, self.store)
+        self.registration = Registration(config, self.topics, self.address)
         self.groups = GroupTable(folder / "subscriptionGroup.json", config)
         self.offsets = OffsetTable(
             folder / "consumerOffset.json", config.consumer_offset_update_version_step
         )
         self.clients = ClientTable(notify_ids_changed)
-        self.held = HeldPulls(self.store, self._answer_held)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -86,9 +81,9 @@ class Broker:
             rules(config),
             producers=ProducerChoice(self.clients),
             broker_name=config.broker_name,
-            message_id=lambda phys: message_id(self.address, phys),
+            message_id=partial(message_id, self.address),
             keep_progress=self._keep_progress,
-            overflow=lambda: make_overflow_topic(self.topics),
+            overflow=partial(make_overflow_topic, self.topics),
         )
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.server = RemotingServer(
@@ -103,33 +98,19 @@ class Broker:
                 trace_on=config.trace_on,
             ),
             store=self.store,
-            sync_flush=config.sync_flush,
-            on_arrivals=self.held.arrived,
             idle_seconds=config.server_channel_max_idle_time_seconds,
             flush_timeout_ms=config.sync_flush_timeout,
         )
 
     def _processors(self) -> dict[int, Processor]:
-        pull = PullProcessor(
-            self.config, self.store, self.topics, self.groups, self.clients, self.offsets, self.held
-        )
-        self.held.read = pull.read
         locks = QueueLocks()
-        send = SendProcessor(
-            self.config,
-            self.store,
-            self.topics,
-            self.groups,
-            locks,
-            lambda: self.address,
-            resend=lambda *args: self.server.resend(*args),
-            answer=lambda *args: self.server.answer_durable(*args),
+        pull = PullProcessor(
+            self.config, self.store, self.topics, self.groups, self.clients, self.offsets
         )
+        send = SendProcessor(self.config, self.topics, self.groups, locks)
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
         query = QueryProcessor(self.config, self.store)
-        transaction = TransactionProcessor(
-            self.transactions, lambda *args: self.server.answer_durable(*args)
-        )
+        transaction = TransactionProcessor(self.transactions)
         queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
         return {
             RequestCode.SEND_MESSAGE: send,
@@ -160,9 +141,6 @@ class Broker:
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(self.store, self.transactions),
         }
 
-    def _answer_held(self, pull: HeldPull, response: Response) -> None:
-        self.server.answer(pull.connection, pull.command, response)
-
     @classmethod
     @asynccontextmanager
     async def serving(cls, config: BrokerConfig) -> AsyncIterator[Broker]:
@@ -178,7 +156,6 @@ class Broker:
         try:
             async with Tasks() as tasks:
                 await tasks.start(broker.server.run)
-                tasks.start_soon(broker.held.run)
                 tasks.start_soon(broker._persist)
                 tasks.start_soon(broker._scan_clients)
                 tasks.start_soon(broker.transactions.run)
@@ -201,8 +178,6 @@ class Broker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.registration.unregister)
             nursery.start_soon(self.server.drain, GRACE)
-            await trio.lowlevel.checkpoint()
-            self.held.flush()
 
     def _tables(self) -> list[PersistentTable]:
         return [self.topics, self.groups, self.offsets, self.transaction_metrics]

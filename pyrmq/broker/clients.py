@@ -76,8 +76,7 @@ class ClientTable:
         return producing | consuming
 
     def _watch(self, connection: Connection) -> None:
-        if self.connection_gone not in connection.on_close:
-            connection.on_close.append(self.connection_gone)
+        connection.call_on_close(self.connection_gone)
 
     def register_producer(self, group: str, connection: Connection, client: Client) -> None:
         self.producers.setdefault(group, {})[connection] = client

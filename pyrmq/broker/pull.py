@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.hold import HeldPull, HeldPulls
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, GetResult, Store
@@ -22,6 +22,7 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.subscription import TAG, Subscription
 from pyrmq.model.topic import PERM_READ
+from pyrmq.net.answers import Park
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
@@ -38,10 +39,61 @@ _CODES = (0, 20, 20, 19, 21, 19, 21, 19, 19)
 """Response codes by status; the last two are 21 when the offset asked for is not 0."""
 _NO_QUEUE = 7
 MAX_COUNT = 256
+MAX_READS = 64
+"""Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
+sent on to pull from there."""
+
+
+@dataclass(slots=True, eq=False)
+class CheckedPull:
+    """A pull as it was checked: what it takes to read, again and again, and to answer."""
+
+    store: Store
+    topic: str
+    queue_id: int
+    offset: int
+    max_count: int
+    tags: array[int]
+
+    def read(self) -> Response:
+        """Reads once and answers, whatever there is."""
+        got = self.store.get(
+            self.topic, self.queue_id, self.offset, self.max_count, tags=self.tags or None
+        )
+        return _response(self.offset, got)
+
+    def read_on(self) -> Response | None:
+        """Reads what has come since it was parked; None while nothing of it is wanted. Messages
+        that the tags leave out are left behind."""
+        response = self.read()
+        for _ in range(MAX_READS):
+            if response.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
+                break
+            self.offset = int(response.ext["nextBeginOffset"])
+            response = self.read()
+        return None if response.code == ResponseCode.PULL_NOT_FOUND else response
+
+
+def _response(offset: int, got: GetResult) -> Response:
+    status = got.status
+    code = _CODES[status]
+    if status >= _NO_QUEUE and offset != 0:
+        code = ResponseCode.PULL_OFFSET_MOVED
+    return Response(
+        code,
+        STATUS_NAMES[status],
+        {
+            "maxOffset": got.max_offset,
+            "minOffset": got.min_offset,
+            "nextBeginOffset": got.next_offset,
+            "suggestWhichBrokerId": 0,
+        },
+        got.slices,
+    )
 
 
 class PullProcessor:
-    """Answers pulls, or holds them until a message comes."""
+    """Answers pulls, or has them parked until a message comes."""
 
     def __init__(
         self,
@@ -51,7 +103,6 @@ class PullProcessor:
         groups: GroupTable,
         clients: ClientTable,
         offsets: OffsetTable,
-        held: HeldPulls,
     ) -> None:
         self._config = config
         self._store = store
@@ -59,25 +110,23 @@ class PullProcessor:
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
-        self._held = held
 
-    def __call__(self, connection: Connection, command: Command) -> Response | None:
+    def __call__(self, connection: Connection, command: Command) -> Response | Park:
         group = fields.text(command, "consumerGroup")
         topic = fields.text(command, "topic")
         queue_id = fields.int32(command, "queueId")
         offset = fields.int64(command, "queueOffset")
         sys_flag = fields.int32(command, "sysFlag")
         tags = self._check(command, group, topic, queue_id, sys_flag)
-        pull = HeldPull(
-            connection,
-            command,
+        pull = CheckedPull(
+            self._store,
             topic,
             queue_id,
             offset,
             min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
             tags,
         )
-        response = self.read(pull)
+        response = pull.read()
         if sys_flag & COMMIT_OFFSET:
             commit = fields.int64(command, "commitOffset")
             if commit >= 0:
@@ -86,8 +135,8 @@ class PullProcessor:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.long_polling_enable:
                 asked = self._config.short_polling_time_mills
-            if asked > 0 and self._held.hold(pull, asked / 1000):
-                return None
+            if asked > 0:
+                return Park(pull, asked / 1000, response)
         return response
 
     def _check(
@@ -160,27 +209,3 @@ class PullProcessor:
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
             )
         return sub
-
-    def read(self, pull: HeldPull) -> Response:
-        """Reads once and answers, whatever there is."""
-        got = self._store.get(
-            pull.topic, pull.queue_id, pull.offset, pull.max_count, tags=pull.tags or None
-        )
-        return self._response(pull, got)
-
-    def _response(self, pull: HeldPull, got: GetResult) -> Response:
-        status = got.status
-        code = _CODES[status]
-        if status >= _NO_QUEUE and pull.offset != 0:
-            code = ResponseCode.PULL_OFFSET_MOVED
-        return Response(
-            code,
-            STATUS_NAMES[status],
-            {
-                "maxOffset": got.max_offset,
-                "minOffset": got.min_offset,
-                "nextBeginOffset": got.next_offset,
-                "suggestWhichBrokerId": 0,
-            },
-            got.slices,
-        )

@@ -27,22 +27,21 @@ RETRY = 0.5
 class Registration:
     """Registers at start, at every change of topics, and again every registerNameServerPeriod."""
 
-    def __init__(
-        self, config: BrokerConfig, topics: TopicTable, address: Callable[[], Address]
-    ) -> None:
+    def __init__(self, config: BrokerConfig, topics: TopicTable, address: Address) -> None:
         self._config = config
         self._topics = topics
         self._address = address
         self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
         self._changed = [[trio.Event()] for _ in self._servers]
         self._leaving = False
+        topics.watch(self._topics_changed)
 
-    def topics_changed(self) -> None:
+    def _topics_changed(self) -> None:
         for event in self._changed:
             event[0].set()
 
     def _header(self) -> dict[str, str | int | bool]:
-        host, port = self._address()
+        host, port = self._address
         return {
             "brokerName": self._config.broker_name,
             "brokerAddr": format_address((host, port)),
@@ -115,7 +114,7 @@ class Registration:
         return True
 
     async def _register(self, channels: Channels, server: Address) -> None:
-        host, port = self._address()
+        host, port = self._address
         channel = await channels.get(server)
         header = {
             **self._header(),

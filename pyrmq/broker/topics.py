@@ -67,18 +67,15 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
 
 
 class TopicTable(PersistentTable):
-    """All topics of this broker; the engine's send path is told of each. `on_change` is called
-    after a change that name servers should hear of."""
+    """All topics of this broker. The engine's send path knows those that are in the file."""
 
-    def __init__(
-        self, path: Path, config: BrokerConfig, store: Store, on_change: Callable[[], None]
-    ) -> None:
+    def __init__(self, path: Path, config: BrokerConfig, store: Store) -> None:
         super().__init__(path)
         self.topics: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now_ms())
         self._config = config
         self._store = store
-        self._on_change = on_change
+        self._watchers: list[Callable[[], None]] = []
         self._unsaved: set[str] = set()
         self._load()
 
@@ -134,7 +131,7 @@ class TopicTable(PersistentTable):
         await self.save_if_changed()
         if topic in self._unsaved:
             self._unsaved.discard(topic)
-            self._tell_engine(self.topics[topic])
+            self._set_in_engine(self.topics[topic])
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
@@ -144,9 +141,9 @@ class TopicTable(PersistentTable):
         topic.write_queue_nums = min(max(topic.write_queue_nums, 0), MAX_QUEUES)
         self.topics[topic.topic_name] = topic
         if topic.topic_name not in self._unsaved:
-            self._tell_engine(topic)
+            self._set_in_engine(topic)
 
-    def _tell_engine(self, topic: TopicConfig) -> None:
+    def _set_in_engine(self, topic: TopicConfig) -> None:
         self._store.set_topic(
             topic.topic_name,
             read_queues=topic.read_queue_nums,
@@ -156,6 +153,14 @@ class TopicTable(PersistentTable):
             and not topic.topic_name.startswith(RETRY_PREFIX),
             batch=topic.is_batch,
         )
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """`watcher` is called after every change that name servers should hear of."""
+        self._watchers.append(watcher)
+
+    def _changed_for_all(self) -> None:
+        for watcher in self._watchers:
+            watcher()
 
     def _bump(self) -> None:
         self.version.next(now_ms())
@@ -181,7 +186,7 @@ class TopicTable(PersistentTable):
             self._unsaved.add(topic.topic_name)
             self._put(topic)
             self._bump()
-            self._on_change()
+            self._changed_for_all()
 
     def create_in_send(
         self, topic: str, default_topic: str, queue_nums: int, unit: bool
@@ -207,7 +212,7 @@ class TopicTable(PersistentTable):
         self._unsaved.add(topic)
         self._put(created)
         self._bump()
-        self._on_change()
+        self._changed_for_all()
         return created
 
     def create_send_back(self, topic: str, queues: int, *, unit: bool = False) -> TopicConfig:
@@ -219,7 +224,7 @@ class TopicTable(PersistentTable):
             self._unsaved.add(topic)
             self._put(known)
             self._bump()
-            self._on_change()
+            self._changed_for_all()
         return known
 
 

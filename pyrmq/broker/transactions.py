@@ -6,7 +6,6 @@ What is decided, and when, is pyrmq/txn's; here it meets connections and tables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,11 @@ from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION
 from pyrmq.model.topic import DataVersion
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.address import offset_of_message_id
+from pyrmq.net.answers import Durable
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import State
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.asking import BUSY, Ask
 from pyrmq.txn.ending import EndTransaction
@@ -67,7 +68,7 @@ class ProducerChoice:
         self._clients = clients
 
     def _connected(self, group: str) -> list[Connection]:
-        return [c for c in self._clients.producers.get(group, ()) if not (c.closed or c.mute)]
+        return [c for c in self._clients.producers.get(group, ()) if c.state is State.OPEN]
 
     def reachable(self, group: str) -> bool:
         return bool(self._connected(group))
@@ -76,30 +77,25 @@ class ProducerChoice:
         producers = self._connected(group)
         for i in range(len(producers)):
             connection = producers[(turn + i) % len(producers)]
-            if not connection.out:  # what its socket does not take is not piled up
+            if connection.takes_requests:
                 return connection.send
         return BUSY if producers else None
 
 
 class TransactionProcessor:
-    def __init__(
-        self,
-        service: TransactionService,
-        answer_durable: Callable[[Connection, Command, Response, int], None],
-    ) -> None:
+    def __init__(self, service: TransactionService) -> None:
         self._service = service
-        self._answer_durable = answer_durable
 
-    def end(self, connection: Connection, command: Command) -> None:
+    def end(self, connection: Connection, command: Command) -> Durable | None:
         """END_TRANSACTION that the engine did not settle by itself. Clients send it one-way, so
         what is refused is logged."""
         try:
-            self._end(connection, command)
+            return self._end(command)
         except ResponseError as e:
             log.warning("END_TRANSACTION from %s refused: %s", connection.peer, e)
             raise
 
-    def _end(self, connection: Connection, command: Command) -> None:
+    def _end(self, command: Command) -> Durable | None:
         try:
             word = TransactionState(fields.int32(command, "commitOrRollback"))
         except ValueError as e:
@@ -117,17 +113,16 @@ class TransactionProcessor:
                 transaction_id=command.ext.get("transactionId", ""),
             )
         )
-        if end is not None:
-            self._answer_durable(connection, command, Response(), end)
+        return None if end is None else Durable(Response(), end)
 
-    def resume(self, connection: Connection, command: Command) -> None:
+    def resume(self, connection: Connection, command: Command) -> Durable:
         """RESUME_CHECK_HALF_MESSAGE: a message that was set aside is asked about again."""
         text = fields.text(command, "msgId")
         phys = offset_of_message_id(text)
         if phys is None:
             raise InvalidParameterError(f"msgId {text[:64]!r} is no offset id of 32 or 56 digits")
         end = self._service.ender.resume(phys)
-        self._answer_durable(connection, command, Response(), end)
+        return Durable(Response(), end)
 
 
 async def make_overflow_topic(topics: TopicTable) -> None:

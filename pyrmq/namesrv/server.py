@@ -16,9 +16,9 @@ from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
+from pyrmq.net.answers import Processor
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.dispatch import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
 
@@ -100,8 +100,7 @@ class NameServer:
         if key not in self.routes.live:
             log.info("broker %s registers at %s", registration.broker_name, registration.address)
         master = self.routes.register(registration, trio.current_time(), connection)
-        if self._owner_gone not in connection.on_close:
-            connection.on_close.append(self._owner_gone)
+        connection.call_on_close(self._owner_gone)
         ext: dict[str, str] = {}
         if master is not None:
             ext["masterAddr"] = master

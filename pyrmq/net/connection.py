@@ -1,4 +1,4 @@
-"""The server's end of one connection: a socket, its session, and what waits to be sent."""
+"""One connection of a server: its socket's sending side, and its state."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from pyrmq.engine import Session, Slice
+from pyrmq.net.connection_state import TRANSITIONS, Event, State, Step, next_step
 
 Piece = bytes | Slice | memoryview
 MAX_PIECES = 512
 """Most buffers one sendmsg takes (IOV_MAX is 1024)."""
+MAX_AWAITED = 64
+"""Requests of one connection that are answered later, after which it is not read on."""
 
 
 class Connection:
     """Sends at once what the socket takes and keeps the rest in order.
 
-    While something is kept, the connection is not read (back-pressure): `changed` tells the reader
-    to look at what it waits for now, `events` is what it waits for.
+    Whatever changes what it may do next calls `changed`, the server's; `events` is what the server
+    waits for.
     """
 
     __slots__ = (
-        "awaited", "changed", "closed", "doomed", "events", "fd", "last_active", "mute", "on_close",
-        "out", "peer", "session", "sock",
+        "_changed", "_on_close", "awaited", "events", "fd", "last_active", "out", "peer", "session",
+        "sock", "state",
     )  # fmt: skip
 
     def __init__(
@@ -38,24 +41,78 @@ class Connection:
         self.fd = sock.fileno()
         self.session = session
         self.peer = peer
+        self.state = State.OPEN
         self.out: deque[Piece] = deque()
-        self.changed = changed
+        """What the socket does not take yet."""
+        self.awaited = 0
+        """Requests that are answered later, or wait for their turn."""
         self.events = select.EPOLLIN
         self.last_active = now
-        self.awaited = 0
-        """Processors that are awaited, or wait for their turn, for this connection."""
-        self.closed = False
-        self.doomed = False
-        """Nothing more is read; it is closed once what is awaited has been answered."""
-        self.mute = False
-        self.on_close: list[Callable[[Connection], None]] = []
+        self._changed = changed
+        self._on_close: dict[Callable[[Connection], None], None] = {}
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer}>"
 
+    @property
+    def is_closed(self) -> bool:
+        return self.state is State.CLOSED
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether the broker may ask this peer something: it is there and keeps up."""
+        return self.state is State.OPEN and not self.out
+
+    @property
+    def has_many_awaited(self) -> bool:
+        """Whether so many requests are answered later that it is not read on."""
+        return self.awaited > MAX_AWAITED
+
+    def happened(self, event: Event) -> None:
+        """Takes an event; see `connection_state`."""
+        self.state = TRANSITIONS.get((self.state, event), self.state)
+        if self.state in (State.MUTE, State.CLOSED):
+            self.out.clear()
+        self._changed(self)
+
+    def next_step(self, stopping: bool) -> Step:
+        session = self.session
+        step = next_step(
+            self.state,
+            unsent=bool(self.out),
+            awaited=self.awaited,
+            unconfirmed=session.unconfirmed,
+            full=session.full or self.has_many_awaited,
+            more=session.more,
+            stopping=stopping,
+        )
+        if step is Step.CLOSE:
+            self.state = TRANSITIONS.get((self.state, Event.ALL_ANSWERED), self.state)
+        return step
+
+    def call_on_close(self, callback: Callable[[Connection], None]) -> None:
+        """`callback(connection)` is called once when the connection is closed, however often it was
+        given."""
+        self._on_close[callback] = None
+
+    def take_callbacks(self) -> list[Callable[[Connection], None]]:
+        """The callbacks, for the one who closes it."""
+        callbacks, self._on_close = list(self._on_close), {}
+        return callbacks
+
+    def begin_awaited(self) -> None:
+        """A request of this connection is answered later."""
+        self.awaited += 1
+
+    def end_awaited(self) -> None:
+        """It has been answered."""
+        self.awaited -= 1
+        if self.state is State.CLOSING or self.awaited == MAX_AWAITED:
+            self._changed(self)
+
     def send(self, *pieces: Piece) -> None:
         """Sends pieces in a row, now or when the socket takes them."""
-        if self.closed or self.mute:
+        if self.state in (State.MUTE, State.CLOSED):
             return
         if self.out:
             self.out.extend(pieces)
@@ -68,40 +125,11 @@ class Connection:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self._mute()
+            self.happened(Event.SEND_FAILED)
             return
         self._keep(pieces, sent)
         if self.out:
-            self.changed(self)
-
-    def begin_awaited(self) -> None:
-        """A request of this connection is answered later."""
-        self.awaited += 1
-
-    def end_awaited(self, limit: int) -> None:
-        """It has been answered. Reading goes on below `limit`."""
-        self.awaited -= 1
-        if self.doomed or self.awaited == limit:
-            self.changed(self)
-
-    def close_when_answered(self) -> None:
-        """Closes the connection, after what is awaited."""
-        if self.awaited:
-            self.doomed = True
-        else:
-            self.closed = True
-
-    @property
-    def answered(self) -> bool:
-        """Whether it was to be closed once all is answered, and all is."""
-        return self.doomed and not (self.awaited or self.out or self.session.held)
-
-    def _mute(self) -> None:
-        """The peer takes no more answers. What it sent before it left is still read: a client
-        that stops may have its last offsets on the way. The reader meets the end by itself."""
-        self.mute = True
-        self.out.clear()
-        self.changed(self)
+            self._changed(self)
 
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:
@@ -120,7 +148,7 @@ class Connection:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                self._mute()
+                self.happened(Event.SEND_FAILED)
                 return
             rest = self.out
             self.out = deque()
@@ -129,4 +157,4 @@ class Connection:
             self.out.extend(rest)
             if full:
                 return
-        self.changed(self)
+        self._changed(self)

@@ -1,63 +1,73 @@
-"""From a command to its answer: processors by request code.
+"""From a command to its answer: processors by request code, and acting on what they return.
 
-Processors get `(connection, command)` and return a Response, None (no answer, or a later one) or
-an awaitable of those, which then runs in the server's nursery.
+Processors get `(connection, command)` and return an `Answer` (see `answers`) or an awaitable of
+one, which then runs in the server's nursery.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import struct
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.errors import EngineError, PyrmqError, ResponseError
 from pyrmq.model.codes import ResponseCode
-from pyrmq.net.command import Response, encode_response
+from pyrmq.net.answers import After, Answer, Durable, Park, Processor, Resend, send_answer
+from pyrmq.net.clock import clock_ms
+from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import Event
+from pyrmq.net.parked import ParkedPulls
+from pyrmq.net.unconfirmed import Unconfirmed
 
 log = logging.getLogger(__name__)
 
-Answer = Response | None
-Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
-
 ASYNC_LIMIT = 256
 """Processors that may be awaited at the same time."""
-MAX_AWAITED = 64
-"""Processors awaited for one connection after which it is not read on."""
-
-
-def send_answer(connection: Connection, command: Command, response: Response) -> None:
-    """Sends an answer, unless the request was one-way."""
-    if command.flag & 2:
-        return
-    try:
-        pieces = encode_response(command, response)
-    except (ValueError, OverflowError, struct.error):
-        log.exception("answer to request %d cannot be encoded", command.code)
-        connection.closed = True
-        return
-    connection.send(*pieces)
+MAX_WAITING = 1024
+"""Requests that wait for one key of `After`; their frames are in memory meanwhile."""
 
 
 class Dispatcher:
-    """Runs processors; what one raises becomes the answer. `nursery` is set while it serves."""
+    """Runs processors and acts on what they return; what one raises becomes the answer.
 
-    def __init__(self, name: str, processors: Mapping[int, Processor]) -> None:
+    `nursery` is set while it serves. `parked` is None where nothing can be parked.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        processors: Mapping[int, Processor],
+        unconfirmed: Unconfirmed,
+        parked: ParkedPulls | None = None,
+    ) -> None:
         self.nursery: trio.Nursery | None = None
         self._name = name
         self._processors = processors
+        self._unconfirmed = unconfirmed
+        self._parked = parked
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
+        self._waiting: dict[str, list[tuple[Connection, Command, After]]] = {}
+        self._acts: dict[type, Callable[[Connection, Command, Any], None]] = {
+            Response: send_answer,
+            Durable: self._durable,
+            Park: self._park,
+            Resend: self._resend,
+            After: self._after,
+            type(None): lambda connection, command, answer: None,
+        }
 
     @property
-    def busy(self) -> int:
-        """Processors that are awaited now."""
-        return self._limit.borrowed_tokens
+    def busy(self) -> bool:
+        """Whether something is awaited now."""
+        return bool(self._limit.borrowed_tokens or self._waiting)
 
     def process(self, connection: Connection, command: Command) -> None:
+        """Has one request answered, now or later."""
         if command.flag & 1:
             return  # nothing here asks clients anything that they answer
         processor = self._processors.get(command.code)
@@ -72,25 +82,86 @@ class Dispatcher:
                 answer = processor(connection, command)
             except Exception as e:
                 answer = self._failed(command, e)
-        if answer is None:
-            return
-        if isinstance(answer, Response):
-            send_answer(connection, command, answer)
+        act = self._acts.get(type(answer))
+        if act is not None:
+            act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             connection.begin_awaited()
             self.nursery.start_soon(self._await, connection, command, answer)
 
+    def act(self, connection: Connection, command: Command, answer: Answer) -> None:
+        """Does what an answer says."""
+        self._acts[type(answer)](connection, command, answer)
+
     async def _await(
-        self, connection: Connection, command: Command, answer: Awaitable[Answer]
+        self, connection: Connection, command: Command, awaited: Awaitable[Answer]
     ) -> None:
         async with self._limit:
             try:
-                response = await answer
+                answer = await awaited
             except Exception as e:
-                response = self._failed(command, e)
-        if response is not None:
-            send_answer(connection, command, response)
-        connection.end_awaited(MAX_AWAITED)
+                answer = self._failed(command, e)
+        self.act(connection, command, answer)
+        connection.end_awaited()
+
+    def _durable(self, connection: Connection, command: Command, answer: Durable) -> None:
+        self._unconfirmed.answer(connection, command, answer)
+        self.wake_parked()  # what was stored may be what somebody waits for
+
+    def _park(self, connection: Connection, command: Command, answer: Park) -> None:
+        parked = self._parked
+        if parked is None or not parked.park(connection, command, answer.pull, answer.seconds):
+            send_answer(connection, command, answer.otherwise)
+
+    def _resend(self, connection: Connection, command: Command, answer: Resend) -> None:
+        session = connection.session
+        try:
+            reply = session.resend(answer.frame, clock_ms(), answer.topic, answer.dead)
+        except EngineError:
+            log.exception("%s: closing %s", self._name, connection.peer)
+            connection.happened(Event.END)  # as for any frame that the engine cannot handle
+            return
+        if reply is not None:
+            connection.send(reply)
+        if session.unconfirmed:
+            self._unconfirmed.note(connection)
+        if session.arrivals:
+            self.wake_parked()
+
+    def _after(self, connection: Connection, command: Command, answer: After) -> None:
+        waiting = self._waiting.setdefault(answer.key, [])
+        if len(waiting) >= MAX_WAITING:
+            send_answer(connection, command, answer.busy())
+            return
+        waiting.append((connection, command, answer))
+        connection.begin_awaited()
+        if len(waiting) == 1:
+            assert self.nursery is not None
+            self.nursery.start_soon(self._when_ready, answer)
+
+    async def _when_ready(self, first: After) -> None:
+        """Acts on all that waits for a key, in the order in which it came."""
+        error: Exception | None = None
+        try:
+            await first.ready()
+        except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
+            log.error("%s: %s: what waits for it is refused: %s", self._name, first.key, e)
+            error = e
+        for connection, command, answer in self._waiting.pop(first.key):
+            if error is None:
+                self.act(connection, command, answer.then)
+            else:
+                send_answer(connection, command, answer.failed(error))
+            connection.end_awaited()
+
+    def wake_parked(self) -> None:
+        """Answers parked pulls on queues that have grown."""
+        if self._parked is None:
+            return
+        try:
+            self._parked.wake()
+        except Exception:
+            log.exception("%s: waking parked pulls", self._name)
 
     def _failed(self, command: Command, error: Exception) -> Response:
         if isinstance(error, ResponseError) and error.code is not None:

@@ -21,7 +21,7 @@ CONFIG = BrokerConfig(broker_name="broker-a", broker_ip1="127.0.0.1")
 def load(folder: Path, store: Store) -> list[PersistentTable]:
     """All tables. ConfigError if a file and its `.bak` cannot be read."""
     return [
-        TopicTable(folder / "topics.json", CONFIG, store, lambda: None),
+        TopicTable(folder / "topics.json", CONFIG, store),
         GroupTable(folder / "subscriptionGroup.json", CONFIG),
         OffsetTable(folder / "consumerOffset.json", 1),
     ]

@@ -39,10 +39,10 @@ def release_all(store: Store, session: Session) -> list[Command]:
     """Waits for the event of the flush and takes what it settles, until nothing is held."""
     found: list[Command] = []
     deadline = time.monotonic() + 10
-    while session.held:
+    while session.unconfirmed:
         assert time.monotonic() < deadline
         found += answers(session.release(NOW, 60_000))
-        if session.held:
+        if session.unconfirmed:
             select.select([store.event_fd()], [], [], 0.05)
     return found
 
@@ -56,7 +56,7 @@ def test_answers_are_held_until_the_flush(serve: tuple[Store, Listener], seriali
     batch = batch_command("T", [(b"a", {}), (b"c", {})], serialize=serialize)
     batch.opaque = 6
     assert session.feed_bytes(b"".join([*frames, encode(batch)]), NOW) is None
-    assert session.held == 7
+    assert session.unconfirmed == 7
     found = release_all(store, session)
     assert [(a.opaque, a.code) for a in found] == [(n, 0) for n in range(7)]
     assert [a.ext["queueOffset"] for a in found] == [str(n) for n in range(7)]
@@ -85,7 +85,7 @@ def test_what_need_not_wait_does_not(serve: tuple[Store, Listener]):
     stream += send(3, queue_id=77) + send(4)
     found = answers(session.feed_bytes(stream, NOW))
     assert [(a.opaque, a.code) for a in found] == [(2, 0), (3, 29)]
-    assert session.held == 2
+    assert session.unconfirmed == 2
     assert [a.opaque for a in release_all(store, session)] == [1, 4]
     assert store.queue_range("T", 0) == (0, 4)
 
@@ -109,7 +109,7 @@ def test_with_async_flush_nothing_is_held(tmp_path: Path):
     with serving(tmp_path) as (_, listener):
         session = new_session(listener)
         assert [a.code for a in answers(session.feed_bytes(send(1), NOW))] == [0]
-        assert session.held == 0
+        assert session.unconfirmed == 0
         assert session.release(NOW, 0) is None
 
 
@@ -142,9 +142,9 @@ def test_a_disk_that_is_too_slow(serve: tuple[Store, Listener], serialize: int):
         )
         assert session.feed_bytes(stream, NOW) is None
         sent += 4
-        assert session.release(NOW + 4999, 5000) is None or session.held < 4
+        assert session.release(NOW + 4999, 5000) is None or session.unconfirmed < 4
         late += answers(session.release(NOW + 5000, 5000))
-        assert session.held == 0
+        assert session.unconfirmed == 0
         if any(a.code for a in late):
             break
         time.sleep(0.01)
@@ -190,5 +190,5 @@ def test_garbage_behind_a_held_send(serve: tuple[Store, Listener]):
     session = new_session(listener)
     assert session.feed_bytes(send(1) + bytes(8), NOW) is None
     assert session.error
-    assert session.held == 1
+    assert session.unconfirmed == 1
     assert [a.code for a in release_all(store, session)] == [0]

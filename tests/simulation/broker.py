@@ -25,8 +25,9 @@ from pyrmq.engine import Command, Listener, Session, Transactions
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import message_id
-from pyrmq.net.command import Response
-from pyrmq.net.dispatch import Dispatcher, send_answer
+from pyrmq.net.answers import Durable
+from pyrmq.net.command import encode_response
+from pyrmq.net.dispatch import Dispatcher
 from pyrmq.txn import TransactionService
 from pyrmq.txn.machine import PendingHalf
 from tests.simulation.model import Broken
@@ -39,6 +40,27 @@ if TYPE_CHECKING:
 
 ADDRESS = ("127.0.0.1", 10911)
 QUEUES = 4
+
+
+class Acknowledging:
+    """What stands in for `pyrmq.net.unconfirmed`: the answer waits in its session for `release`."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def answer(self, link: Link, command: Command, answer: Durable) -> None:
+        log_end = self._life.log_end()
+        if answer.end > log_end:
+            raise Broken(f"an answer waits for {answer.end}, behind the log's end {log_end}")
+        if command.is_oneway:
+            return
+        frame = b"".join(encode_response(command, answer.response))
+        if answer.end <= self._life.flushed:
+            link.send(frame)
+            return
+        reply = link.session.answer(frame, command.codec, command.opaque, answer.end, 0)
+        if reply is not None:
+            link.send(reply)
 
 
 def all_pending(native: Transactions) -> list[Any]:
@@ -60,7 +82,6 @@ class Life:
         self._grown = trio.Event()
         self.sent_checks = 0
         self.links: list[Link] = []
-        self._durable: list[tuple[int, Link, Command, Response]] = []
         s = world.settings
         self.config = BrokerConfig(
             broker_name="broker-a",
@@ -113,13 +134,14 @@ class Life:
             now=world.now,
             on_exhausted=world.exhausted if world.settings.hook else None,
         )
-        processor = TransactionProcessor(self.service, self._answer_durable)
+        processor = TransactionProcessor(self.service)
         self.dispatcher = Dispatcher(
             "simulated broker",
             {
                 RequestCode.END_TRANSACTION: processor.end,
                 RequestCode.RESUME_CHECK_HALF_MESSAGE: processor.resume,
             },
+            Acknowledging(self),  # type: ignore[arg-type]
         )
         self.listener = Listener(self.store.native, transactions=self.native)
 
@@ -179,12 +201,6 @@ class Life:
                 return
             reply = self.call(session.feed_bytes, b"", now)
 
-    def _answer_durable(self, link: Any, command: Command, answer: Response, end: int) -> None:
-        if self.config.sync_flush and end > self.flushed:
-            self._durable.append((end, link, command, answer))
-        else:
-            send_answer(link, command, answer)
-
     async def _write_to_disk(self) -> None:
         """With SYNC_FLUSH soon after every write, and answers wait for it; otherwise by the way."""
         while True:
@@ -204,17 +220,12 @@ class Life:
     def _release(self) -> None:
         """Sends what waited for the disk."""
         for link in self.links:
-            if link.session.held and not link.closed:
+            if link.session.unconfirmed and not link.closed:
                 reply = link.session.release(0, FAR)
                 if reply is not None:
                     link.send(reply)
-                if link.session.held:
-                    raise Broken("all is flushed, and answers are held back")
-        durable, self._durable = self._durable, []
-        for end, link, command, answer in durable:
-            if end > self.log_end():
-                raise Broken(f"an answer waits for {end}, behind the log's end {self.log_end()}")
-            send_answer(link, command, answer)  # type: ignore[arg-type]
+                if link.session.unconfirmed:
+                    raise Broken("all is flushed, and answers are kept")
 
     async def _save_offsets(self) -> None:
         while True:

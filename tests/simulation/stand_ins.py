@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pyrmq.engine import Session, Store, Transactions
+from pyrmq.net.connection_state import State
 from tests.simulation.model import Broken
 from tests.support.records import decode_record
 
@@ -31,13 +32,23 @@ class Link:
         self.peer = peer
         self.session = session
         self.out: deque[bytes] = deque()
-        self.closed = False
-        self.mute = False
-        self.on_close: list[Callable[[Any], None]] = []
+        self.state = State.OPEN
+        self.on_close: dict[Callable[[Any], None], None] = {}
         self.stalled = False
         """The client does not read: its socket is full."""
         self.to_client, self.at_client = trio.open_memory_channel[bytes](FAR)
         self.to_broker, self.at_broker = trio.open_memory_channel[bytes](FAR)
+
+    @property
+    def closed(self) -> bool:
+        return self.state is State.CLOSED
+
+    @property
+    def takes_requests(self) -> bool:
+        return not (self.closed or self.out)
+
+    def call_on_close(self, callback: Callable[[Any], None]) -> None:
+        self.on_close[callback] = None
 
     def send(self, *pieces: Any) -> None:
         if self.closed:
@@ -57,12 +68,12 @@ class Link:
 
     def close(self) -> None:
         if not self.closed:
-            self.closed = True
+            self.state = State.CLOSED
             self.out.clear()
             self.to_client.close()
             self.at_broker.close()
-            for tell in self.on_close:
-                tell(self)
+            for callback in list(self.on_close):
+                callback(self)
 
 
 class Engine:

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from pyrmq.broker.transactions import TransactionProcessor
 from pyrmq.engine import Listener, Session, Store, Transactions
-from pyrmq.net.command import Response
-from pyrmq.net.dispatch import Dispatcher, send_answer
+from pyrmq.net.answers import Durable, send_answer
+from pyrmq.net.dispatch import Dispatcher
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
 from tests.store.tools import open_store, read_queue
@@ -90,6 +90,13 @@ class Producers:
         self.asked.append(decode(frame))
 
 
+class AtOnce:
+    """Nothing waits for a disk here. Stands in for `pyrmq.net.unconfirmed`."""
+
+    def answer(self, connection: Any, command: Command, answer: Durable) -> None:
+        send_answer(connection, command, answer.response)
+
+
 class Stage:
     """A broker without sockets and with a clock that is set by hand."""
 
@@ -122,12 +129,8 @@ class Stage:
         self.session = Session(
             Listener(self.store.native, transactions=engine), b"\x7f\0\0\1", 40_000
         )
-        processor = TransactionProcessor(self.service, self._answer)
-        self.dispatcher = Dispatcher("stage", {37: processor.end, 323: processor.resume})
-
-    @staticmethod
-    def _answer(connection: Any, command: Any, answer: Response, end: int) -> None:
-        send_answer(connection, command, answer)
+        processor = TransactionProcessor(self.service)
+        self.dispatcher = Dispatcher("stage", {37: processor.end, 323: processor.resume}, AtOnce())
 
     def restart(self) -> None:
         self.store.close()

@@ -44,7 +44,10 @@ class FakeConnection:
     """As much of a connection as tables keep: an identity and what to call at its end."""
 
     def __init__(self) -> None:
-        self.on_close: list[Callable[[FakeConnection], None]] = []
+        self.on_close: dict[Callable[[FakeConnection], None], None] = {}
+
+    def call_on_close(self, callback: Callable[[FakeConnection], None]) -> None:
+        self.on_close[callback] = None
 
     def close(self) -> None:
         for call in list(self.on_close):

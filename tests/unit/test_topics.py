@@ -26,12 +26,9 @@ def changes() -> list[int]:
 @pytest.fixture
 def make(tmp_path: Path, config: BrokerConfig, store: Store, changes: list[int]) -> Make:
     def build(**settings: object) -> TopicTable:
-        return TopicTable(
-            tmp_path / "topics.json",
-            replace(config, **settings),
-            store,
-            lambda: changes.append(1),
-        )
+        table = TopicTable(tmp_path / "topics.json", replace(config, **settings), store)
+        table.watch(lambda: changes.append(1))
+        return table
 
     return build
 
@@ -160,7 +157,7 @@ def test_stored_topics_without_configuration_are_adopted(
     store.close()
     store = open_store(root)
     try:
-        table = TopicTable(tmp_path / "none.json", config, store, lambda: None)
+        table = TopicTable(tmp_path / "none.json", config, store)
         assert table.get("T") == TopicConfig("T", 7, 7)
         assert table.get("U") == TopicConfig("U", 4, 4)
         assert store.queue_range("T", 6) == (0, 1)

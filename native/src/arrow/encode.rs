@@ -7,8 +7,8 @@
 
 use super::send_props::{self, Measured, Rules};
 use super::send_rows::{Cells, Columns};
+use crate::broker::unique_key::KeyRun;
 use crate::format::{java, names};
-use crate::wire::unique_key::KeyRun;
 use rustc_hash::FxHashMap;
 
 /// Topics that clients may not send to. [TopicValidator]

@@ -54,9 +54,35 @@ pub fn push_int(out: &mut Vec<u8>, n: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// A decimal integer, as Java's parser takes it.
+pub fn parse_i64(b: &[u8]) -> Option<i64> {
+    let (negative, digits) = match b.first()? {
+        b'-' => (true, &b[1..]),
+        b'+' => (false, &b[1..]),
+        _ => (false, b),
+    };
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    let mut n: i64 = 0;
+    for &d in digits {
+        if !d.is_ascii_digit() {
+            return None;
+        }
+        let d = (d - b'0') as i64;
+        n = n.checked_mul(10)?;
+        n = if negative {
+            n.checked_sub(d)?
+        } else {
+            n.checked_add(d)?
+        };
+    }
+    Some(n)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::push_int;
+    use super::{parse_i64, push_int};
 
     #[test]
     fn integers() {
@@ -64,6 +90,15 @@ mod tests {
             let mut out = Vec::new();
             push_int(&mut out, n);
             assert_eq!(out, n.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn integers_are_read() {
+        assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(parse_i64(b"9223372036854775808"), None);
+        for bad in [&b""[..], b"-", b"1.0", b" 1", b"0x1"] {
+            assert_eq!(parse_i64(bad), None);
         }
     }
 }

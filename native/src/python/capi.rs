@@ -2,9 +2,12 @@
 //! catches panics, so that a bug here ends a call and not the process.
 
 use super::listener::Shared;
+use crate::broker::Decision;
 use crate::filter;
 use crate::format::host::Host;
 use crate::store::{self, Segment, TagFilter};
+use crate::wire::frame::Codec;
+use crate::wire::reply::To;
 use crate::wire::{Command, Session, WireError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const ABI_VERSION: u32 = 1;
+const ABI_VERSION: u32 = 2;
 const OK: i32 = 0;
 const NONE: i32 = 1;
 const CLOSE: i32 = -1;
@@ -41,7 +44,8 @@ impl Bytes {
 pub struct FeedOut {
     out: Bytes,
     commands: u32,
-    held: u32,
+    unconfirmed: u32,
+    full: u8,
     more: u8,
     arrivals: u8,
     large: u8,
@@ -81,7 +85,7 @@ pub struct GetOut {
 }
 
 /// A session with what the C side may still look at.
-struct Held {
+struct Connected {
     session: Session,
     store: Option<Arc<store::Store>>,
     command: Option<Command>,
@@ -104,10 +108,10 @@ fn guarded(f: impl FnOnce() -> i32) -> i32 {
 
 /// # Safety
 /// `p` is what `session_new` gave and nobody else uses it now.
-unsafe fn held<'a>(p: *mut c_void) -> &'a mut Held {
+unsafe fn connected<'a>(p: *mut c_void) -> &'a mut Connected {
     assert!(!p.is_null(), "a session that was never initialised");
     // SAFETY: the caller's promise.
-    unsafe { &mut *p.cast::<Held>() }
+    unsafe { &mut *p.cast::<Connected>() }
 }
 
 /// # Safety
@@ -136,15 +140,15 @@ unsafe extern "C" fn session_new(
         };
         let host = Host::new(SocketAddr::new(ip, port));
         let session = Session::new(shared.context.clone(), shared.budget.clone(), host);
-        let held = Held {
+        let made = Connected {
             session,
-            store: shared.context.as_ref().map(|c| c.store.clone()),
+            store: shared.context.as_ref().map(|c| c.broker.store().clone()),
             command: None,
             texts: Vec::new(),
             ext: Vec::new(),
             error: String::new(),
         };
-        Box::into_raw(Box::new(held)).cast::<c_void>()
+        Box::into_raw(Box::new(made)).cast::<c_void>()
     }));
     made.unwrap_or(std::ptr::null_mut())
 }
@@ -152,14 +156,14 @@ unsafe extern "C" fn session_new(
 unsafe extern "C" fn session_free(session: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: made by `session_new`; the caller forgets it with this call.
-        drop(unsafe { Box::from_raw(session.cast::<Held>()) });
+        drop(unsafe { Box::from_raw(session.cast::<Connected>()) });
     }));
 }
 
 /// Runs one step of a session and reports what it gave.
 ///
 /// # Safety
-/// As `held`; `result` is writable.
+/// As `connected`; `result` is writable.
 unsafe fn step(
     session: *mut c_void,
     result: *mut FeedOut,
@@ -167,7 +171,7 @@ unsafe fn step(
 ) -> i32 {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let h = unsafe { held(session) };
+        let h = unsafe { connected(session) };
         OUT.with_borrow_mut(|out| {
             out.clear();
             if out.capacity() > KEEP {
@@ -178,7 +182,8 @@ unsafe fn step(
             let report = FeedOut {
                 out: Bytes::of(out),
                 commands: h.session.commands() as u32,
-                held: h.session.held() as u32,
+                unconfirmed: h.session.unconfirmed() as u32,
+                full: h.session.is_full() as u8,
                 more: h.session.has_more() as u8,
                 arrivals: arrivals as u8,
                 large: h.session.wants_space() as u8,
@@ -211,17 +216,49 @@ unsafe extern "C" fn session_feed(
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 unsafe extern "C" fn session_resend(
     session: *mut c_void,
     frame: *const u8,
     len: usize,
+    topic: *const u8,
+    topic_len: usize,
+    dead: i32,
     now_ms: i64,
     result: *mut FeedOut,
 ) -> i32 {
-    // SAFETY: as in session_feed.
+    // SAFETY: promised by the header: a session of ours, areas as long as stated, a writable result.
     unsafe {
         step(session, result, |s, out| {
-            s.resend(slice(frame, len), now_ms, out)
+            let decision = match slice(topic, topic_len) {
+                [] => Decision::AsRequested,
+                topic => Decision::SentBack {
+                    topic,
+                    dead: dead != 0,
+                },
+            };
+            s.resend(slice(frame, len), decision, now_ms, out)
+        })
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn session_answer(
+    session: *mut c_void,
+    answer: *const u8,
+    len: usize,
+    codec: i32,
+    opaque: i32,
+    end: u64,
+    now_ms: i64,
+    result: *mut FeedOut,
+) -> i32 {
+    // SAFETY: as in session_resend.
+    unsafe {
+        step(session, result, |s, out| {
+            let codec = Codec::from_byte(codec as u8)?;
+            s.answer(slice(answer, len), To { codec, opaque }, end, now_ms, out);
+            Ok(())
         })
     }
 }
@@ -244,7 +281,7 @@ unsafe extern "C" fn session_release(
 unsafe extern "C" fn session_command(session: *mut c_void, result: *mut CommandOut) -> i32 {
     guarded(|| {
         // SAFETY: a session of ours.
-        let h = unsafe { held(session) };
+        let h = unsafe { connected(session) };
         h.command = h.session.next_command();
         let Some(command) = &h.command else {
             h.texts = Vec::new(); // an idle connection keeps no buffer
@@ -298,7 +335,7 @@ unsafe extern "C" fn session_ext(
     guarded(|| {
         // SAFETY: a session of ours; both results are writable.
         unsafe {
-            let h = held(session);
+            let h = connected(session);
             let Some([n, v]) = h.ext.get(index as usize) else {
                 return NONE;
             };
@@ -312,7 +349,7 @@ unsafe extern "C" fn session_ext(
 unsafe extern "C" fn session_error(session: *mut c_void, text: *mut Bytes) -> i32 {
     guarded(|| {
         // SAFETY: a session of ours; the result is writable.
-        unsafe { text.write(Bytes::of(held(session).error.as_bytes())) };
+        unsafe { text.write(Bytes::of(connected(session).error.as_bytes())) };
         OK
     })
 }
@@ -325,7 +362,7 @@ unsafe extern "C" fn session_space(
     guarded(|| {
         // SAFETY: a session of ours; both results are writable.
         unsafe {
-            let Some(place) = held(session).session.space() else {
+            let Some(place) = connected(session).session.space() else {
                 return NONE;
             };
             ptr.write(place.as_mut_ptr());
@@ -338,7 +375,7 @@ unsafe extern "C" fn session_space(
 unsafe extern "C" fn session_filled(session: *mut c_void, room: usize, n: usize) {
     guarded(|| {
         // SAFETY: a session of ours.
-        unsafe { held(session).session.filled(room, n) };
+        unsafe { connected(session).session.filled(room, n) };
         OK
     });
 }
@@ -487,7 +524,28 @@ struct Table {
     session_new: unsafe extern "C" fn(*const c_void, *const u8, usize, u16) -> *mut c_void,
     session_free: unsafe extern "C" fn(*mut c_void),
     session_feed: unsafe extern "C" fn(*mut c_void, *const u8, usize, i64, *mut FeedOut) -> i32,
-    session_resend: unsafe extern "C" fn(*mut c_void, *const u8, usize, i64, *mut FeedOut) -> i32,
+    #[allow(clippy::type_complexity)]
+    session_resend: unsafe extern "C" fn(
+        *mut c_void,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        i32,
+        i64,
+        *mut FeedOut,
+    ) -> i32,
+    #[allow(clippy::type_complexity)]
+    session_answer: unsafe extern "C" fn(
+        *mut c_void,
+        *const u8,
+        usize,
+        i32,
+        i32,
+        u64,
+        i64,
+        *mut FeedOut,
+    ) -> i32,
     session_release: unsafe extern "C" fn(*mut c_void, i64, i64, *mut FeedOut) -> i32,
     session_command: unsafe extern "C" fn(*mut c_void, *mut CommandOut) -> i32,
     session_ext: unsafe extern "C" fn(*mut c_void, u32, *mut Bytes, *mut Bytes) -> i32,
@@ -522,6 +580,7 @@ static TABLE: Table = Table {
     session_free,
     session_feed,
     session_resend,
+    session_answer,
     session_release,
     session_command,
     session_ext,

@@ -3,8 +3,8 @@
 use super::error::raise;
 use crate::arrow::encode::{self, EncodeError, Settings, Target};
 use crate::arrow::send_rows::Columns;
+use crate::broker::unique_key::KeyRun;
 use crate::format::host::Host;
-use crate::wire::unique_key::KeyRun;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::{RecordBatch, StructArray};
 use pyo3::exceptions::PyValueError;

@@ -2,12 +2,13 @@
 
 use super::store::Store;
 use super::transactions::Transactions;
-use crate::wire::{Budget, SendContext};
+use crate::broker::Broker;
+use crate::wire::{Budget, Context};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 pub struct Shared {
-    pub context: Option<Arc<SendContext>>,
+    pub context: Option<Arc<Context>>,
     pub budget: Arc<Budget>,
 }
 
@@ -32,13 +33,10 @@ impl Listener {
         partial_limit: usize,
     ) -> Self {
         let context = store.map(|s| {
-            Arc::new(SendContext::new(
-                s.inner().clone(),
-                transactions.map(|t| t.inner().clone()),
-                region,
-                cluster,
-                trace_on,
-            ))
+            let store = s.inner().clone();
+            let transactions = transactions.map(|t| t.inner().clone());
+            let broker = Broker::new(store, transactions, region, cluster, trace_on);
+            Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {
             shared: Box::new(Shared {

@@ -42,7 +42,30 @@ pub struct FlushState {
     event: OwnedFd,
 }
 
+/// What became of an acknowledgement that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Confirmed,
+    Pending,
+    FlushTimedOut,
+    ReplicationTimedOut,
+    NoReplica,
+    Failed,
+}
+
 impl FlushState {
+    pub fn outcome(&self, end: u64, waited_ms: i64, timeout_ms: i64) -> Outcome {
+        if end <= self.flushed() {
+            Outcome::Confirmed
+        } else if self.has_failed() {
+            Outcome::Failed
+        } else if waited_ms >= timeout_ms {
+            Outcome::FlushTimedOut
+        } else {
+            Outcome::Pending
+        }
+    }
+
     pub fn new() -> Result<Self> {
         // SAFETY: a plain system call; the result is checked before it is owned.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };

@@ -36,7 +36,7 @@ pub use commit_log::CommitLog;
 pub use config::{FlushMode, StoreConfig};
 pub use consume_queue::ConsumeQueue;
 pub use error::{Result, StoreError};
-pub use flush::FlushState;
+pub use flush::{FlushState, Outcome};
 pub use index::{Index, IndexConfig};
 pub use index_file::IndexFile;
 pub use indexing::QueryResult;

@@ -1,31 +1,15 @@
-//! END_TRANSACTION: the plain cases. What is not plain is left to the broker.
-//! [EndTransactionProcessor]
+//! END_TRANSACTION as its frame says it. [EndTransactionRequestHeader]
 
-use super::header::{Header, parse_i64};
+use super::header::Header;
 use super::json::Raw;
+use crate::format::parse_i64;
 use crate::format::record::sys_flag;
-use crate::store::PutGuard;
-use crate::txn::{End, Transactions};
+use crate::txn::End;
 
 pub const END_TRANSACTION: i32 = 37;
 
-/// Settles what a request names; None: the broker has to look at it. Otherwise what is to be durable
-/// before it counts, without the op record.
-pub fn settle<'s>(
-    transactions: &'s Transactions,
-    header: &Header,
-    frame: &[u8],
-    guard: &mut Option<PutGuard<'s>>,
-) -> Option<u64> {
-    let end = read(header, frame)?;
-    let guard = match guard {
-        Some(guard) => guard,
-        None => guard.insert(transactions.store().put().ok()?),
-    };
-    transactions.settle_plain(guard, &end).ok()?
-}
-
-fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
+/// None: it is not plain, so the broker has to look at it.
+pub fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
     let mut end = End {
         offset: -1,
         phys: u64::MAX,

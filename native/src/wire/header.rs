@@ -3,7 +3,7 @@
 use super::WireError;
 use super::frame::Codec;
 use super::json::{JsonResult, Raw, Scanner};
-use crate::format::{get_i16, get_i32};
+use crate::format::{get_i16, get_i32, parse_i64};
 
 /// Most ext fields a header may carry; the largest real one has about 20.
 pub const MAX_FIELDS: usize = 512;
@@ -196,32 +196,6 @@ fn language(name: &[u8]) -> u8 {
         .iter()
         .position(|l| *l == name)
         .map_or(LANGUAGE_OTHER, |i| i as u8)
-}
-
-/// A decimal integer, as Java's parser takes it.
-pub fn parse_i64(b: &[u8]) -> Option<i64> {
-    let (negative, digits) = match b.first()? {
-        b'-' => (true, &b[1..]),
-        b'+' => (false, &b[1..]),
-        _ => (false, b),
-    };
-    if digits.is_empty() || digits.len() > 19 {
-        return None;
-    }
-    let mut n: i64 = 0;
-    for &d in digits {
-        if !d.is_ascii_digit() {
-            return None;
-        }
-        let d = (d - b'0') as i64;
-        n = n.checked_mul(10)?;
-        n = if negative {
-            n.checked_sub(d)?
-        } else {
-            n.checked_add(d)?
-        };
-    }
-    Some(n)
 }
 
 #[cfg(test)]

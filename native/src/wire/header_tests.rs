@@ -99,15 +99,6 @@ fn refused() {
     assert!(json(&format!("{{\"extFields\":{{{many}}}}}")).is_err());
 }
 
-#[test]
-fn integers() {
-    assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
-    assert_eq!(parse_i64(b"9223372036854775808"), None);
-    for bad in [&b""[..], b"-", b"1.0", b" 1", b"0x1"] {
-        assert_eq!(parse_i64(bad), None);
-    }
-}
-
 proptest! {
     #[test]
     fn any_header_is_read_without_a_panic(b in prop::collection::vec(any::<u8>(), 8..300), json: bool) {

@@ -1,22 +1,20 @@
-//! Remoting frames: splitting, header codecs, and the send path that never leaves native code.
+//! Remoting frames: bytes in, typed requests out; typed answers in, bytes out.
 //!
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
-//! read, `reply` writes, `send` turns a send request into log records, `half` one into a half message,
-//! `end_transaction` settles it, `json` is the tolerant reader that headers and bodies share.
+//! split and read, `send_fields` and `end_transaction` make requests for `broker`, `reply` writes its
+//! answers, `unconfirmed` keeps those that have to wait, `json` is the tolerant reader that headers
+//! and bodies share.
 
 mod end_transaction;
 pub mod frame;
-mod half;
 pub mod header;
 pub mod json;
 pub mod reply;
-mod send;
 pub mod send_fields;
 mod session;
-pub mod unique_key;
+mod unconfirmed;
 
-pub use send::SendContext;
-pub use session::{Budget, Command, Session};
+pub use session::{Budget, Command, Context, Session};
 
 /// Why a connection cannot go on. The peer gets no answer, as from RocketMQ.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

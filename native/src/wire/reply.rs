@@ -2,20 +2,11 @@
 
 use super::frame::Codec;
 use super::header::{FLAG_RESPONSE, LANGUAGE_PYTHON};
+use crate::broker::{Stored, codes};
 use crate::format::push_int;
 
 /// The version we state: V5_3_3 in RocketMQ's enumeration.
 pub const VERSION: i32 = 479;
-
-pub mod code {
-    pub const SUCCESS: i32 = 0;
-    pub const SYSTEM_ERROR: i32 = 1;
-    pub const FLUSH_DISK_TIMEOUT: i32 = 10;
-    pub const MESSAGE_ILLEGAL: i32 = 13;
-    pub const SERVICE_NOT_AVAILABLE: i32 = 14;
-    pub const TOPIC_NOT_EXIST: i32 = 17;
-    pub const INVALID_PARAMETER: i32 = 29;
-}
 
 /// Whom an answer is for.
 #[derive(Clone, Copy, Debug)]
@@ -113,18 +104,6 @@ pub struct SendAnswer {
     trace_on: &'static [u8],
 }
 
-/// What differs from answer to answer.
-pub struct SendFacts<'a> {
-    /// offsetMsgIds, joined by commas: hex digits.
-    pub ids: &'a [u8],
-    pub queue_id: u32,
-    pub queue_offset: i64,
-    /// transactionId; empty: none.
-    pub unique_key: &'a [u8],
-    /// It is told as batchUniqId too, from which clients know that the batch was kept as one.
-    pub inner_batch: bool,
-}
-
 impl SendAnswer {
     pub fn new(region: &str, trace_on: bool) -> Self {
         let trace_on: &[u8] = if trace_on { b"true" } else { b"false" };
@@ -145,23 +124,24 @@ impl SendAnswer {
         [(b"MSG_REGION", &self.region), (b"TRACE_ON", self.trace_on)]
     }
 
-    pub fn push(&self, out: &mut Vec<u8>, to: To, facts: &SendFacts<'_>) {
+    pub fn push(&self, out: &mut Vec<u8>, to: To, stored: &Stored<'_>) {
         if to.codec == Codec::Json {
             let start = begin(out);
             out.extend_from_slice(&self.json_start);
-            out.extend_from_slice(facts.ids);
+            out.extend_from_slice(stored.message_ids);
             out.extend_from_slice(b"\",\"queueId\":\"");
-            push_int(out, facts.queue_id as i64);
+            push_int(out, stored.queue_id as i64);
             out.extend_from_slice(b"\",\"queueOffset\":\"");
-            push_int(out, facts.queue_offset);
+            push_int(out, stored.queue_offset);
             out.push(b'"');
-            if !facts.unique_key.is_empty() {
+            if !stored.unique_key.is_empty() {
                 out.extend_from_slice(b",\"transactionId\":");
-                push_text(out, facts.unique_key);
+                push_text(out, stored.unique_key);
             }
-            if facts.inner_batch {
+            if stored.inner_batch {
+                // Clients know from it that the batch was kept as one.
                 out.extend_from_slice(b",\"batchUniqId\":");
-                push_text(out, facts.unique_key);
+                push_text(out, stored.unique_key);
             }
             out.push(b'}');
             push_json_tail(out, to.opaque, None);
@@ -169,24 +149,47 @@ impl SendAnswer {
             return;
         }
         let (mut id, mut offset) = (Vec::with_capacity(10), Vec::with_capacity(20));
-        push_int(&mut id, facts.queue_id as i64);
-        push_int(&mut offset, facts.queue_offset);
+        push_int(&mut id, stored.queue_id as i64);
+        push_int(&mut offset, stored.queue_offset);
         let [region, trace_on] = self.region_fields();
         let ext: [(&[u8], &[u8]); 7] = [
             region,
             trace_on,
-            (b"msgId", facts.ids),
+            (b"msgId", stored.message_ids),
             (b"queueId", &id),
             (b"queueOffset", &offset),
-            (b"transactionId", facts.unique_key),
-            (b"batchUniqId", facts.unique_key),
+            (b"transactionId", stored.unique_key),
+            (b"batchUniqId", stored.unique_key),
         ];
-        let used = match facts {
+        let used = match stored {
             f if f.inner_batch => 7,
             f if f.unique_key.is_empty() => 5,
             _ => 6,
         };
-        push(out, to, code::SUCCESS, None, &ext[..used]);
+        push(out, to, codes::SUCCESS, None, &ext[..used]);
+    }
+}
+
+/// Appends an answer that was encoded with code 0 under another code.
+pub fn push_with_code(out: &mut Vec<u8>, codec: Codec, answer: &[u8], code: i32) {
+    let start = out.len();
+    match codec {
+        Codec::RocketMq => {
+            out.extend_from_slice(answer);
+            out[start + 8..start + 10].copy_from_slice(&(code as i16).to_be_bytes());
+        }
+        Codec::Json => {
+            const ZERO: &[u8] = b"{\"code\":0";
+            debug_assert!(answer[8..].starts_with(ZERO));
+            out.extend_from_slice(&answer[..8 + ZERO.len() - 1]);
+            push_int(out, code as i64);
+            out.extend_from_slice(&answer[8 + ZERO.len()..]);
+            let grown = (out.len() - start - answer.len()) as u32;
+            for at in [start, start + 4] {
+                let word = u32::from_be_bytes(out[at..at + 4].try_into().expect("four bytes"));
+                out[at..at + 4].copy_from_slice(&(word + grown).to_be_bytes());
+            }
+        }
     }
 }
 
@@ -220,6 +223,29 @@ mod tests {
     use super::*;
     use crate::wire::frame::split;
     use crate::wire::header::Header;
+
+    #[test]
+    fn another_code_for_an_answer() {
+        for codec in [Codec::Json, Codec::RocketMq] {
+            for body in [&b""[..], b"some body"] {
+                let mut answer = Vec::new();
+                let ext: [(&[u8], &[u8]); 1] = [(b"msgId", b"7F")];
+                push(&mut answer, To { codec, opaque: 7 }, 0, None, &ext);
+                let total = (answer.len() + body.len() - 4) as u32;
+                answer[..4].copy_from_slice(&total.to_be_bytes());
+                answer.extend_from_slice(body);
+                let mut out = b"before".to_vec();
+                push_with_code(&mut out, codec, &answer, 10);
+                let out = &out[6..];
+                let parts = split(out).unwrap().unwrap();
+                assert_eq!(parts.total, out.len());
+                assert_eq!(&out[parts.header_end..], body);
+                let mut h = Header::default();
+                h.read(parts.codec, out, parts.header_end).unwrap();
+                assert_eq!((h.code, h.opaque, h.ext.len()), (10, 7, 1));
+            }
+        }
+    }
 
     #[test]
     fn what_is_written_is_read_back() {

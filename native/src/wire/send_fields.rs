@@ -1,7 +1,12 @@
-//! The ext fields of a send request, under their long names (code 10) or letters (310, 320).
+//! Send requests as their frames say them: the ext fields under their long names (code 10) or letters
+//! (310, 320), and the typed request that they make.
 
-use super::header::{Header, parse_i64};
+use super::frame::Parts;
+use super::header::Header;
 use super::json::Raw;
+use crate::broker::{Decision, Refusal, SendRequest, codes};
+use crate::format::host::Host;
+use crate::format::parse_i64;
 
 pub const SEND_MESSAGE: i32 = 10;
 pub const SEND_MESSAGE_V2: i32 = 310;
@@ -85,45 +90,56 @@ impl SendFields {
     }
 }
 
+/// Memory for texts that have to be unescaped, used by one request after the other.
+#[derive(Default)]
+pub struct Texts {
+    topic: Vec<u8>,
+    properties: Vec<u8>,
+}
+
+/// The request that a frame holds; `h` is its header.
+pub fn send_request<'a>(
+    h: &Header,
+    frame: &'a [u8],
+    parts: &Parts,
+    born_host: Host,
+    decision: Option<Decision<'a>>,
+    texts: &'a mut Texts,
+) -> Result<SendRequest<'a>, Refusal> {
+    let refuse = |e: String| Refusal::new(codes::SYSTEM_ERROR, e);
+    let f = SendFields::read(h, frame).map_err(refuse)?;
+    let topic =
+        plain(f.topic, frame, &mut texts.topic).map_err(|e| refuse(format!("topic: {e}")))?;
+    let properties = match f.properties {
+        Some(raw) => plain(raw, frame, &mut texts.properties)
+            .map_err(|e| refuse(format!("properties: {e}")))?,
+        None => b"",
+    };
+    Ok(SendRequest {
+        topic,
+        queue_id: f.queue_id,
+        sys_flag: f.sys_flag,
+        born_timestamp: f.born_timestamp,
+        born_host,
+        flag: f.flag,
+        reconsume_times: f.reconsume_times,
+        properties,
+        body: &frame[parts.header_end..parts.total],
+        batch: f.batch || h.code == SEND_BATCH_MESSAGE,
+        decision,
+    })
+}
+
+/// A text where it lies, or unescaped into `into`.
+fn plain<'a>(raw: Raw, frame: &'a [u8], into: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
+    if !raw.escaped {
+        return Ok(raw.bytes(frame));
+    }
+    into.clear();
+    raw.unescape(frame, into)?;
+    Ok(into)
+}
+
 fn text(name: &[u8]) -> &str {
     std::str::from_utf8(name).unwrap_or("?")
-}
-
-/// What the send path must know of a message's property string, found in one pass.
-#[derive(Debug, Default)]
-pub struct Known<'a> {
-    pub tags: Option<&'a [u8]>,
-    pub unique_key: Option<&'a [u8]>,
-    pub no_wait: bool,
-    /// A message with a delay: not for the plain path.
-    pub delayed: bool,
-    /// TRAN_MSG: a half message.
-    pub half: bool,
-    /// Holds properties that only the broker gives a half message.
-    pub half_only: bool,
-    pub inner_batch: bool,
-    /// Holds properties that the broker sets itself or drops.
-    pub rewrite: bool,
-}
-
-impl<'a> Known<'a> {
-    pub fn read(props: &'a [u8]) -> Self {
-        let mut known = Known::default();
-        for (name, value) in crate::format::properties::pairs(props) {
-            match name {
-                b"TAGS" => known.tags = Some(value),
-                b"UNIQ_KEY" => known.unique_key = Some(value),
-                b"WAIT" => known.no_wait = value.eq_ignore_ascii_case(b"false"),
-                b"TRAN_MSG" => known.half |= value.eq_ignore_ascii_case(b"true"),
-                b"DELAY" => known.delayed |= parse_i64(value) != Some(0),
-                b"TIMER_DELAY_SEC" | b"TIMER_DELAY_MS" | b"TIMER_DELIVER_MS"
-                | b"TIMER_DEL_UNIQKEY" => known.delayed = true,
-                b"INNER_NUM" => known.inner_batch = true,
-                name if crate::txn::is_half_only(name) => known.half_only = true,
-                b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK" => known.rewrite = true,
-                _ => {}
-            }
-        }
-        known
-    }
 }

@@ -1,18 +1,19 @@
 //! A connection without its socket: fed what arrived, it says what to send.
 //!
-//! `feed` splits frames, stores plain sends and collects everything else as commands for the
-//! broker. Answers to sends that must be durable first are held back until `release`.
+//! `feed` splits frames, has sends and ends of transactions carried out, and collects everything else
+//! as commands for the broker in Python. Answers that must be confirmed first, its own and those of
+//! the broker (`answer`), wait in one queue until `release`.
 
 use super::WireError;
 use super::end_transaction::{self, END_TRANSACTION};
-use super::frame::{self, Codec, Parts};
-use super::header::{FLAG_RESPONSE, Header};
-use super::reply::{self, To, code};
-use super::send::{Request, Scratch, SendContext, Sent};
-use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2};
+use super::frame::{self, Parts};
+use super::header::Header;
+use super::reply::{self, SendAnswer, To};
+use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
+use super::unconfirmed::Unconfirmed;
+use crate::broker::{Broker, Decision, Ended, Refusal, Round, Scratch, Sent, codes};
 use crate::format::host::Host;
-use crate::format::push_int;
-use crate::store::{PutGuard, StoreError, Topic};
+use crate::store::Topic;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +23,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const MAX_COMMANDS: usize = 64;
 /// A frame with more than this still to come is received straight into the session.
 const LARGE: usize = 64 << 10;
+
+/// What the sessions of a broker share.
+pub struct Context {
+    pub broker: Broker,
+    answer: SendAnswer,
+}
+
+impl Context {
+    /// `region` and `trace_on` are in every answer to a send.
+    pub fn new(broker: Broker, region: &str, trace_on: bool) -> Self {
+        Context {
+            broker,
+            answer: SendAnswer::new(region, trace_on),
+        }
+    }
+}
 
 /// Bound on the bytes of unfinished frames of all sessions that share it.
 pub struct Budget {
@@ -55,33 +72,32 @@ impl Command {
     }
 }
 
-/// An answer that waits for the log to be durable.
-struct Held {
-    end: u64,
-    since_ms: i64,
-    to: To,
-    len: usize,
-}
-
 pub struct Session {
-    context: Option<Arc<SendContext>>,
+    context: Option<Arc<Context>>,
     budget: Arc<Budget>,
     born_host: Host,
     partial: Vec<u8>,
     counted: usize,
     commands: VecDeque<Command>,
-    held: VecDeque<Held>,
-    held_bytes: VecDeque<u8>,
+    unconfirmed: Unconfirmed,
     last_topic: Option<Arc<Topic>>,
 }
 
+/// Memory that one frame after the other uses, on all connections.
+#[derive(Default)]
+struct Memory {
+    header: Header,
+    texts: Texts,
+    scratch: Scratch,
+}
+
 thread_local! {
-    static SCRATCH: RefCell<(Header, Scratch)> = RefCell::default();
+    static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
 impl Session {
     /// Without a context no send is stored: every frame becomes a command (name server, client).
-    pub fn new(context: Option<Arc<SendContext>>, budget: Arc<Budget>, born_host: Host) -> Self {
+    pub fn new(context: Option<Arc<Context>>, budget: Arc<Budget>, born_host: Host) -> Self {
         Session {
             context,
             budget,
@@ -89,8 +105,7 @@ impl Session {
             partial: Vec::new(),
             counted: 0,
             commands: VecDeque::new(),
-            held: VecDeque::new(),
-            held_bytes: VecDeque::new(),
+            unconfirmed: Unconfirmed::default(),
             last_topic: None,
         }
     }
@@ -99,22 +114,10 @@ impl Session {
     /// is to be closed once `out` is sent.
     pub fn feed(&mut self, data: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Result<(), WireError> {
         let context = self.context.clone();
-        let mut guard = None;
-        let result = SCRATCH.with_borrow_mut(|(header, scratch)| {
-            let mut feed = Feed {
-                context: context.as_deref(),
-                guard: &mut guard,
-                header,
-                scratch,
-                now_ms,
-                out,
-                owes_ops: false,
-            };
-            let fed = self.feed_with(&mut feed, data);
-            let _ = feed.write_ops(); // told; nobody waits for it
-            fed
+        let result = MEMORY.with_borrow_mut(|memory| {
+            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            self.feed_with(&mut feed, data)
         });
-        drop(guard);
         self.count_partial()?;
         result
     }
@@ -182,111 +185,108 @@ impl Session {
         frame: &[u8],
         parts: Parts,
     ) -> Result<(), WireError> {
-        feed.header.read(parts.codec, frame, parts.header_end)?;
-        let settled = match feed.header.code {
-            _ if feed.header.flag & FLAG_RESPONSE != 0 => false,
+        let header = &mut feed.memory.header;
+        header.read(parts.codec, frame, parts.header_end)?;
+        let settled = match header.code {
+            _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
-                self.send(feed, frame, parts, false)
+                self.send(feed, frame, parts, None)
             }
             END_TRANSACTION => self.end_transaction(feed, frame, parts),
             _ => false,
         };
-        if settled {
-            return Ok(());
+        if !settled {
+            self.commands.push_back(Command {
+                header: feed.memory.header.clone(),
+                frame: frame.to_vec(),
+                parts,
+            });
         }
-        self.commands.push_back(Command {
-            header: feed.header.clone(),
-            frame: frame.to_vec(),
-            parts,
-        });
         Ok(())
     }
 
     /// Whether the send was settled; otherwise the broker has to look at it.
-    fn send(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts, asked: bool) -> bool {
-        let Some(context) = feed.context else {
+    fn send(
+        &mut self,
+        feed: &mut Feed<'_, '_>,
+        frame: &[u8],
+        parts: Parts,
+        decision: Option<Decision<'_>>,
+    ) -> bool {
+        let (Some(context), Some(round)) = (feed.context, &mut feed.round) else {
             return false;
         };
+        let Memory {
+            header,
+            texts,
+            scratch,
+        } = &mut *feed.memory;
         let to = To {
             codec: parts.codec,
-            opaque: feed.header.opaque,
+            opaque: header.opaque,
         };
-        let rq = Request {
-            header: feed.header,
-            frame,
-            body: &frame[parts.header_end..parts.total],
-            to,
-            born_host: self.born_host,
-            asked,
+        let host = self.born_host;
+        let sent = match send_request(header, frame, &parts, host, decision, texts) {
+            Ok(request) => round.send(&request, &mut self.last_topic, scratch),
+            Err(refusal) => Sent::Refused(refusal),
         };
         let start = feed.out.len();
-        let sent = context.send(
-            &rq,
-            feed.guard,
-            &mut self.last_topic,
-            feed.scratch,
-            feed.out,
-        );
         match sent {
-            Sent::Ask => return false,
-            Sent::Refused if rq.header.is_oneway() => feed.out.truncate(start),
-            Sent::Refused => {}
-            Sent::Stored { end } => self.hold(feed, to, start, end),
+            Sent::NeedsDecision => return false,
+            _ if header.is_oneway() => {}
+            Sent::Refused(Refusal { code, text }) => {
+                let region = context.answer.region_fields();
+                reply::push(feed.out, to, code, Some(&text), &region);
+            }
+            Sent::Stored(stored) => {
+                let end = stored.end;
+                context.answer.push(feed.out, to, &stored);
+                self.hold_back(feed, to, start, end);
+            }
         }
         true
     }
 
-    /// Holds the answer that begins at `start` of the output until `end` is durable.
-    fn hold(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
-        let sync = feed.context.is_some_and(|c| c.store.is_sync());
-        if sync && end > 0 && feed.out.len() > start {
-            let len = feed.out.len() - start;
-            self.held_bytes.extend(feed.out.drain(start..));
-            self.held.push_back(Held {
-                end,
-                since_ms: feed.now_ms,
-                to,
-                len,
-            });
+    /// Keeps the answer that begins at `start` of the output until `end` is confirmed.
+    fn hold_back(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
+        if waits(feed.context, end) {
+            let answer = &feed.out[start..];
+            self.unconfirmed.push(to, end, feed.now_ms, answer);
+            feed.out.truncate(start);
         }
     }
 
-    /// Whether the transaction was settled; otherwise the broker has to look at it. The op record of
-    /// one-way requests, which is what clients send, is written once for all of a feed.
+    /// Whether the transaction was settled; otherwise the broker has to look at it.
     fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
-        let Some(transactions) = feed.context.and_then(|c| c.transactions.as_deref()) else {
+        let header = &feed.memory.header;
+        let (Some(end), Some(round)) = (end_transaction::read(header, frame), &mut feed.round)
+        else {
             return false;
         };
-        let settled = end_transaction::settle(transactions, feed.header, frame, feed.guard);
-        let Some(end) = settled else {
-            return false;
-        };
-        feed.owes_ops = true;
-        if feed.header.is_oneway() {
-            return true;
-        }
         let to = To {
             codec: parts.codec,
-            opaque: feed.header.opaque,
+            opaque: header.opaque,
         };
         let start = feed.out.len();
-        match feed.write_ops() {
-            Ok(ops) => {
-                reply::push(feed.out, to, code::SUCCESS, None, &[]);
-                self.hold(feed, to, start, end.max(ops));
+        match round.end_transaction(&end, !header.is_oneway()) {
+            Ended::NeedsDecision => return false,
+            _ if header.is_oneway() => {}
+            Ended::Settled { end } => {
+                reply::push(feed.out, to, codes::SUCCESS, None, &[]);
+                self.hold_back(feed, to, start, end);
             }
-            Err(e) => {
-                let why = Some(&*e.to_string());
-                reply::push(feed.out, to, code::SERVICE_NOT_AVAILABLE, why, &[]);
+            Ended::Refused(Refusal { code, text }) => {
+                reply::push(feed.out, to, code, Some(&text), &[]);
             }
         }
         true
     }
 
-    /// Handles a send again after the broker made its topic; refuses it if that is still unknown.
+    /// Handles a send again with what the broker decided; what still needs a decision is refused.
     pub fn resend(
         &mut self,
         frame: &[u8],
+        decision: Decision<'_>,
         now_ms: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
@@ -294,67 +294,47 @@ impl Session {
             return Ok(());
         };
         let context = self.context.clone();
-        let mut guard = None;
-        SCRATCH.with_borrow_mut(|(header, scratch)| {
+        MEMORY.with_borrow_mut(|memory| {
+            let header = &mut memory.header;
             header.read(parts.codec, frame, parts.header_end)?;
-            let mut feed = Feed {
-                context: context.as_deref(),
-                guard: &mut guard,
-                header,
-                scratch,
-                now_ms,
-                out,
-                owes_ops: false,
-            };
-            self.send(&mut feed, frame, parts, true);
+            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            self.send(&mut feed, frame, parts, Some(decision));
             Ok(())
-        })?;
-        drop(guard);
-        Ok(())
+        })
     }
 
-    /// Appends the held answers that are settled now: durable ones, those older than
-    /// `timeout_ms` as FLUSH_DISK_TIMEOUT, and after a failed flush all of them as
-    /// SERVICE_NOT_AVAILABLE.
+    /// Takes an answer of code 0 that the broker encoded. It waits with the others for `end`, or
+    /// leaves by `out` where nothing waits.
+    pub fn answer(&mut self, answer: &[u8], to: To, end: u64, now_ms: i64, out: &mut Vec<u8>) {
+        if waits(self.context.as_deref(), end) {
+            self.unconfirmed.push(to, end, now_ms, answer);
+        } else {
+            out.extend_from_slice(answer);
+        }
+    }
+
+    /// Appends the unconfirmed answers that wait no longer: confirmed ones, those older than
+    /// `timeout_ms`, and after a failed flush all of them; see `codes::of_outcome`.
     pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) {
-        let Some(context) = self.context.clone() else {
+        let Some(context) = &self.context else {
             return;
         };
-        let state = context.store.flush_state();
-        let flushed = state.flushed();
-        while let Some(held) = self.held.front() {
-            let durable = held.end <= flushed;
-            let late = now_ms - held.since_ms >= timeout_ms;
-            if !durable && !state.has_failed() && !late {
-                break;
-            }
-            let Held { to, len, .. } = self.held.pop_front().expect("looked at");
-            let answer = self.held_bytes.drain(..len);
-            if durable {
-                out.extend(answer);
-            } else if state.has_failed() {
-                drop(answer);
-                let why = state.failure().map_or_else(String::new, |e| e.to_string());
-                let why = format!("not stored durably: {why}");
-                reply::push(out, to, code::SERVICE_NOT_AVAILABLE, Some(&why), &[]);
-            } else {
-                let answer: Vec<u8> = answer.collect();
-                push_with_code(out, to, &answer, code::FLUSH_DISK_TIMEOUT);
-            }
-        }
-        self.shrink_held();
+        let state = context.broker.store().flush_state();
+        self.unconfirmed.release(
+            |end, since_ms| state.outcome(end, now_ms - since_ms, timeout_ms),
+            || state.failure().map_or_else(String::new, |e| e.to_string()),
+            out,
+        );
     }
 
-    /// Gives back what a long wait for the disk has taken.
-    fn shrink_held(&mut self) {
-        if self.held.is_empty() && self.held_bytes.capacity() > LARGE {
-            self.held_bytes = VecDeque::new();
-            self.held = VecDeque::new();
-        }
+    /// Answers that wait until their records are confirmed.
+    pub fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
     }
 
-    pub fn held(&self) -> usize {
-        self.held.len()
+    /// Whether so many answers wait that the peer is not to be read on.
+    pub fn is_full(&self) -> bool {
+        self.unconfirmed.is_full()
     }
 
     pub fn next_command(&mut self) -> Option<Command> {
@@ -427,54 +407,33 @@ impl Drop for Session {
     }
 }
 
+/// Whether an answer that acknowledges what lies below `end` waits for the barrier.
+fn waits(context: Option<&Context>, end: u64) -> bool {
+    end > 0 && context.is_some_and(|c| c.broker.store().is_sync())
+}
+
 /// What one feed carries along.
-struct Feed<'f, 's> {
-    context: Option<&'s SendContext>,
-    guard: &'f mut Option<PutGuard<'s>>,
-    header: &'f mut Header,
-    scratch: &'f mut Scratch,
+struct Feed<'f, 'b> {
+    context: Option<&'b Context>,
+    round: Option<Round<'b>>,
+    memory: &'f mut Memory,
     now_ms: i64,
     out: &'f mut Vec<u8>,
-    /// Transactions were settled whose op record is still to be written.
-    owes_ops: bool,
 }
 
-impl Feed<'_, '_> {
-    /// Writes the op records that are owed; what cannot be written now is tried again by the broker.
-    fn write_ops(&mut self) -> Result<u64, StoreError> {
-        let transactions = self.context.and_then(|c| c.transactions.as_deref());
-        let (Some(transactions), Some(guard)) = (transactions, self.guard.as_mut()) else {
-            return Ok(0);
-        };
-        if !std::mem::take(&mut self.owes_ops) {
-            return Ok(0);
-        }
-        transactions
-            .write_ops(guard)
-            .inspect_err(|e| log::error!("op record not written, it follows: {e}"))
-    }
-}
-
-/// Appends an answer that was encoded with code 0 under another code.
-fn push_with_code(out: &mut Vec<u8>, to: To, answer: &[u8], code: i32) {
-    let start = out.len();
-    match to.codec {
-        Codec::RocketMq => {
-            out.extend_from_slice(answer);
-            out[start + 8..start + 10].copy_from_slice(&(code as i16).to_be_bytes());
-        }
-        Codec::Json => {
-            const ZERO: &[u8] = b"{\"code\":0";
-            out.extend_from_slice(&answer[..8 + ZERO.len() - 1]);
-            push_int(out, code as i64);
-            out.extend_from_slice(&answer[8 + ZERO.len()..]);
-            let len = (out.len() - start) as u32;
-            out[start..start + 4].copy_from_slice(&(len - 4).to_be_bytes());
-            out[start + 4..start + 8].copy_from_slice(&(len - 8).to_be_bytes());
+impl<'f, 'b> Feed<'f, 'b> {
+    fn new(
+        context: Option<&'b Context>,
+        memory: &'f mut Memory,
+        now_ms: i64,
+        out: &'f mut Vec<u8>,
+    ) -> Self {
+        Feed {
+            context,
+            round: context.map(|c| c.broker.round()),
+            memory,
+            now_ms,
+            out,
         }
     }
 }
-
-#[cfg(test)]
-#[path = "session_tests.rs"]
-mod tests;

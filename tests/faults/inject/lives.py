@@ -194,7 +194,7 @@ class Client:
         refusals = self.session.feed_bytes(self.frames(first), 0)
         self._take(refusals, self.world.seen.refused, failed)
         deadline = time.monotonic() + PATIENCE
-        while self.session.held and time.monotonic() < deadline:
+        while self.session.unconfirmed and time.monotonic() < deadline:
             select.select([self.store.event_fd()], [], [], 0.01)
             self._take(self.session.release(0, 60_000), self.world.seen.unknown, failed)
         if self.waiting:

@@ -39,15 +39,14 @@ fn random() -> u64 {
     }
 }
 
-/// 32 (IPv6: 56) hex digits: IP, low half of the process id, a constant of this process, ms since
-/// the month began (local time), a counter.
-pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
+/// Appends 32 (IPv6: 56) hex digits: IP, low half of the process id, a constant of this process, ms
+/// since the month began (local time), a counter.
+pub fn push_new(out: &mut Vec<u8>, host: &Host, now_ms: i64) {
     let pid = std::process::id();
     let constant = constant_of(pid);
     let ip = &host.bytes()[..host.bytes().len() - 4];
     let in_month = now_ms.wrapping_sub(cached_month_start_ms(now_ms)) as u32;
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let mut out = Vec::with_capacity(56);
     for word in ip.as_chunks::<4>().0 {
         out.extend_from_slice(&hex8(u32::from_be_bytes(*word)));
     }
@@ -55,7 +54,6 @@ pub fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
     out.extend_from_slice(&hex8(constant));
     out.extend_from_slice(&hex8(in_month));
     out.extend_from_slice(&hex8(count)[4..]);
-    out
 }
 
 /// Keys in a row, made without looking at the clock again; the n-th is always the same.
@@ -69,7 +67,8 @@ pub struct KeyRun {
 impl KeyRun {
     /// `count`: how many will be asked for.
     pub fn new(host: &Host, now_ms: i64, count: u32) -> Self {
-        let mut prefix = new_key(host, now_ms);
+        let mut prefix = Vec::with_capacity(56);
+        push_new(&mut prefix, host, now_ms);
         prefix.truncate(prefix.len() - 12);
         KeyRun {
             prefix,
@@ -130,6 +129,12 @@ fn month_start_ms(now_ms: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn new_key(host: &Host, now_ms: i64) -> Vec<u8> {
+        let mut key = Vec::new();
+        push_new(&mut key, host, now_ms);
+        key
+    }
 
     #[test]
     fn form() {

@@ -1,10 +1,11 @@
-"""Held pulls, on a real store and a clock that jumps."""
+"""Parked pulls, on a real store and a clock that jumps."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.hold import HeldPull, HeldPulls
-from pyrmq.broker.pull import PullProcessor
+from pyrmq.broker.pull import CheckedPull
 from pyrmq.engine import Store
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import java_hash
+from pyrmq.net import parked
 from pyrmq.net.command import Response
+from pyrmq.net.parked import ParkedPulls
 from tests.unit.build import FakeConnection, open_store
 
 FOUND, NOT_FOUND = ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND
@@ -28,29 +29,28 @@ LOOK = 4
 
 
 class World:
-    """Held pulls, and what was answered: (pull, response, seconds since the start)."""
+    """Parked pulls, and what was answered: (pull, response, seconds since the start)."""
 
-    def __init__(self, root: Path, config: BrokerConfig) -> None:
+    def __init__(self, root: Path) -> None:
         self.store: Store = open_store(root, max_filter_bytes=LOOK * 20)
         self.store.set_topic("T", read_queues=4, write_queues=4)
-        self.answers: list[tuple[HeldPull, Response, float]] = []
-        self.held = HeldPulls(self.store, self._answer)
-        self.held.read = PullProcessor(
-            config, self.store, UNUSED, UNUSED, UNUSED, UNUSED, self.held
-        ).read
+        self.answers: list[tuple[Any, Response, float]] = []
+        self.parked = ParkedPulls(self.store, self._answer)
         self.connection: Any = FakeConnection()
         self.start = 0.0
 
-    def _answer(self, pull: HeldPull, response: Response) -> None:
-        self.answers.append((pull, response, trio.current_time() - self.start))
+    def _answer(self, connection: Any, command: Any, response: Response) -> None:
+        """The command stands for the pull that was parked with it."""
+        self.answers.append((command, response, trio.current_time() - self.start))
 
-    def hold(self, seconds: float, *tags: str, queue: int = 0, offset: int = 0, **more: Any) -> Any:
+    def park(self, seconds: float, *tags: str, queue: int = 0, offset: int = 0, **more: Any) -> Any:
         codes = array("i", [java_hash(t) for t in tags])
-        pull = HeldPull(
-            more.get("connection", self.connection), UNUSED, "T", queue, offset, LOOK, codes
-        )
-        self.held.hold(pull, seconds)
+        pull = CheckedPull(self.store, "T", queue, offset, LOOK, codes)
+        self.park_it(pull, seconds, **more)
         return pull
+
+    def park_it(self, pull: Any, seconds: float, **more: Any) -> bool:
+        return self.parked.park(more.get("connection", self.connection), pull, pull, seconds)
 
     def put(self, tag: str = "", queue: int = 0) -> None:
         self.store.put("T", queue, f"body-{tag}".encode(), f"TAGS\x01{tag}\x02" if tag else "")
@@ -59,13 +59,13 @@ class World:
         """Messages come, and are reported together."""
         for tag in tags or ("",):
             self.put(tag, queue)
-        self.held.arrived()
+        self.parked.wake()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self.start = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.held.run)
+            nursery.start_soon(self.parked.run)
             await trio.testing.wait_all_tasks_blocked()
             yield
             nursery.cancel_scope.cancel()
@@ -73,7 +73,7 @@ class World:
     def codes(self) -> list[int]:
         return [response.code for _, response, _ in self.answers]
 
-    def pulls(self) -> list[HeldPull]:
+    def pulls(self) -> list[Any]:
         return [pull for pull, _, _ in self.answers]
 
 
@@ -82,15 +82,15 @@ def body(response: Response) -> bytes:
 
 
 @pytest.fixture
-def world(tmp_path: Path, config: BrokerConfig) -> Iterator[World]:
-    made = World(tmp_path / "held", config)
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "store")
     yield made
     made.store.close()
 
 
 async def test_time_runs_out(world: World, autojump_clock: trio.testing.MockClock) -> None:
     async with world.running():
-        world.hold(15)
+        world.park(15)
         await trio.sleep(14.9)
         assert world.answers == []
         await trio.sleep(0.2)
@@ -98,7 +98,7 @@ async def test_time_runs_out(world: World, autojump_clock: trio.testing.MockCloc
     assert at == pytest.approx(15, abs=0.01)
     assert response.code == NOT_FOUND
     assert response.ext["nextBeginOffset"] == 0
-    assert world.held.count == 0
+    assert world.parked.count == 0
 
 
 async def test_every_pull_has_its_own_deadline(
@@ -106,7 +106,7 @@ async def test_every_pull_has_its_own_deadline(
 ) -> None:
     """Also one that comes later and ends sooner than what is waited for."""
     async with world.running():
-        pulls = [world.hold(seconds, queue=n) for n, seconds in enumerate((30, 3, 12, 0.5))]
+        pulls = [world.park(seconds, queue=n) for n, seconds in enumerate((30, 3, 12, 0.5))]
         await trio.sleep(40)
     assert world.pulls() == [pulls[3], pulls[1], pulls[2], pulls[0]]
     times = [at for _, _, at in world.answers]
@@ -117,51 +117,51 @@ async def test_a_message_answers_at_once(
     world: World, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with world.running():
-        pull = world.hold(15)
-        world.hold(15, queue=1)
+        pull = world.park(15)
+        world.park(15, queue=1)
         world.arrive()
         assert world.pulls() == [pull]
         assert world.codes() == [FOUND]
         assert b"body-" in body(world.answers[0][1])
         assert world.answers[0][1].ext["nextBeginOffset"] == 1
-        assert world.held.count == 1
+        assert world.parked.count == 1
         await trio.sleep(60)
     assert world.codes() == [FOUND, NOT_FOUND]  # once each
 
 
 async def test_all_pulls_of_a_queue_are_answered(world: World) -> None:
-    pulls = {world.hold(15) for _ in range(3)}
+    pulls = {world.park(15) for _ in range(3)}
     world.arrive()
     assert set(world.pulls()) == pulls
     assert world.codes() == [FOUND] * 3
 
 
-async def test_later_pulls_are_told_as_well(world: World) -> None:
-    """The engine reports a queue once per request: holding again asks again."""
+async def test_later_pulls_are_woken_as_well(world: World) -> None:
+    """The engine reports a queue once per request: parking again asks again."""
     for offset in range(3):
-        world.hold(15, offset=offset)
+        world.park(15, offset=offset)
         world.arrive()
     assert world.codes() == [FOUND] * 3
 
 
-async def test_a_message_that_came_before_it_was_held(world: World) -> None:
-    """Between the read that found nothing and the request to be told."""
+async def test_a_message_that_came_before_it_was_parked(world: World) -> None:
+    """Between the read that found nothing and the request for a report."""
     world.put()
-    world.hold(15)
+    world.park(15)
     assert world.codes() == [FOUND]
-    assert world.held.count == 0
+    assert world.parked.count == 0
 
 
 async def test_nothing_arrived(world: World) -> None:
-    world.hold(15)
-    world.held.arrived()
+    world.park(15)
+    world.parked.wake()
     assert world.answers == []
     world.arrive(queue=3)
     assert world.answers == []
 
 
 async def test_another_tag_is_waited_past(world: World) -> None:
-    pull = world.hold(15, "A")
+    pull = world.park(15, "A")
     for count in range(1, 4):
         world.arrive("B")
         assert world.answers == []
@@ -175,7 +175,7 @@ async def test_another_tag_is_waited_past(world: World) -> None:
 
 
 async def test_tags_of_several_pulls(world: World) -> None:
-    first, second, every = world.hold(15, "A"), world.hold(15, "B", "C"), world.hold(15)
+    first, second, every = world.park(15, "A"), world.park(15, "B", "C"), world.park(15)
     world.arrive("C")
     assert set(world.pulls()) == {second, every}
     world.arrive("A")
@@ -183,7 +183,7 @@ async def test_tags_of_several_pulls(world: World) -> None:
 
 
 async def test_a_tag_behind_others_in_one_report(world: World) -> None:
-    pull = world.hold(15, "A")
+    pull = world.park(15, "A")
     world.arrive("B", "B", "A")
     assert world.pulls() == [pull]
     assert world.codes() == [FOUND]
@@ -193,7 +193,7 @@ async def test_a_tag_behind_others_in_one_report(world: World) -> None:
 async def test_a_tag_behind_more_than_one_read_looks_at(world: World, unwanted: int) -> None:
     """A burst of unwanted messages may be longer than what one filtered read covers; the wanted
     one behind it is there and must not wait for the deadline."""
-    pull = world.hold(15, "A")
+    pull = world.park(15, "A")
     world.arrive(*["B"] * unwanted, "A")
     assert world.pulls() == [pull]
     assert world.codes() == [FOUND]
@@ -205,7 +205,7 @@ async def test_time_runs_out_behind_unwanted_messages(
 ) -> None:
     """The answer says where to go on, so that the client does not look at them again."""
     async with world.running():
-        world.hold(15, "A")
+        world.park(15, "A")
         world.arrive("B", "B")
         await trio.sleep(16)
     ((_, response, _),) = world.answers
@@ -219,20 +219,20 @@ async def test_a_connection_that_ends_is_forgotten(
     other: Any = FakeConnection()
     async with world.running():
         for queue in range(3):
-            world.hold(15, queue=queue)
-        kept = world.hold(15, connection=other)
+            world.park(15, queue=queue)
+        kept = world.park(15, connection=other)
         assert len(world.connection.on_close) == 1
         world.connection.close()
-        assert world.held.count == 1
+        assert world.parked.count == 1
         world.arrive()
         assert world.pulls() == [kept]
         await trio.sleep(60)
     assert world.pulls() == [kept]
-    assert world.held.count == 0
+    assert world.parked.count == 0
 
 
 async def test_closing_after_the_answer(world: World) -> None:
-    world.hold(15)
+    world.park(15)
     world.arrive()
     world.connection.close()
     assert world.codes() == [FOUND]
@@ -243,23 +243,49 @@ async def test_flush_answers_everything(
 ) -> None:
     async with world.running():
         for queue in range(4):
-            world.hold(15, queue=queue)
-        world.held.flush()
+            world.park(15, queue=queue)
+        world.parked.flush()
         assert world.codes() == [NOT_FOUND] * 4
-        assert world.held.count == 0
+        assert world.parked.count == 0
         await trio.sleep(60)
     assert len(world.answers) == 4
 
 
-async def test_a_read_that_fails_is_answered(world: World) -> None:
-    def fail(_: HeldPull) -> Response:
+@dataclass(eq=False)
+class FailingPull:
+    topic: str = "T"
+    queue_id: int = 0
+    offset: int = 0
+
+    def read(self) -> Response:
         raise OSError("disk")
 
-    world.hold(15)
-    world.held.read = fail
+    read_on = read
+
+
+async def test_a_read_that_fails_is_answered(world: World) -> None:
+    world.park_it(FailingPull(), 15)
     world.arrive()
     ((_, response, _),) = world.answers
     assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, "disk")
+
+
+async def test_no_more_than_the_bounds_are_parked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parked, "MAX_PER_CONNECTION", 2)
+    monkeypatch.setattr(parked, "MAX_PARKED", 3)
+    other: Any = FakeConnection()
+    codes = array("i")
+    pulls = [CheckedPull(world.store, "T", 0, 0, LOOK, codes) for _ in range(5)]
+    assert [world.park_it(p, 15) for p in pulls[:3]] == [True, True, False]
+    assert [world.park_it(p, 15, connection=other) for p in pulls[3:]] == [True, False]
+    assert world.parked.count == 3
+
+
+async def test_nothing_is_parked_after_a_flush(world: World) -> None:
+    world.parked.flush()
+    assert not world.park_it(CheckedPull(world.store, "T", 0, 0, LOOK, array("i")), 15)
 
 
 async def test_deadlines_of_answered_pulls_do_not_pile_up(
@@ -267,8 +293,8 @@ async def test_deadlines_of_answered_pulls_do_not_pile_up(
 ) -> None:
     async with world.running():
         for offset in range(3000):
-            world.hold(3600, offset=offset)
+            world.park(3600, offset=offset)
             world.arrive()
         await trio.sleep(10)
-        assert len(world.held._deadlines) <= 1024
+        assert len(world.parked._deadlines) <= 1024
     assert len(world.answers) == 3000

@@ -1,0 +1,349 @@
+//! The four ways in which a request is stored.
+//!
+//! Three of them are one record each and differ in data only (`Record`): where it goes, its flags,
+//! the properties it gets and the entry in its queue. A batch is a record for each of its messages.
+
+use super::facts::{Facts, is_brokers};
+use super::send::{Decision, Plan, Scratch, SendRequest};
+use super::{Broker, Refusal, unique_key};
+use crate::format::record::sys_flag;
+use crate::format::{get_i16, get_i32, java, names, properties, push_int};
+use crate::store::{Content, Message, PutGuard, Topic};
+use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Bytes of the property that a copy of a half gets: `TRANSACTION_CHECK_TIMES`, five digits.
+const CHECK_COUNT_LEN: usize = 30;
+const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional messages";
+
+#[derive(Clone, Copy)]
+pub(super) enum Form<'t> {
+    /// One record in its topic.
+    Plain,
+    /// One record in the half topic, to be settled later.
+    /// [TransactionalMessageBridge.parseHalfMessageInner]
+    Half(&'t Transactions),
+    /// A record for each message of the body. [MessageDecoder.decodeMessages]
+    Batch,
+    /// One record that holds the whole body, which consumers unwrap: the way of BatchCQ topics.
+    InnerBatch,
+}
+
+impl Form<'_> {
+    pub fn is_inner_batch(self) -> bool {
+        matches!(self, Form::InnerBatch)
+    }
+}
+
+/// Where the records of a request are.
+pub(super) struct Placed {
+    pub end: u64,
+    pub queue_offset: i64,
+}
+
+/// What a form makes of one record, beside its body and its sender's properties.
+struct Record<'r> {
+    topic: &'r Arc<Topic>,
+    queue_id: u32,
+    sys_flag: i32,
+    tags_code: i64,
+    /// Messages in the body.
+    count: i16,
+}
+
+impl Broker {
+    /// Stores a request as its plan says. `scratch` then has the ids, and the unique key if one was
+    /// made.
+    pub(super) fn store_as(
+        &self,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        plan: &Plan<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Placed, Refusal> {
+        scratch.message_ids.clear();
+        scratch.unique_key.clear();
+        scratch.added.clear();
+        let whole = Record {
+            topic: &plan.topic,
+            queue_id: plan.queue_id,
+            sys_flag: plan.sys_flag,
+            tags_code: plan.facts.tags.map_or(0, |t| java::hash(t) as i64),
+            count: 1,
+        };
+        match plan.form {
+            Form::Batch => self.store_batch(guard, rq, &whole, scratch),
+            Form::Plain => {
+                let own = own_properties(rq, &plan.facts);
+                self.add_key(rq, &plan.facts, scratch);
+                self.store_record(guard, rq, &whole, &own, scratch)
+            }
+            Form::InnerBatch => {
+                let own = own_properties(rq, &plan.facts);
+                let count = count_entries(rq.body)?;
+                let first = guard.next_offset(&whole.message(rq))?;
+                push_number(&mut scratch.added, b"INNER_NUM", count as i64);
+                push_number(&mut scratch.added, b"INNER_BASE", first);
+                let record = Record {
+                    sys_flag: whole.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
+                    count,
+                    ..whole
+                };
+                self.store_record(guard, rq, &record, &own, scratch)
+            }
+            Form::Half(transactions) => {
+                self.store_half(transactions, guard, rq, whole, &plan.facts, scratch)
+            }
+        }
+    }
+
+    /// Makes a unique key for a message whose sender set none.
+    fn add_key(&self, rq: &SendRequest<'_>, facts: &Facts<'_>, scratch: &mut Scratch) {
+        if facts.unique_key.is_none() {
+            let key = &mut scratch.unique_key;
+            unique_key::push_new(key, self.store.store_host(), rq.born_timestamp);
+            properties::push(&mut scratch.added, b"UNIQ_KEY", key);
+        }
+    }
+
+    fn store_record(
+        &self,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        record: &Record<'_>,
+        own: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<Placed, Refusal> {
+        let close = properties::closing(own);
+        let content = record.content(rq, [own, close, &scratch.added, &self.suffix]);
+        let done = guard.append(&record.message(rq), &content)?;
+        let host = self.store.store_host();
+        host.push_message_id(done.phys, &mut scratch.message_ids);
+        Ok(Placed {
+            end: done.end(),
+            queue_offset: done.queue_offset,
+        })
+    }
+
+    fn store_half(
+        &self,
+        transactions: &Transactions,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        whole: Record<'_>,
+        facts: &Facts<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Placed, Refusal> {
+        let own = own_properties(rq, facts);
+        let close = properties::closing(&own);
+        let mut fields = Fields::read(&own);
+        fields.topic = whole.topic.name();
+        if fields.group.is_empty()
+            || fields.group.len() > MAX_GROUP
+            || !names::is_topic_text(fields.group)
+        {
+            let text = "a half message needs the property PGROUP: the name of its producer group";
+            return Err(Refusal::illegal(text));
+        }
+        self.add_key(rq, facts, scratch);
+        let added = &mut scratch.added;
+        fields.unique_key = facts.unique_key.unwrap_or(&scratch.unique_key);
+        properties::push(added, b"__transactionId__", fields.unique_key);
+        properties::push(added, b"REAL_TOPIC", fields.topic);
+        push_number(added, b"REAL_QID", whole.queue_id as i64);
+        let room = properties::MAX_LEN - CHECK_COUNT_LEN;
+        let len = own.len() + close.len() + added.len() + self.suffix.len();
+        if len > room {
+            let text = format!("properties of {len} bytes: a half message has room for {room}");
+            return Err(Refusal::illegal(text));
+        }
+        let record = Record {
+            topic: transactions.half_topic(),
+            queue_id: 0,
+            sys_flag: whole.sys_flag & !sys_flag::TRANSACTION_MASK,
+            tags_code: fields.tags_code(),
+            count: 1,
+        };
+        let content = record.content(rq, [&own, close, added, &self.suffix]);
+        let done = guard.append(&record.message(rq), &content)?;
+        transactions.written(&done, rq.born_timestamp, &fields);
+        let host = self.store.store_host();
+        host.push_message_id(done.phys, &mut scratch.message_ids);
+        Ok(Placed {
+            end: done.end(),
+            queue_offset: done.queue_offset,
+        })
+    }
+
+    fn store_batch(
+        &self,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        whole: &Record<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Placed, Refusal> {
+        let Scratch {
+            message_ids, codes, ..
+        } = scratch;
+        let message = whole.message(rq);
+        // The first pass checks everything, so that the second stores all of it.
+        codes.clear();
+        let mut total = 0;
+        for entry in Entries(rq.body) {
+            let entry = entry?;
+            let facts = Facts::read(entry.props);
+            if facts.delayed || facts.half || facts.inner_batch {
+                return Err(Refusal::illegal(NOT_IN_A_BATCH));
+            }
+            codes.push(facts.tags.map_or(0, |t| java::hash(t) as i64));
+            total += guard.measure(&message, entry.body.len(), entry.props.len())?;
+        }
+        if codes.is_empty() {
+            return Err(Refusal::illegal("batch body is empty"));
+        }
+        let entries = Entries(rq.body).map_while(Result::ok);
+        let contents = codes
+            .iter()
+            .zip(entries)
+            .map(|(&tags_code, entry)| Content {
+                flag: entry.flag,
+                body: entry.body,
+                props: [entry.props, b"", b"", b""],
+                tags_code,
+                count: 1,
+            });
+        let mut first = None;
+        let mut end = 0;
+        let host = self.store.store_host();
+        guard.append_batch(&message, codes.len(), total, contents, |done| {
+            if first.is_some() {
+                message_ids.push(b',');
+            }
+            host.push_message_id(done.phys, message_ids);
+            first.get_or_insert(done.queue_offset);
+            end = done.end();
+        })?;
+        Ok(Placed {
+            end,
+            queue_offset: first.unwrap_or(0),
+        })
+    }
+}
+
+impl Record<'_> {
+    fn message(&self, rq: &SendRequest<'_>) -> Message<'_> {
+        Message {
+            topic: self.topic,
+            queue_id: self.queue_id,
+            sys_flag: self.sys_flag,
+            born_timestamp: rq.born_timestamp,
+            born_host: rq.born_host,
+            reconsume_times: rq.reconsume_times,
+            prepared_transaction_offset: 0,
+        }
+    }
+
+    fn content<'c>(&self, rq: &SendRequest<'c>, props: [&'c [u8]; 4]) -> Content<'c> {
+        Content {
+            flag: rq.flag,
+            body: rq.body,
+            props,
+            tags_code: self.tags_code,
+            count: self.count,
+        }
+    }
+}
+
+/// The sender's properties as they are stored: without those that are the broker's to set, and
+/// without what a message that goes back to its group must not keep.
+fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> {
+    let (back, dead) = match rq.decision {
+        Some(Decision::SentBack { dead, .. }) => (true, dead),
+        _ => (false, false),
+    };
+    let half = facts.half && !back;
+    if !(facts.rewrite || half && facts.half_only || back) {
+        return Cow::Borrowed(rq.properties);
+    }
+    Cow::Owned(properties::without(rq.properties, |name| {
+        is_brokers(name)
+            || half && is_half_only(name)
+            || back && name == b"TRAN_MSG"
+            || dead && name == b"DELAY"
+    }))
+}
+
+fn push_number(out: &mut Vec<u8>, name: &[u8], n: i64) {
+    out.extend_from_slice(name);
+    out.push(properties::NAME_END);
+    push_int(out, n);
+    out.push(properties::VALUE_END);
+}
+
+/// How many messages a batch body holds; refused if it is none or holds what a batch may not.
+fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
+    let mut count = 0i16;
+    for entry in Entries(body) {
+        let facts = Facts::read(entry?.props);
+        if facts.delayed || facts.half {
+            return Err(Refusal::illegal(NOT_IN_A_BATCH));
+        }
+        count = count.checked_add(1).ok_or(Refusal::illegal(
+            "an inner batch holds at most 32767 messages",
+        ))?;
+    }
+    Ok(count)
+}
+
+/// The messages of a batch body, up to one that is broken.
+struct Entries<'a>(&'a [u8]);
+
+/// One of them: i32 size, magic, crc, flag, i32+body, i16+properties.
+#[derive(Clone, Copy)]
+struct BatchEntry<'a> {
+    flag: i32,
+    body: &'a [u8],
+    props: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<BatchEntry<'a>, Refusal>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some((entry, behind)) = BatchEntry::read(self.0) else {
+            self.0 = b"";
+            return Some(Err(Refusal::illegal("batch body is broken")));
+        };
+        self.0 = behind;
+        Some(Ok(entry))
+    }
+}
+
+impl<'a> BatchEntry<'a> {
+    fn read(b: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        if b.len() < 22 {
+            return None;
+        }
+        let total = usize::try_from(get_i32(b, 0)).ok()?;
+        let body_len = usize::try_from(get_i32(b, 16)).ok()?;
+        if total < 22 || total > b.len() || body_len > total - 22 {
+            return None;
+        }
+        let props_at = 20 + body_len;
+        let props_len = usize::try_from(get_i16(b, props_at)).ok()?;
+        if props_at + 2 + props_len != total {
+            return None;
+        }
+        let entry = BatchEntry {
+            flag: get_i32(b, 12),
+            body: &b[20..props_at],
+            props: &b[props_at + 2..total],
+        };
+        Some((entry, &b[total..]))
+    }
+}

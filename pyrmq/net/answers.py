@@ -1,0 +1,100 @@
+"""What processors return, for the server to act on.
+
+A processor decides and returns one of these; it sends nothing, keeps no connection waiting and
+closes none. None means that a request gets no answer at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyrmq.engine import Command, Slice
+from pyrmq.net.command import Response, encode_response
+from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import Event
+
+log = logging.getLogger(__name__)
+
+
+class Pull(Protocol):
+    """A pull that found nothing, as it was checked."""
+
+    topic: str
+    queue_id: int
+    offset: int
+
+    def read(self) -> Response:
+        """Reads once and answers, whatever there is."""
+
+    def read_on(self) -> Response | None:
+        """Reads what has come; None while nothing of it is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """The answer leaves once the log is confirmed up to `end` (0: at once). Its code is SUCCESS."""
+
+    response: Response
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The pull waits for a message, at most `seconds`. `otherwise` is the answer when too many
+    pulls are parked already."""
+
+    pull: Pull
+    seconds: float
+    otherwise: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """The session handles the send's frame again. `topic`: the message goes back to a consumer
+    group, to this retry topic or (`dead`) to this dead-letter topic."""
+
+    frame: bytes
+    topic: str = ""
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """`then` counts when `ready` has returned. What waits for one `key` is acted on in the order in
+    which it came; if `ready` fails, all of it is answered with `failed(error)`."""
+
+    key: str
+    ready: Callable[[], Awaitable[None]]
+    then: Durable | Resend | Response
+    failed: Callable[[Exception], Response]
+    busy: Callable[[], Response]
+    """The answer when too many requests wait for this key."""
+
+
+Answer = Response | Durable | Park | Resend | After | None
+Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
+
+
+def encoded(command: Command, response: Response) -> list[bytes | Slice]:
+    """The pieces of an answer; none if it cannot be encoded, which is logged."""
+    try:
+        return encode_response(command, response)
+    except (ValueError, OverflowError, struct.error):
+        log.exception("answer to request %d cannot be encoded", command.code)
+        return []
+
+
+def send_answer(connection: Connection, command: Command, response: Response) -> None:
+    """Sends an answer, unless the request was one-way. A connection whose answer cannot be encoded
+    is closed: its peer would wait for nothing."""
+    if command.flag & 2:
+        return
+    pieces = encoded(command, response)
+    if pieces:
+        connection.send(*pieces)
+    else:
+        connection.happened(Event.END)

@@ -1,0 +1,212 @@
+"""The one task that reads all connections of a server.
+
+It waits on one nested epoll that holds every connection; for each ready one it does recv, one
+native `session.feed`, send.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import time
+from contextlib import suppress
+
+import trio
+
+from pyrmq.engine import RecvBuffer, Session, Store
+from pyrmq.errors import EngineError
+from pyrmq.net.clock import clock_ms
+from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import Event, Step
+from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.unconfirmed import Unconfirmed
+
+log = logging.getLogger(__name__)
+
+BUFFER = 256 * 1024
+"""Bytes of one receive: also the bound on native time per feed."""
+EVENTS = 512
+"""Connections served before the reader looks again at what is ready."""
+SLICE = 0.005
+"""Seconds that the reader works before it lets other tasks run."""
+GONE = select.EPOLLHUP | select.EPOLLERR
+
+
+class Reader:
+    """Connections by descriptor, and what is waited for on each.
+
+    `stopping`: nothing new is read.
+    """
+
+    def __init__(
+        self, name: str, dispatcher: Dispatcher, unconfirmed: Unconfirmed, store: Store | None
+    ) -> None:
+        self.connections: dict[int, Connection] = {}
+        self.stopping = False
+        self._name = name
+        self._dispatcher = dispatcher
+        self._unconfirmed = unconfirmed
+        self._epoll = select.epoll()
+        self._buffer = RecvBuffer(BUFFER)
+        self._feed_next: dict[Connection, None] = {}
+        """Connections with frames that have arrived already."""
+        self._reading = False
+        self._event_fd = -1
+        if store is not None:
+            self._event_fd = store.event_fd()
+            self._epoll.register(self._event_fd, select.EPOLLIN)
+
+    def add(self, sock: socket.socket, session: Session, peer: str) -> None:
+        """Reads a new connection from now on."""
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        connection = Connection(sock, session, peer, self._arm, trio.current_time())
+        self.connections[connection.fd] = connection
+
+    def _arm(self, connection: Connection) -> None:
+        """Waits for what the connection can use now."""
+        step = connection.next_step(self.stopping)
+        if step is Step.READ:
+            events = select.EPOLLIN
+        elif step is Step.WAIT:
+            events = 0
+        elif step is Step.FEED and self._reading:
+            events = 0
+            self._feed_next[connection] = None
+        else:
+            # SEND; for CLOSE and FEED it wakes the reader, which finds the connection so and acts.
+            events = select.EPOLLOUT
+        if events != connection.events and self.connections.get(connection.fd) is connection:
+            self._epoll.modify(connection.fd, events)
+            connection.events = events
+
+    def close(self, connection: Connection) -> None:
+        """Closes a connection and calls those who asked to know."""
+        if self.connections.get(connection.fd) is not connection:
+            return
+        del self.connections[connection.fd]
+        self._unconfirmed.forget(connection)
+        self._epoll.unregister(connection.fd)
+        connection.happened(Event.END)
+        connection.sock.close()
+        for callback in connection.take_callbacks():
+            try:
+                callback(connection)
+            except Exception:
+                log.exception("%s: after closing %s", self._name, connection.peer)
+
+    def stop_reading(self) -> None:
+        """Reads nothing new on any connection."""
+        self.stopping = True
+        for connection in self.connections.values():
+            self._arm(connection)
+
+    def close_all(self) -> None:
+        for connection in list(self.connections.values()):
+            self.close(connection)
+        self._epoll.close()
+
+    def release(self) -> None:
+        """Sends the answers that wait no longer for the barrier."""
+        for connection in self._unconfirmed.release():
+            self._arm(connection)
+
+    async def run(self) -> None:
+        """Serves the connections until cancelled."""
+        poll = self._epoll.poll
+        fd = self._epoll.fileno()
+        while True:
+            self._reading = False
+            if self._feed_next:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(fd)
+            self._reading = True
+            end = time.monotonic() + SLICE
+            active = trio.current_time()
+            while True:
+                events = poll(0, EVENTS)
+                arrivals = self._feed_waiting()
+                now = clock_ms()
+                for ready, event in events:
+                    if ready == self._event_fd:
+                        self._confirmed()
+                        arrivals = True
+                        continue
+                    connection = self.connections.get(ready)
+                    if connection is None:
+                        continue
+                    connection.last_active = active
+                    if event & select.EPOLLOUT:
+                        connection.send_kept()
+                    elif connection.events:
+                        arrivals |= self._receive(connection, now)
+                    elif event & GONE and not connection.session.more:
+                        connection.happened(Event.END)  # nobody is left to answer
+                    if connection.is_closed:
+                        self.close(connection)
+                if arrivals:
+                    self._dispatcher.wake_parked()
+                if not events or time.monotonic() > end:
+                    break
+
+    def _feed_waiting(self) -> bool:
+        """Feeds what has arrived already; whether queues have grown."""
+        arrivals = False
+        if self._feed_next:
+            waiting, self._feed_next = self._feed_next, {}
+            now = clock_ms()
+            for connection in waiting:
+                if not connection.is_closed:
+                    arrivals |= self._feed(connection, 0, now)
+                if connection.is_closed:
+                    self.close(connection)
+        return arrivals
+
+    def _receive(self, connection: Connection, now: int) -> bool:
+        session = connection.session
+        try:
+            if session.large and (place := session.space()) is not None:
+                n = connection.sock.recv_into(place)
+                session.filled(n)
+                size = 0
+            else:
+                n = size = connection.sock.recv_into(self._buffer)
+        except BlockingIOError:
+            session.filled(0)  # nothing was received into a space either
+            return False
+        except OSError:
+            n = size = 0
+        if n == 0:
+            connection.happened(Event.END)
+            return False
+        return self._feed(connection, size, now)
+
+    def _feed(self, connection: Connection, n: int, now: int) -> bool:
+        """Lets the session have `n` bytes of the buffer; whether queues have grown."""
+        session = connection.session
+        try:
+            reply = session.feed(self._buffer, n, now)
+        except EngineError:
+            log.exception("%s: closing %s", self._name, connection.peer)
+            connection.happened(Event.END)
+            return False
+        if reply is not None:
+            connection.send(reply)
+        if session.commands:
+            while (command := session.next_command()) is not None:
+                self._dispatcher.process(connection, command)
+        if session.unconfirmed:
+            self._unconfirmed.note(connection)
+        if session.error is not None:
+            log.warning("%s: closing %s: %s", self._name, connection.peer, session.error)
+            connection.happened(Event.PROTOCOL_ERROR)
+        elif session.more or session.full or connection.has_many_awaited or not connection.events:
+            self._arm(connection)
+        return session.arrivals
+
+    def _confirmed(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._event_fd, 8)
+        self.release()

@@ -1,0 +1,83 @@
+"""Answers that wait for the barrier: which connections have some, and when they are looked at.
+
+The answers themselves are in the sessions, those that the engine wrote and those of processors in
+one queue (native/src/wire/unconfirmed.rs).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyrmq.engine import Command, Store
+from pyrmq.net.answers import Durable, encoded, send_answer
+from pyrmq.net.clock import clock_ms
+from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import Event
+
+log = logging.getLogger(__name__)
+
+
+class Unconfirmed:
+    """Connections whose sessions keep unconfirmed answers. `timeout_ms`: syncFlushTimeout."""
+
+    def __init__(self, name: str, store: Store | None, timeout_ms: int) -> None:
+        self._name = name
+        self._store = store
+        self._timeout = timeout_ms
+        self._connections: set[Connection] = set()
+        self._failure_logged = False
+
+    def __bool__(self) -> bool:
+        return bool(self._connections)
+
+    def note(self, connection: Connection) -> None:
+        """The session of `connection` keeps answers."""
+        self._connections.add(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """`connection` is closed."""
+        self._connections.discard(connection)
+
+    def answer(self, connection: Connection, command: Command, answer: Durable) -> None:
+        """Answers, now or when the barrier has passed `answer.end`."""
+        if command.flag & 2:
+            return
+        if not answer.end:
+            send_answer(connection, command, answer.response)
+            return
+        pieces = encoded(command, answer.response)
+        if not pieces:
+            connection.happened(Event.END)
+            return
+        session = connection.session
+        frame = b"".join(pieces)
+        end = answer.end
+        reply = session.answer(frame, command.codec, command.opaque, end, clock_ms())
+        if reply is not None:
+            connection.send(reply)
+        if session.unconfirmed:
+            self.note(connection)
+            self._release(connection)  # the barrier may have passed it already
+
+    def _release(self, connection: Connection) -> None:
+        session = connection.session
+        reply = session.release(clock_ms(), self._timeout)
+        if reply is not None:
+            connection.send(reply)
+        if not session.unconfirmed:
+            self._connections.discard(connection)
+
+    def release(self) -> list[Connection]:
+        """Sends what is settled: confirmed, waited too long, or lost with a failed flush. Returns
+        the connections that may go on."""
+        assert self._store is not None
+        failure = self._store.failure()
+        if failure is not None and not self._failure_logged:
+            self._failure_logged = True
+            log.critical("%s stops storing messages, as a flush failed: %s", self._name, failure)
+        paused = []
+        for connection in list(self._connections):
+            self._release(connection)
+            if not connection.events:
+                paused.append(connection)
+        return paused
