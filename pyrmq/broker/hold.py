@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import trio
 
 from pyrmq.engine import Command, Store
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
@@ -109,7 +110,7 @@ class HeldPulls:
         try:
             return self.read(pull)
         except Exception as e:
-            log.exception("held pull of %s-%d", pull.topic, pull.queue_id)
+            log.exception("held pull of %s-%d", escape(pull.topic), pull.queue_id)
             return Response(ResponseCode.SYSTEM_ERROR, str(e))
 
     def _finish(self, pull: HeldPull, response: Response) -> None:

@@ -22,6 +22,7 @@ from pyrmq.errors import (
     ResponseError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import decode_properties, encode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
@@ -135,7 +136,9 @@ class SendProcessor:
         try:
             await self._topics.saved(topic)
         except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
-            log.error("topic %s is not saved, its messages are refused: %s", topic, e)
+            log.error(
+                "topic %s is not saved, its messages are refused: %s", escape(topic), escape(e)
+            )
             why = e.strerror if isinstance(e, OSError) else str(e)
             text = f"topic[{topic}] cannot be saved: {why}"
             refusal = Response(ResponseCode.SERVICE_NOT_AVAILABLE, text, self._region())

@@ -21,11 +21,11 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, offset_of
 from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.refusals import check_group, check_topic, parse_subscription
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
-from pyrmq.model.names import check_group, check_topic
-from pyrmq.model.subscription import Subscription
 from pyrmq.net import fastjson
 from pyrmq.net.tasks import Tasks
 
@@ -33,7 +33,12 @@ log = logging.getLogger(__name__)
 
 
 def _tell_damage(queue: MessageQueue, error: ProtocolError) -> None:
-    log.error("%s queue %d: a damaged message is left out: %s", queue.topic, queue.queue_id, error)
+    log.error(
+        "%s queue %d: a damaged message is left out: %s",
+        escape(queue.topic),
+        queue.queue_id,
+        escape(error),
+    )
 
 
 PULL_COUNT = 32
@@ -95,7 +100,7 @@ class PushConsumer:
         for topic in subscriptions:
             check_topic(topic)
         self.group = group
-        self._subs = {t: Subscription.parse(t, e, version) for t, e in subscriptions.items()}
+        self._subs = {t: parse_subscription(t, e, version) for t, e in subscriptions.items()}
         self._listener = listener
         self._concurrency = concurrency
         self._from = consume_from
@@ -178,7 +183,7 @@ class PushConsumer:
                     await listener(message)
                 except Exception:
                     log.exception(
-                        "listener failed on %s, again in %g s", message.msg_id, RETRY_DELAY
+                        "listener failed on %s, again in %g s", escape(message.msg_id), RETRY_DELAY
                     )
                     await trio.sleep(RETRY_DELAY)
                 else:
@@ -214,7 +219,7 @@ class PushConsumer:
         """Says why nothing comes, once for each reason."""
         if self._told.get(topic) != why:
             self._told[topic] = why
-            log.warning("group %s waits for topic %s: %s", self.group, topic, why)
+            log.warning("group %s waits for topic %s: %s", self.group, escape(topic), escape(why))
 
     async def _rebalance(self, topic: str) -> None:
         route = await self._client.route(topic)

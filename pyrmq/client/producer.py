@@ -14,16 +14,18 @@ from typing import Self
 import trio
 
 from pyrmq.client.instance import DEFAULT_QUEUES, ClientInstance
+from pyrmq.client.refusals import check_group, check_topic, encode_properties
 from pyrmq.client.unique_key import key_maker
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
-    MessageIllegalError,
     ProtocolError,
     PyrmqError,
     RequestTimeoutError,
     ResponseError,
+    UnsendableMessageError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     COMPRESSED,
@@ -33,9 +35,8 @@ from pyrmq.model.message import (
     SendResult,
     SendStatus,
     encode_batch,
-    encode_properties,
 )
-from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, check_group, check_topic
+from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.channel import Channel
 
@@ -154,22 +155,22 @@ class Producer:
     def _check(self, message: Message) -> None:
         check_topic(message.topic)
         if not isinstance(message.body, bytes | bytearray):
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the message body is {type(message.body).__name__}, bytes are needed"
             )
         if not message.body:
-            raise MessageIllegalError("the message body is empty")
+            raise UnsendableMessageError("the message body is empty")
         if len(message.body) > self._max_size:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
             )
         for name in DELAYS:
             if name in message.properties:
-                raise MessageIllegalError(
+                raise UnsendableMessageError(
                     f"property {name}: this version sends no delayed messages"
                 )
         if TRAN_MSG in message.properties:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
             )
 
@@ -204,21 +205,23 @@ class Producer:
 
     def _batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages:
-            raise MessageIllegalError("a batch needs at least one message")
+            raise UnsendableMessageError("a batch needs at least one message")
         first = messages[0]
         keys, entries = [], []
         for m in messages:
             self._check(m)
             if m.topic != first.topic or m.wait_store_ok != first.wait_store_ok:
-                raise MessageIllegalError("the messages of a batch share topic and wait_store_ok")
+                raise UnsendableMessageError(
+                    "the messages of a batch share topic and wait_store_ok"
+                )
             properties = m.all_properties()
             keys.append(properties.setdefault(UNIQ_KEY, self._new_key()))
             entries.append((m.flag, m.body, encode_properties(properties)))
         if first.topic.startswith(RETRY_PREFIX):
-            raise MessageIllegalError("a batch goes to no retry topic")
+            raise UnsendableMessageError("a batch goes to no retry topic")
         body = encode_batch(entries)
         if len(body) > self._max_size:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
             )
         wait = {"WAIT": "true" if first.wait_store_ok else "false"}
@@ -261,7 +264,12 @@ class Producer:
                         raise
                 except PyrmqError as e:
                     failure = e
-                log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
+                log.info(
+                    "send attempt %d to %s failed: %s",
+                    attempt + 1,
+                    escape(last_broker),
+                    escape(failure),
+                )
                 await self._refresh(topic)
         if scope.cancelled_caught:
             text = f"message to {topic} not acknowledged in {limit:g} s"
@@ -285,7 +293,7 @@ class Producer:
         try:
             await self._client.route(topic, fresh=True)
         except PyrmqError as e:
-            log.info("routes not refreshed: %s", e)
+            log.info("routes not refreshed: %s", escape(e))
 
     @staticmethod
     def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:

@@ -20,15 +20,17 @@ from pyrmq.client.checks import CheckPool
 from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import DELAYS, Producer
+from pyrmq.client.refusals import check_topic
 from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
     ConnectError,
-    MessageIllegalError,
     PyrmqError,
     TopicNotExistError,
+    UnsendableMessageError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     UNIQ_KEY,
@@ -38,7 +40,6 @@ from pyrmq.model.message import (
     SendResult,
     SendStatus,
 )
-from pyrmq.model.names import check_topic
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -234,7 +235,7 @@ class TransactionalProducer(Producer):
                 with suppress(TopicNotExistError):  # nobody has halves of it
                     await self._client.route(topic)
         except PyrmqError as e:
-            log.info("brokers of group %s not found: %s", self.group, e)
+            log.info("brokers of group %s not found: %s", self.group, escape(e))
             complete = False
         return await self._client.greet_all() and complete
 
@@ -295,13 +296,13 @@ class TransactionalProducer(Producer):
     def _half(self, message: Message, check_immunity: int | None) -> Message:
         """A copy of the message as a half."""
         if not isinstance(message, Message):
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
         for name in DELAYS:
             if name in message.properties:
-                raise MessageIllegalError(
+                raise UnsendableMessageError(
                     f"property {name}: a message sent in a transaction cannot be delayed"
                 )
         properties = dict(message.properties)
@@ -340,9 +341,9 @@ class TransactionalProducer(Producer):
             self._ends_failed += 1
             log.warning(
                 "%s of transaction %s not told, the broker will ask: %s",
-                outcome.state.name,
-                sent.msg_id,
-                e,
+                outcome.state,
+                escape(sent.msg_id),
+                escape(e),
             )
 
     # Being asked.
@@ -352,7 +353,7 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")
-            log.error("check of %s: %s", message.msg_id, error)
+            log.error("check of %s: %s", escape(message.msg_id), escape(error))
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
         return await outcome_of(check, message, threads=self._check_threads, abandon=True)

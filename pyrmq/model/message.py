@@ -105,10 +105,16 @@ class Message:
 
 
 class SendStatus(Enum):
+    """How safe an acknowledged message is; as text its name. All but SEND_OK mean that the broker
+    has the message, but not as safely as it is configured to. [SendStatus]"""
+
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10
     SLAVE_NOT_AVAILABLE = 11
     FLUSH_SLAVE_TIMEOUT = 12
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import trio
 
 from pyrmq.engine import Command, Listener, RecvBuffer, Session, Store
 from pyrmq.errors import EngineError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.clock import clock_ms
@@ -290,7 +291,7 @@ class RemotingServer:
         if session.held:
             self._holding.add(connection)
         if session.error is not None:
-            log.warning("%s: closing %s: %s", self.name, connection.peer, session.error)
+            log.warning("%s: closing %s: %s", self.name, connection.peer, escape(session.error))
             connection.close_when_answered()
             if connection.doomed:
                 self._arm(connection)
@@ -338,7 +339,9 @@ class RemotingServer:
         flushed, failure = self._store.flushed(), self._store.failure()
         if failure is not None and not self._told:
             self._told = True
-            log.critical("%s stops storing messages, as a flush failed: %s", self.name, failure)
+            log.critical(
+                "%s stops storing messages, as a flush failed: %s", self.name, escape(failure)
+            )
         for connection in list(self._holding):
             session = connection.session
             reply = session.release(now, self._flush_timeout)

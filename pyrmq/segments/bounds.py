@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
