@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 
 from pyrmq.escape import escape
-
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class LineFormatter(logging.Formatter):
     """One line for each record; a traceback follows in lines that are indented. All of it is
     escaped: what is logged may come from the network, texts of exceptions too."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return escape(super().formatMessage(record))
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = record.getMessage()
+        if self.usesTime():
+            record.asctime = self.formatTime(record, self.datefmt)
+        lines = [escape(self.formatMessage(record))]
+        if record.exc_info:
+            lines += _indented(self.formatException(record.exc_info))
+        elif record.exc_text:
+            lines += _indented(record.exc_text)
+        if record.stack_info:
+            lines += _indented(self.formatStack(record.stack_info))
+        return "\n".join(lines)
 
-    def formatException(self, ei: _ExcInfo) -> str:
-        return _indented(super().formatException(ei))
 
-    def formatStack(self, stack_info: str) -> str:
-        return _indented(super().formatStack(stack_info))
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {escape(line)}" for line in text.split("\n"))
+def _indented(text: str) -> list[str]:
+    return [f"    {escape(line)}" for line in text.split("\n")]

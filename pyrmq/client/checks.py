@@ -104,7 +104,7 @@ class CheckPool:
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
         self.dropped += 1
-        log.warning("a check of transaction %s is dropped: %s", escape(message.msg_id), why)
+        log.warning("a check of transaction %s is dropped: %s", escape(message.msg_id), escape(why))
 
     async def _work(self) -> None:
         try:
@@ -132,8 +132,11 @@ class CheckPool:
             await check.channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
         except ConnectError as e:
             self.failed += 1
-            name = escape(check.message.msg_id)
-            log.warning("check of transaction %s not answered: %s", name, escape(e))
+            log.warning(
+                "check of transaction %s not answered: %s",
+                escape(check.message.msg_id),
+                escape(e),
+            )
         else:
             self.answered += 1
 

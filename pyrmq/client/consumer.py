@@ -262,12 +262,12 @@ class PushConsumer:
         held.dropped = True
         held.scope.cancel()
         await held.done.wait()
-        log.info("group %s gives up %s", self.group, queue)
+        log.info("group %s gives up %s", self.group, escape(queue))
         await self._commit(held)
 
     async def _take_over(self, queue: MessageQueue) -> None:
         start, known = await self._offsets.start(queue)
-        log.info("group %s takes %s from offset %d", self.group, queue, start)
+        log.info("group %s takes %s from offset %d", self.group, escape(queue), start)
         held = self._held[queue] = ProcessQueue(queue, start)
         if not known:
             await self._commit(held)  # so that a crash before the first message changes nothing
@@ -299,7 +299,9 @@ class PushConsumer:
     async def _move(self, held: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
-        log.warning("offset of %s moved from %d to %d", held.queue, held.next_offset, offset)
+        log.warning(
+            "offset of %s moved from %d to %d", escape(held.queue), held.next_offset, offset
+        )
         held.dropped = True
         if self._held.get(held.queue) is held:
             del self._held[held.queue]

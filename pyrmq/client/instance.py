@@ -109,19 +109,23 @@ class ClientInstance:
 
     def _check(self, channel: Channel, command: Command) -> None:
         """Hands a question about a transaction to the producer that its message names."""
-        where = escape(format_address(channel.address))
+        where = format_address(channel.address)
         try:
             message = decode_record(memoryview(command.body))
         except PyrmqError as e:
             self.unreadable_checks += 1
             log.warning(
-                "broker %s asks about a transaction that cannot be read: %s", where, escape(e)
+                "broker %s asks about a transaction that cannot be read: %s",
+                escape(where),
+                escape(e),
             )
             return
         group = message.properties.get(PRODUCER_GROUP, "")
         handler = self.on_check.get(group)
         if handler is None:
-            log.warning("broker %s asks about a transaction of group %r: not here", where, group)
+            log.warning(
+                "broker %s asks about a transaction of group %r: not here", escape(where), group
+            )
             return
         handler(channel, command.ext, message)
 

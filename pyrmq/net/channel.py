@@ -73,8 +73,8 @@ class Channel:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* ProtocolError as e:
-            where = escape(format_address(self.address))
-            log.warning("%s broke the protocol: %s", where, escape(leaves(e)[0]))
+            where = format_address(self.address)
+            log.warning("%s broke the protocol: %s", escape(where), escape(leaves(e)[0]))
         finally:
             self.closed = True
             waiting, self._waiting = self._waiting, {}

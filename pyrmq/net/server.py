@@ -152,7 +152,7 @@ class RemotingServer:
                 except OSError as e:
                     if self._stopping:
                         return
-                    log.warning("%s: cannot accept a connection: %s", self.name, e)
+                    log.warning("%s: cannot accept a connection: %s", self.name, escape(e))
                     await trio.sleep(0.1)  # out of descriptors: give others time to close
                     break
                 self._add(sock, (str(address[0]), int(address[1])))
@@ -164,7 +164,9 @@ class RemotingServer:
             session = Session(self._listener, ip_bytes(address[0]), address[1])
             self._epoll.register(sock.fileno(), select.EPOLLIN)
         except (OSError, ValueError) as e:
-            log.warning("%s: connection from %s refused: %s", self.name, address[0], e)
+            log.warning(
+                "%s: connection from %s refused: %s", self.name, escape(address[0]), escape(e)
+            )
             sock.close()
             return
         connection = Connection(

@@ -157,7 +157,7 @@ def _by_index(
     if doubt and mode == "auto":
         raise Unfit(doubt)
     if doubt:
-        log.warning("%s: %s; plan=index may leave out messages", escape(store.root), doubt)
+        log.warning("%s: %s; plan=index may leave out messages", escape(store.root), escape(doubt))
     if chosen.key is not None:
         try:
             return index_plan.by_key(store, part.rule, part.limits)

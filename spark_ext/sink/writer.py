@@ -136,8 +136,8 @@ class SinkWriter(_Writer, DataSourceArrowWriter):
         log.info("rocketmq sink: wrote %s", escape(self._told(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        told = escape(self._told(messages))
-        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", told)
+        told = self._told(messages)
+        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", escape(told))
 
 
 class StreamSinkWriter(_Writer, DataSourceStreamArrowWriter):
@@ -147,5 +147,7 @@ class StreamSinkWriter(_Writer, DataSourceStreamArrowWriter):
         log.info("rocketmq sink: batch %d wrote %s", batchId, escape(self._told(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        told = escape(self._told(messages))
-        log.warning("rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, told)
+        told = self._told(messages)
+        log.warning(
+            "rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, escape(told)
+        )
