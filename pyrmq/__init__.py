@@ -13,6 +13,7 @@ The package itself imports from the modules that define a name, never from here.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.version import __version__ as __version__
@@ -123,10 +124,10 @@ else:
 def _exported() -> list[str]:
     names = {"__version__", *_MODULES, *_HOME}
     try:
-        import sqlalchemy  # noqa: F401
-    except ImportError:
-        names.discard("Outbox")
-    return sorted(names)
+        found = find_spec("sqlalchemy") is not None
+    except ValueError:  # a module that was made by hand
+        found = True
+    return sorted(names if found else names - {"Outbox"})
 
 
 def __dir__() -> list[str]:

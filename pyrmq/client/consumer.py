@@ -70,9 +70,23 @@ class PushConsumer:
             async for message in consumer:
                 ...
 
-    `subscriptions` maps topics to tag expressions (`*` for all). With a `listener` messages go to
-    it instead, up to `concurrency` at a time; one that it raises on is given to it again after
-    five seconds. `consume_timestamp` (ms) belongs to ConsumeFrom.TIMESTAMP.
+    A message counts as consumed when the loop asks for the next one, or `acknowledge` is called:
+    do that before a `break`. What is not consumed is delivered again (at least once).
+
+    group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
+    subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all.
+    namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    listener: an async function that messages go to instead of the loop, consumed when it returns;
+    one that it raises on is given to it again after five seconds. concurrency: calls of it at a
+    time, 20 by default.
+    consume_from: where a group starts in queues that it has no offset in, by default behind the
+    last message. consume_timestamp: the time for ConsumeFrom.TIMESTAMP, ms since 1970.
+    strategy: how queues are shared among the members of the group, `average` (default) or
+    `average_by_circle`; all members have the same.
+
+    UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
+    ConfigError without a name server. What goes wrong later (no route, a broker that is away) is
+    logged and tried again.
     """
 
     def __init__(
@@ -119,7 +133,7 @@ class PushConsumer:
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """Queues that this consumer has now, sorted; empty until the first rebalance."""
         return sorted(self._held)
 
     def _heartbeat_data(self) -> dict[str, Any]:
@@ -169,7 +183,8 @@ class PushConsumer:
                 return held, message
 
     def acknowledge(self, message: ReceivedMessage) -> None:
-        """Counts a message as consumed before the loop asks for the next one."""
+        """Counts a message as consumed before the loop asks for the next one. The offset is
+        written at the next turn (every five seconds) and when the consumer is left."""
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
         held = self._held.get(queue)
         if held is not None:

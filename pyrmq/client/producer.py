@@ -67,9 +67,22 @@ class Outgoing:
 
 
 class Producer:
-    """Sends messages; an async context manager.
+    """Sends messages; an async context manager on trio. One producer serves any number of tasks.
 
-    `namesrv` is `host:port[;host:port]` (default: NAMESRV_ADDR). One producer serves many tasks.
+        async with Producer("group", namesrv="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("TopicTest", b"Hello"))
+
+    group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
+    namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
+    retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
+    choice there are none.
+    max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
+    broker's maxMessageSize is a limit of its own.
+    compress_over: bodies of so many bytes and more are compressed with zlib, 4096 by default.
+
+    UnusableNameError for the group, ConfigError without a name server or with an address that is
+    none.
     """
 
     def __init__(
@@ -109,7 +122,11 @@ class Producer:
             await self._client.unregister(producerGroup=self.group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues of a topic that can be sent to, in order."""
+        """Queues of a topic that can be sent to, by broker name and queue id.
+
+        For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
+        creates it on demand, ClientError if no queue of it can be sent to.
+        """
         route = await self._client.publish_route(topic)
         queues = route.publish_queues(topic)
         if not queues:
@@ -126,8 +143,15 @@ class Producer:
     ) -> SendResult:
         """Sends one message and waits until the broker has it.
 
-        Without `queue` or `select` queues take turns, and a failure is tried again on another
-        broker; with one of them there is one attempt.
+        queue: where it goes, one of `queues(topic)`. select: a function that chooses one of them,
+        `select_by_hash(key)` for instance. Without either the queues take turns, and a failure is
+        tried again on another broker; with one of them there is one attempt. timeout: seconds
+        instead of `send_timeout`.
+
+        A result whose `status` is not SEND_OK means that the broker has the message, but not as
+        safely as it is configured to. NotSentError: the message cannot be sent. ResponseError: the
+        broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
+        it. Of several attempts the last one's error is raised.
         """
         self._check(message)
         request = self._outgoing(message, message.all_properties())
@@ -140,11 +164,18 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic as one request: all are stored in a row, or none."""
+        """Sends messages of one topic as one request: all are stored in a row, or none.
+
+        Together at most `max_message_size` bytes, with the same `wait_store_ok`; bodies are not
+        compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
+        """
         return await self._deliver(self._batch(messages), queue, None, timeout)
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
-        """Sends without waiting for an answer: it may be lost without a word."""
+        """Sends without waiting for an answer: it may be lost without a word.
+
+        NotSentError and ConnectError as `send`; TopicNotExistError and ClientError as `queues`.
+        """
         self._check(message)
         request = self._outgoing(message, message.all_properties())
         target = queue or await self._choose(message.topic, None, None)

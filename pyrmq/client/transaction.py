@@ -94,8 +94,12 @@ class TransactionalProducer(Producer):
 
     All producers of a group answer for each other: they need the same listeners. From the start on
     every master broker that the name server knows can ask; `topics` limits that to the brokers of
-    some topics. `check_concurrency` checks run at a time while up to `check_queue` wait; further
-    ones are dropped, the broker asks again. Other options are `Producer`'s.
+    some topics. `check_concurrency` checks (4) run at a time while up to `check_queue` (2000) wait;
+    further ones are dropped, the broker asks again. `execute_threads` (40) local transactions that
+    are plain functions run at a time. Other options are `Producer`'s.
+
+    ClientError for a listener without both functions, and on entering if there is none, or a
+    decorated function without its check.
     """
 
     def __init__(
@@ -262,8 +266,11 @@ class TransactionalProducer(Producer):
         raised, and nothing was run: but the broker may have it and ask. An error of the local
         transaction is in the result, and its state is UNKNOWN. If the broker has the half less
         safely than asked (a `status` other than SEND_OK), nothing is run and the state is ROLLBACK.
-        `check_immunity` is the time, in seconds, before the broker asks for the first time; an
-        outcome that comes later counts only as the answer to a check.
+        `check_immunity` is the time, in whole seconds, before the broker asks for the first time;
+        an outcome that comes later counts only as the answer to a check.
+
+        NotSentError for a message that cannot be sent in a transaction, ClientError if no
+        transaction was decorated for its topic; otherwise as `send`.
         """
         half = self._half(message, check_immunity)
         listener = self.listener_of(message.topic)
