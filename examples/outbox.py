@@ -25,8 +25,7 @@ from sqlalchemy import Engine, create_engine, select, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import pyrmq.testing
-from pyrmq.client import ConsumeFrom, PushConsumer, TransactionalProducer, TransactionState
-from pyrmq.model.message import Message
+from pyrmq import ConsumeFrom, Message, PushConsumer, TransactionalProducer, TransactionState
 from pyrmq.outbox import OUTBOX, Outbox, create_table
 
 GROUP = "order-service"

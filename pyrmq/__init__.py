@@ -1,21 +1,134 @@
-"""pyrmq: Apache RocketMQ's broker, name server and client in Python with a native engine."""
+"""pyrmq: Apache RocketMQ's broker, name server and client in Python with a native engine.
+
+    from pyrmq import Message, Producer, PushConsumer
+
+What users need is here. Each name is loaded from the module that defines it when it is first asked
+for, so `import pyrmq` loads nothing else. `pyrmq.testing` is an embedded broker for tests,
+`pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
+leaves it out, and asking for it says what to install.
+
+The package itself imports from the modules that define a name, never from here.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from pyrmq.version import __version__ as __version__
+
+_MODULES = ("errors", "testing")
+_NAMES = {
+    "pyrmq.client.allocate": "average average_by_circle",
+    "pyrmq.client.consumer": "PushConsumer",
+    "pyrmq.client.listener": "TransactionListener",
+    "pyrmq.client.offsets": "ConsumeFrom",
+    "pyrmq.client.producer": "Producer",
+    "pyrmq.client.select": "select_by_hash",
+    "pyrmq.client.transaction": "TransactionalProducer",
+    "pyrmq.client.transaction_function": "TransactionFunction",
+    "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.errors": """
+        CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
+        IllegalOperationError InvalidParameterError MessageIllegalError
+        MissingPackageError NoPermissionError NotSentError OffsetOutOfRangeError
+        ProtocolError PyrmqError QueryNotFoundError RequestCodeNotSupportedError
+        RequestTimeoutError ResponseError SegmentError SegmentLayoutError
+        SegmentOptionError SegmentPathError ServiceNotAvailableError StoreDamagedError
+        StoreLockedError SubscriptionError SystemBusyError TopicNotExistError
+        UnknownTopicError UnsendableMessageError UnusableExpressionError
+        UnusableNameError
+    """,
+    "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
+    "pyrmq.model.transaction": "TransactionState",
+    "pyrmq.outbox": "Outbox",
+    "pyrmq.segments.scan": "Scan scan",
+}
+"""Which names each module defines that are exported here."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
 if TYPE_CHECKING:
+    # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
+    from pyrmq import errors as errors
+    from pyrmq import testing as testing
+    from pyrmq.client.allocate import average as average
+    from pyrmq.client.allocate import average_by_circle as average_by_circle
+    from pyrmq.client.consumer import PushConsumer as PushConsumer
+    from pyrmq.client.listener import TransactionListener as TransactionListener
+    from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
+    from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.select import select_by_hash as select_by_hash
+    from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
+    from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
+    from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
+    from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
+    from pyrmq.errors import CheckpointError as CheckpointError
+    from pyrmq.errors import ClientError as ClientError
+    from pyrmq.errors import ConfigError as ConfigError
+    from pyrmq.errors import ConnectError as ConnectError
+    from pyrmq.errors import DataLossError as DataLossError
+    from pyrmq.errors import EngineError as EngineError
+    from pyrmq.errors import IllegalOperationError as IllegalOperationError
+    from pyrmq.errors import InvalidParameterError as InvalidParameterError
+    from pyrmq.errors import MessageIllegalError as MessageIllegalError
+    from pyrmq.errors import MissingPackageError as MissingPackageError
+    from pyrmq.errors import NoPermissionError as NoPermissionError
+    from pyrmq.errors import NotSentError as NotSentError
+    from pyrmq.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+    from pyrmq.errors import ProtocolError as ProtocolError
+    from pyrmq.errors import PyrmqError as PyrmqError
+    from pyrmq.errors import QueryNotFoundError as QueryNotFoundError
+    from pyrmq.errors import RequestCodeNotSupportedError as RequestCodeNotSupportedError
+    from pyrmq.errors import RequestTimeoutError as RequestTimeoutError
+    from pyrmq.errors import ResponseError as ResponseError
+    from pyrmq.errors import SegmentError as SegmentError
+    from pyrmq.errors import SegmentLayoutError as SegmentLayoutError
+    from pyrmq.errors import SegmentOptionError as SegmentOptionError
+    from pyrmq.errors import SegmentPathError as SegmentPathError
+    from pyrmq.errors import ServiceNotAvailableError as ServiceNotAvailableError
+    from pyrmq.errors import StoreDamagedError as StoreDamagedError
+    from pyrmq.errors import StoreLockedError as StoreLockedError
+    from pyrmq.errors import SubscriptionError as SubscriptionError
+    from pyrmq.errors import SystemBusyError as SystemBusyError
+    from pyrmq.errors import TopicNotExistError as TopicNotExistError
+    from pyrmq.errors import UnknownTopicError as UnknownTopicError
+    from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
+    from pyrmq.errors import UnusableExpressionError as UnusableExpressionError
+    from pyrmq.errors import UnusableNameError as UnusableNameError
+    from pyrmq.model.message import Message as Message
+    from pyrmq.model.message import MessageQueue as MessageQueue
+    from pyrmq.model.message import ReceivedMessage as ReceivedMessage
+    from pyrmq.model.message import SendResult as SendResult
+    from pyrmq.model.message import SendStatus as SendStatus
+    from pyrmq.model.transaction import TransactionState as TransactionState
+    from pyrmq.outbox import Outbox as Outbox
+    from pyrmq.segments.scan import Scan as Scan
     from pyrmq.segments.scan import scan as scan
+else:
 
-__version__ = "0.1.0"
-__all__ = ["__version__", "scan"]
+    def __getattr__(name: str) -> Any:
+        """Loads what is asked for; from then on it is an attribute like others."""
+        if name in _HOME:
+            found = getattr(import_module(_HOME[name]), name)
+        elif name in _MODULES:
+            found = import_module(f"{__name__}.{name}")
+        elif name == "__all__":
+            found = _exported()
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
-def __getattr__(name: str) -> Any:
-    """`pyrmq.scan` is loaded when it is asked for: a broker has no use for it."""
-    if name == "scan":
-        from pyrmq.segments.scan import scan
+def _exported() -> list[str]:
+    names = {"__version__", *_MODULES, *_HOME}
+    try:
+        found = find_spec("sqlalchemy") is not None
+    except ValueError:  # a module that was made by hand
+        found = True
+    return sorted(names if found else names - {"Outbox"})
 
-        globals()["scan"] = scan
-        return scan
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_exported()})

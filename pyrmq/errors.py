@@ -1,7 +1,7 @@
 """Every error that pyrmq raises on purpose, as one tree.
 
 `code` is RocketMQ's response code where there is one, `retriable` says whether trying again can
-help, and `hint` says what to do.
+help, and `hint` says what to do; the text ends with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,15 @@ class ProtocolError(PyrmqError):
 
 
 class ResponseError(PyrmqError):
-    """A server answered with a code other than success."""
+    """A request was refused, with a code other than success.
+
+    `answered` says whether a server did: then `code` is the code of its answer, and the text begins
+    with `CODE n:`. Otherwise nobody has answered: a client refused it before it was sent
+    (`NotSentError`, which has no code), or this is the code of the process that raises it, a broker
+    on its way to an answer for instance.
+    """
+
+    answered: bool = False
 
     def __init__(self, remark: str = "", code: int | None = None) -> None:
         super().__init__(remark)
@@ -52,44 +60,61 @@ class ResponseError(PyrmqError):
             self.code = code
 
     def __str__(self) -> str:
-        return f"CODE {self.code}: {super().__str__()}"
+        text = super().__str__()
+        return f"CODE {self.code}: {text}" if self.answered else text
 
     @staticmethod
     def of(code: int, remark: str) -> ResponseError:
-        """The class for a response code."""
-        return _BY_CODE.get(code, ResponseError)(remark, code)
+        """The error for a server's answer: of the class for its code, `answered`."""
+        error = _BY_CODE.get(code, ResponseError)(remark, code)
+        error.answered = True
+        return error
 
 
 class SystemBusyError(ResponseError):
+    """The broker has too much to do (SYSTEM_BUSY)."""
+
     code = 2
     retriable = True
     hint = "the broker is overloaded: slow down or try again"
 
 
 class RequestCodeNotSupportedError(ResponseError):
+    """The server knows no such request (REQUEST_CODE_NOT_SUPPORTED)."""
+
     code = 3
 
 
 class MessageIllegalError(ResponseError):
-    code = 13
+    """A message, or an option of a store, breaks a limit (MESSAGE_ILLEGAL)."""
+
+    code: int | None = 13
     hint = "body, properties or topic break a limit of the broker"
 
 
 class ServiceNotAvailableError(ResponseError):
+    """The broker cannot do it now (SERVICE_NOT_AVAILABLE)."""
+
     code = 14
     retriable = True
 
 
 class NoPermissionError(ResponseError):
+    """Topic, group or broker do not allow it (NO_PERMISSION)."""
+
     code = 16
 
 
 class TopicNotExistError(ResponseError):
+    """There is no such topic, or no broker of it is there (TOPIC_NOT_EXIST)."""
+
     code = 17
     hint = "create the topic, or let the broker do it with autoCreateTopicEnable=true"
 
 
 class QueryNotFoundError(ResponseError):
+    """What was looked for is not there (QUERY_NOT_FOUND)."""
+
     code = 22
 
 
@@ -100,10 +125,14 @@ class SubscriptionError(ResponseError):
 
 
 class InvalidParameterError(ResponseError):
-    code = 29
+    """A field of a request cannot be meant (INVALID_PARAMETER)."""
+
+    code: int | None = 29
 
 
 class IllegalOperationError(ResponseError):
+    """What was asked is not allowed as things are (ILLEGAL_OPERATION)."""
+
     code = 604
 
 
@@ -135,16 +164,53 @@ class ClientError(PyrmqError):
     """The client could not do what was asked."""
 
 
-class ConnectError(ClientError):
-    """No connection, or it broke while an answer was awaited."""
+class ConnectError(ClientError, ConnectionError):
+    """No connection, or it broke while an answer was awaited; what was asked may have happened.
+
+    A ConnectionError (and so an OSError) as well, without `errno`.
+    """
 
     retriable = True
 
+    def __init__(self, *args: object) -> None:
+        # Not OSError's, which takes two arguments for errno and text.
+        Exception.__init__(self, *args)
 
-class RequestTimeoutError(ClientError):
-    """No answer in time; what was asked may have happened."""
+
+class RequestTimeoutError(ClientError, TimeoutError):
+    """No answer in time; what was asked may have happened.
+
+    A TimeoutError (and so an OSError) as well, without `errno`.
+    """
 
     retriable = True
+
+    def __init__(self, *args: object) -> None:
+        Exception.__init__(self, *args)  # as above
+
+
+class NotSentError(ClientError):
+    """The client refused what it was given before anything was sent: no broker has seen it.
+
+    Each class is also that of the answer which a broker would have given, so that one `except`
+    serves for both; `code` is None, `answered` False.
+    """
+
+    code: int | None = None
+    retriable = False
+    hint = ""
+
+
+class UnsendableMessageError(NotSentError, MessageIllegalError):
+    """A message with a body, a property or a size that cannot be sent."""
+
+
+class UnusableNameError(NotSentError, InvalidParameterError):
+    """A name that no topic, or no group, can have."""
+
+
+class UnusableExpressionError(NotSentError, SubscriptionError):
+    """A tag expression that says nothing."""
 
 
 class SegmentError(PyrmqError):

@@ -25,7 +25,12 @@ SMALL_LOG = 16 << 20
 async def broker(store: Path | None = None, **settings: Any) -> AsyncIterator[Running]:
     """Name server and broker on free loopback ports, on a temporary store unless one is given.
 
-    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …).
+        async with pyrmq.testing.broker() as server:
+            async with pyrmq.Producer("group", namesrv=server.namesrv) as producer: ...
+
+    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …). Yields what runs:
+    `namesrv` is the address for clients. ConfigError for a setting that cannot be meant,
+    StoreLockedError if another broker has the store open.
     """
     with ExitStack() as stack:
         root = store or Path(stack.enter_context(TemporaryDirectory(prefix="pyrmq-")))

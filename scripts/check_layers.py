@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 LAYERS = [
-    {"errors"},
+    {"version", "escape", "errors"},
     {"model"},
     {"engine"},
     {"segments"},

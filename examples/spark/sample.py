@@ -14,14 +14,15 @@ from pathlib import Path
 import trio
 
 import pyrmq.testing
-from pyrmq.client import (
+from pyrmq import (
     ConsumeFrom,
+    Message,
     Producer,
     PushConsumer,
+    SendResult,
     TransactionalProducer,
     TransactionState,
 )
-from pyrmq.model.message import Message, SendResult
 
 ORDERS, PAYMENTS, TRACE = 600, 30, 50
 CONSUMED = 400

@@ -14,8 +14,7 @@ import trio
 from pyspark.sql import DataFrame, SparkSession
 
 import pyrmq.testing
-from pyrmq.client import Producer
-from pyrmq.model.message import Message
+from pyrmq import Message, Producer
 from spark_ext.jobs.session import session
 
 ROUNDS, EACH = 3, 100

@@ -34,6 +34,7 @@ from pyrmq.broker.transactions import (
     rules,
 )
 from pyrmq.engine import Listener
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import Address, message_id, own_ip
@@ -192,7 +193,7 @@ class Broker:
             try:
                 await self.transaction_metrics.save_if_changed()
             except OSError as e:
-                log.error("transactionMetrics not written, next try follows: %s", e)
+                log.error("transactionMetrics not written, next try follows: %s", escape(e))
 
     async def save(self) -> None:
         """Writes every table that changed, also when one of them cannot be written."""
@@ -222,7 +223,7 @@ class Broker:
                     tables.append(self.offsets)
                 await self._save(tables)
             except OSError as e:
-                log.error("configuration not written, next try follows: %s", e)
+                log.error("configuration not written, next try follows: %s", escape(e))
                 await trio.sleep(1)
 
     async def _scan_clients(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.errors import ConfigError, ProtocolError
+from pyrmq.escape import escape
 from pyrmq.net import fastjson
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ def _read(path: Path) -> dict[Any, Any] | None:
     except OSError as e:
         raise ConfigError(f"cannot read {path}: {e.strerror or e}") from e
     except ProtocolError as e:
-        log.error("%s cannot be used: %s", path, e)
+        log.error("%s cannot be used: %s", path, escape(e))
         _damaged.add(path)
         return None
 

@@ -10,6 +10,7 @@ from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import InvalidParameterError
+from pyrmq.escape import escape
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_group
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
@@ -93,12 +94,14 @@ class GroupTable(PersistentTable):
             try:
                 check_group(name)
             except InvalidParameterError as e:
-                log.warning("group not created: %s", e)
+                log.warning("group not created: %s", escape(e))
                 return None
             if len(self.groups) >= MAX_AUTO_GROUPS:
-                log.error("group %s not created: there are %d already", name, len(self.groups))
+                log.error(
+                    "group %s not created: there are %d already", escape(name), len(self.groups)
+                )
                 return None
-            log.info("create subscription group %s", name)
+            log.info("create subscription group %s", escape(name))
             group = self._create(name)
         return group
 

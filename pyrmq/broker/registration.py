@@ -10,6 +10,7 @@ import trio
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import PERM_READ, PERM_WRITE
 from pyrmq.net import fastjson
@@ -109,7 +110,7 @@ class Registration:
         try:
             await call(channels, server)
         except PyrmqError as e:
-            log.warning("name server %s: %s", format_address(server), e)
+            log.warning("name server %s: %s", format_address(server), escape(e))
             return False
         return True
 

@@ -13,6 +13,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, NoPermissionError
+from pyrmq.escape import escape
 from pyrmq.model.names import (
     AUTO_CREATE_TOPIC,
     HALF_TOPIC,
@@ -87,7 +88,7 @@ class TopicTable(PersistentTable):
             try:
                 check_topic(str(name))
             except InvalidParameterError as e:
-                log.error("%s: %s: topic left out", self.path, e)
+                log.error("%s: %s: topic left out", self.path, escape(e))
                 continue
             if isinstance(config, dict):
                 self._put(TopicConfig.from_json(str(name), config))
@@ -111,7 +112,7 @@ class TopicTable(PersistentTable):
         for topic, queues in stored.items():
             if topic not in self.topics:
                 n = max(queues, min(4, self._config.default_topic_queue_nums))
-                log.warning("topic %s is in the store only: made with %d queues", topic, n)
+                log.warning("topic %s is in the store only: made with %d queues", escape(topic), n)
                 self._put(TopicConfig(topic, n, n))
                 self._bump()
 
@@ -197,7 +198,7 @@ class TopicTable(PersistentTable):
         if template is None or not template.perm & PERM_INHERIT:
             return None
         if len(self.topics) >= MAX_AUTO_TOPICS:
-            log.error("topic %s not created: there are %d already", topic, len(self.topics))
+            log.error("topic %s not created: there are %d already", escape(topic), len(self.topics))
             return None
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(
@@ -208,7 +209,7 @@ class TopicTable(PersistentTable):
             template.topic_filter_type,
             topic_sys_flag=1 if unit else 0,
         )
-        log.info("create topic %s with %d queues for a sender", topic, n)
+        log.info("create topic %s with %d queues for a sender", escape(topic), n)
         self._unsaved.add(topic)
         self._put(created)
         self._bump()

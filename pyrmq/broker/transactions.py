@@ -18,6 +18,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store, Transactions
 from pyrmq.errors import InvalidParameterError, ResponseError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion
@@ -92,7 +93,7 @@ class TransactionProcessor:
         try:
             return self._end(command)
         except ResponseError as e:
-            log.warning("END_TRANSACTION from %s refused: %s", connection.peer, e)
+            log.warning("END_TRANSACTION from %s refused: %s", connection.peer, escape(e))
             raise
 
     def _end(self, command: Command) -> Durable | None:

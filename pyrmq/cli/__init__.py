@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-import pyrmq
+from pyrmq.version import __version__
 
 
 class _Group(click.Group):
     """Shows pyrmq's own errors as one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from pyrmq.cli.plain import plain
         from pyrmq.errors import PyrmqError, leaves
+        from pyrmq.escape import escape
 
         try:
             return super().invoke(ctx)
@@ -23,11 +23,11 @@ class _Group(click.Group):
             errors = leaves(e)
             if not all(isinstance(leaf, PyrmqError | OSError) for leaf in errors):
                 raise
-            raise click.ClickException(plain("; ".join(map(str, errors)))) from e
+            raise click.ClickException(escape("; ".join(map(str, errors)))) from e
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(pyrmq.__version__, prog_name="pyrmq")
+@click.version_option(__version__, prog_name="pyrmq")
 def main() -> None:
     """pyrmq: RocketMQ's broker, name server and client in Python."""
 

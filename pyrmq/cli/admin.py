@@ -74,6 +74,7 @@ def list_(
     from pyrmq.admin.scan import pending
     from pyrmq.admin.transactions import set_aside
     from pyrmq.cli import txn_text as text
+    from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, older_than)
 
@@ -90,13 +91,13 @@ def list_(
     with text.printing():
         if as_json:
             for half in rows[:limit]:
-                click.echo(text.to_json(text.half_json(half, aside)))
+                click.echo(json_line(text.half_json(half, aside)))
         elif rows:
             for one in text.table(rows[:limit], len(results) > 1, aside):
-                click.echo(one)
+                click.echo(escape(one))
     for _, lines in found:
         for one in lines:
-            click.echo(one, err=True)
+            click.echo(escape(one), err=True)
     _tell_failures(results)
 
 
@@ -104,11 +105,11 @@ def _tell_failures(results: list[Any]) -> None:
     """Names the brokers that did not answer; exit code 1 if there are any. One without
     transactions is no failure among others."""
     from pyrmq.admin.scan import NoTransactionsError
-    from pyrmq.cli.plain import plain
+    from pyrmq.escape import escape
 
     failures = [(name, e) for name, e in results if isinstance(e, Exception)]
     for name, e in failures:
-        click.echo(plain(f"{name}: {e}"), err=True)
+        click.echo(escape(f"{name}: {e}"), err=True)
     if any(not isinstance(e, NoTransactionsError) for _, e in failures):
         raise click.exceptions.Exit(1)
 
@@ -122,6 +123,7 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
     """Count what is pending, by topic and producer group, and what is set aside."""
     from pyrmq.admin.scan import statistics
     from pyrmq.cli import txn_text as text
+    from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, None)
     results = ask_each(target, lambda link, line: statistics(link, wanted, line))
@@ -130,10 +132,10 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
             if isinstance(found, Exception):
                 continue
             if as_json:
-                click.echo(text.to_json(text.statistics_json(name, found)))
+                click.echo(json_line(text.statistics_json(name, found)))
                 continue
             for one in text.statistics_lines(name, found):
-                click.echo(one)
+                click.echo(escape(one))
     _tell_failures(results)
 
 
@@ -152,16 +154,17 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
 def show(target: Target, ids: tuple[str, ...], body: int, as_json: bool) -> None:
     """Show all that brokers have of a transaction, and what became of it."""
     from pyrmq.cli import txn_text as text
+    from pyrmq.escape import escape, json_line
 
     found, missing = _find(target, ids)
     with text.printing():
         shown = {(t.link.name, t.identity): t for here in found.values() for t in here}
         for t in shown.values():
             if as_json:
-                click.echo(text.to_json(text.transaction_json(t, body)))
+                click.echo(json_line(text.transaction_json(t, body)))
                 continue
             for one in text.transaction_lines(t, body):
-                click.echo(one)
+                click.echo(escape(one))
     _end(missing)
 
 
@@ -200,10 +203,10 @@ def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
 
 
 def _end(problems: Sequence[str]) -> None:
-    from pyrmq.cli.plain import plain
+    from pyrmq.escape import escape
 
     for problem in problems:
-        click.echo(f"Error: {plain(problem)}", err=True)
+        click.echo(f"Error: {escape(problem)}", err=True)
     if problems:
         raise click.exceptions.Exit(1)
 
@@ -239,9 +242,9 @@ def _change(
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
     from pyrmq.admin.look import Look
-    from pyrmq.cli.plain import plain
     from pyrmq.cli.txn_text import age, now_ms
     from pyrmq.errors import ClientError, PyrmqError
+    from pyrmq.escape import escape
 
     found, problems = _find(target, ids)
     ready = _ready(found, check, problems)
@@ -249,8 +252,8 @@ def _change(
         for t in ready:
             old = age(now_ms() - t.message.born_timestamp)
             click.echo(
-                f"{plain(t.label)} on {t.link.name}: topic {plain(t.topic)}, "
-                f"producer group {plain(t.group)}, sent {old} ago, {t.state.value}"
+                f"{escape(t.label)} on {escape(t.link.name)}: topic {escape(t.topic)}, "
+                f"producer group {escape(t.group)}, sent {old} ago, {t.state.value}"
             )
         click.confirm(f"{verb} {len(ready)} of them?", abort=True)
 
@@ -274,7 +277,7 @@ def _change(
                 continue
             said = f"{t.label} on {t.link.name}: {verb}: the broker answered {answer}"
             if answer.done:
-                click.echo(plain(said))
+                click.echo(escape(said))
             else:
                 failed.append(said)
         return failed

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pyrmq.model.message import ReceivedMessage
 
 _namesrv = click.option(
     "-n",
@@ -37,6 +41,7 @@ def send(
     import trio
 
     from pyrmq.client import Producer
+    from pyrmq.escape import escape
     from pyrmq.model.message import Message
 
     own: dict[str, str] = {}
@@ -64,10 +69,10 @@ def send(
     async def one(producer: Producer, text: bytes) -> None:
         message = Message(topic, text, tags=tags, keys=keys, properties=dict(own))
         result = await producer.send(message)
+        where = result.queue
         click.echo(
-            f"{result.status.name} msgId={result.msg_id} "
-            f"broker={result.queue.broker_name} queueId={result.queue.queue_id} "
-            f"queueOffset={result.queue_offset}"
+            f"{result.status} msgId={escape(result.msg_id)} broker={escape(where.broker_name)} "
+            f"queueId={where.queue_id} queueOffset={result.queue_offset}"
         )
 
     trio.run(run)
@@ -81,6 +86,7 @@ def send(
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option("--timeout", type=click.FloatRange(0), help="Stop after so many seconds.")
 @click.option("--from-first", is_flag=True, help="A new group starts at the oldest message.")
+@click.option("--raw", is_flag=True, help="Print bodies alone, byte for byte.")
 def consume(
     namesrv: str,
     topic: str,
@@ -89,13 +95,21 @@ def consume(
     count: int | None,
     timeout: float | None,
     from_first: bool,
+    raw: bool,
 ) -> None:
-    """Print messages as a member of a consumer group, until stopped."""
+    """Print messages as a member of a consumer group, until stopped.
+
+    One line for each: BROKER-QUEUEID@OFFSET, tags, keys and body. Line ends, controls and other
+    characters that a terminal would obey are escaped as in a Python string (\\n, \\x1b), and so are
+    bytes that are no UTF-8. --raw prints the bodies instead, byte for byte with a newline after
+    each, for a file or a pipe.
+    """
     import signal
 
     import trio
 
     from pyrmq.client import ConsumeFrom, PushConsumer
+    from pyrmq.escape import escape, escape_bytes
 
     start = ConsumeFrom.FIRST_OFFSET if from_first else ConsumeFrom.LAST_OFFSET
 
@@ -111,17 +125,18 @@ def consume(
             async for _ in signals:
                 scope.cancel()
 
+    def line_of(message: ReceivedMessage) -> str:
+        place = f"{message.broker_name}-{message.queue_id}@{message.queue_offset}"
+        about = f"{place} tags={message.tags} keys={' '.join(message.keys)}"
+        return f"{escape(about)} {escape_bytes(message.body)}"
+
     async def show() -> None:
         left = count
         async with PushConsumer(
             group, {topic: sub_expression}, namesrv=namesrv, consume_from=start
         ) as consumer:
             async for message in consumer:
-                click.echo(
-                    f"{message.broker_name}-{message.queue_id}@{message.queue_offset} "
-                    f"tags={message.tags} keys={' '.join(message.keys)} "
-                    f"{message.body.decode(errors='replace')}"
-                )
+                click.echo(message.body if raw else line_of(message))
                 consumer.acknowledge(message)  # it was printed, whatever comes now
                 if left is not None:
                     left -= 1

@@ -25,9 +25,11 @@ _log_option = click.option(
 def _configure_logging(level: str) -> None:
     import logging
 
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    from pyrmq.cli.log_format import LineFormatter
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _run(serving: Callable[[], AbstractAsyncContextManager[str]]) -> None:

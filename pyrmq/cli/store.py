@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from pyrmq.escape import escape, json_line
 
 if TYPE_CHECKING:
     from pyrmq.engine import Verifier
@@ -88,9 +89,10 @@ def run_check(path: Path, verifier: Verifier, label: str, watch: bool = True) ->
 
 
 def finding_line(finding: Finding) -> str:
+    """A finding for people; names of files and topics in it may be anybody's."""
     severity, _kind, path, at, text = finding
     place = path if at is None else f"{path}:{at}"
-    return f"{severity} {place} {text}"
+    return escape(f"{severity} {place} {text}")
 
 
 def moment(ms: int) -> str:
@@ -145,10 +147,10 @@ def inspect(path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
     with reading():
         report = inspect_store(path, list(commit_log))
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False))
+        click.echo(json_line(report))
         return
     for line in report_lines(report):
-        click.echo(line)
+        click.echo(escape(line))
 
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
@@ -190,7 +192,7 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
         return
     yield f"{'topic-queue':<40} {'min':>12} {'max':>12} {'messages':>12}"
     for q in report["queues"]:
-        name = f"{q['topic']}-{q['queueId']}"
+        name = f"{escape(q['topic'])}-{q['queueId']}"
         count = q["maxOffset"] - q["minOffset"]
         yield f"  {name:<38} {q['minOffset']:>12} {q['maxOffset']:>12} {count:>12}"
 
@@ -216,7 +218,7 @@ def verify(ctx: click.Context, path: Path, commit_log: tuple[Path, ...], as_json
     if as_json:
         names = ("severity", "kind", "path", "at", "text")
         findings = [dict(zip(names, one, strict=True)) for one in found]
-        click.echo(json.dumps({"findings": findings, "summary": summary}, ensure_ascii=False))
+        click.echo(json_line({"findings": findings, "summary": summary}))
     else:
         for one in found:
             click.echo(finding_line(one))
@@ -242,6 +244,7 @@ def verify(ctx: click.Context, path: Path, commit_log: tuple[Path, ...], as_json
     show_default=True,
     help="How bodies are shown; text that is none is shown in Base64.",
 )
+@click.option("--raw", is_flag=True, help="Print bodies alone, byte for byte.")
 @click.option("--scan", is_flag=True, help="Walk the log, whatever queues and index say.")
 @click.pass_context
 def dump(
@@ -256,9 +259,13 @@ def dump(
     msg_id: str | None,
     limit: int | None,
     body: str,
+    raw: bool,
     scan: bool,
 ) -> None:
     """Print records as JSON, one a line, under RocketMQ's field names.
+
+    Controls and other characters that a terminal would obey are escaped. --raw prints the bodies
+    instead, byte for byte with a newline after each, for a file or a pipe.
 
     With a topic its queues say where the records are, with a topic and a key the index; otherwise
     the log is walked through. What should be a record and is none is told on stderr, with exit code
@@ -268,6 +275,8 @@ def dump(
 
     if sum(x is not None for x in (phys, key, msg_id)) > 1:
         raise click.UsageError("--phys, --key and --msg-id exclude each other")
+    if raw and ctx.get_parameter_source("body") is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError("--raw and --body exclude each other")
     if (queue is not None or offset is not None) and topic is None:
         raise click.UsageError("--queue and --offset need a --topic")
     with reading():
@@ -283,9 +292,13 @@ def dump(
             for one in found:
                 if isinstance(one, dict):
                     shown += 1
-                    click.echo(json.dumps(with_body(one, body), ensure_ascii=False))
+                    if raw:
+                        sent = body_as_sent(one)
+                        click.echo(one["body"] if sent is None else sent)
+                    else:
+                        click.echo(json_line(with_body(one, body)))
                 elif isinstance(one, str):
-                    click.echo(one, err=True)
+                    click.echo(escape(one), err=True)
                 else:
                     faults += 1
                     click.echo(finding_line(("damage", "record", *one)), err=True)
@@ -295,28 +308,36 @@ def dump(
     ctx.exit(DAMAGED if faults else SOUND)
 
 
-def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
-    """The record with its body as it is to be shown; compressed text is shown as what it was."""
-    import base64
-
+def body_as_sent(record: dict[str, Any]) -> bytes | None:
+    """The body of a record, unpacked if zlib packed it; None if that cannot be undone."""
     from pyrmq.errors import ProtocolError
     from pyrmq.model.inflate import inflate
     from pyrmq.model.message import MAX_BODY
 
+    raw: bytes = record["body"]
+    if record["sysFlag"] & 1 and record["sysFlag"] & 0x700 in (0, 0x300):
+        try:
+            return inflate(raw, MAX_BODY, "compressed body")
+        except ProtocolError:
+            return None
+    return raw
+
+
+def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
+    """The record with its body as it is to be shown; compressed text is shown as what it was."""
+    import base64
+
+    sent = body_as_sent(record) if form == "text" else None
     raw: bytes = record.pop("body")
     record["bodyLength"] = len(raw)
     if form == "none":
         return record
     if form == "hex":
         return {**record, "body": raw.hex(), "bodyEncoding": "hex"}
-    if form == "text":
-        text = raw
-        compressed, kind = record["sysFlag"] & 1, record["sysFlag"] & 0x700
+    if sent is not None:
         try:
-            if compressed and kind in (0, 0x300):
-                text = inflate(raw, MAX_BODY, "compressed body")
-            return {**record, "body": text.decode(), "bodyEncoding": "text"}
-        except (ProtocolError, UnicodeDecodeError):
+            return {**record, "body": sent.decode(), "bodyEncoding": "text"}
+        except UnicodeDecodeError:
             pass  # it is no text
     return {**record, "body": base64.b64encode(raw).decode(), "bodyEncoding": "base64"}
 

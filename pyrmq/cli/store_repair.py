@@ -31,6 +31,7 @@ from pyrmq.cli.store import (
     result_lines,
     run_check,
 )
+from pyrmq.escape import escape
 
 QUEUE_FILE = 6_000_000
 """RocketMQ's default of mappedFileSizeConsumeQueue, bytes."""
@@ -108,7 +109,7 @@ def repair(
         click.echo(finding_line(one))
     summary = checker.summary()
     for line in result_lines(summary):
-        click.echo(line)
+        click.echo(escape(line))
     ctx.exit(DAMAGED if summary["damage"] else SOUND)
 
 

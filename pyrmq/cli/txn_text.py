@@ -1,11 +1,9 @@
-"""Transactions as text and as JSON. What comes from messages goes through `plain`."""
+"""Transactions as text and as JSON. What comes from messages goes through `escape`."""
 
 from __future__ import annotations
 
 import codecs
-import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,9 +15,9 @@ import click
 from pyrmq.admin.halves import Half, immune_until
 from pyrmq.admin.look import Transaction, body_head
 from pyrmq.admin.scan import Scan, Statistics
-from pyrmq.cli.plain import plain
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
+from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.transaction import CHECK_TIMES
 
@@ -28,7 +26,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-_LATE_CONTROLS = re.compile("[\x7f-\x9f]")
 UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1))
 
 
@@ -39,12 +36,6 @@ def age(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit} {seconds % size // small}{lower}"
     return f"{seconds}s"
-
-
-def to_json(value: Any) -> str:
-    """One line. JSON lets DEL and the controls behind it stand, terminals obey some of them."""
-    text = json.dumps(value, ensure_ascii=False)
-    return _LATE_CONTROLS.sub(lambda c: f"\\u{ord(c.group()):04x}", text)
 
 
 @contextmanager
@@ -72,7 +63,7 @@ class ScanLine:
         if now < self._next:
             return
         self._next = now + (self.TERMINAL if self._terminal else self.LOG)
-        text = f"{what}: {done} of {total} ({100 * done // max(total, 1)} %)"
+        text = f"{escape(what)}: {done} of {total} ({100 * done // max(total, 1)} %)"
         if self._terminal:
             click.echo(f"\r\x1b[K{text}", err=True, nl=False)
             self._shown = True
@@ -118,17 +109,17 @@ def table(rows: Sequence[Half], with_broker: bool, aside: bool = False) -> Itera
         lines.append(
             (
                 str(half.queue_offset),
-                plain(half.transaction_id) or "-",
-                plain(half.topic) or "-",
-                plain(half.group) or "-",
-                plain(half.keys) or "-",
+                escape(half.transaction_id) or "-",
+                escape(half.topic) or "-",
+                escape(half.group) or "-",
+                escape(half.keys) or "-",
                 age(now - half.born),
                 str(half.checks or 0),
                 str(half.size),
                 moment(half.immune_until) if half.immune_until is not None else "-",
             )
         )
-    names = ["BROKER", *(half.broker for half in rows)]
+    names = ["BROKER", *(escape(half.broker) for half in rows)]
     if with_broker:
         lines = [(*line, name) for line, name in zip(lines, names, strict=True)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -191,10 +182,11 @@ def statistics_lines(broker: str, found: Statistics) -> Iterator[str]:
         now = now_ms()
         for (topic, group), place in sorted(found.scan.table.places.items()):
             oldest = age(now - place.oldest) if place.oldest is not None else "-"
-            yield f"  {plain(topic)} {plain(group)}: {place.count} pending, the oldest for {oldest}"
+            name = f"{escape(topic)} {escape(group)}"
+            yield f"  {name}: {place.count} pending, the oldest for {oldest}"
     yield f"{broker}: {found.set_aside} set aside"
     for key, value in found.counters.items():
-        yield f"  {plain(key)}={plain(value)}"
+        yield f"  {escape(key)}={escape(value)}"
 
 
 def place_json(message: ReceivedMessage) -> dict[str, Any]:
@@ -238,13 +230,13 @@ def transaction_json(t: Transaction, body: int) -> dict[str, Any]:
 def transaction_lines(t: Transaction, body: int) -> Iterator[str]:
     """Everything about one transaction."""
     message = t.message
-    yield f"transaction {plain(t.label)} on {t.link.name}"
+    yield f"transaction {escape(t.label)} on {escape(t.link.name)}"
     yield f"  {t.state.value}"
     for note in t.notes:
         yield f"  note: {note}"
-    yield f"  topic {plain(t.topic)}, producer group {plain(t.group)}"
+    yield f"  topic {escape(t.topic)}, producer group {escape(t.group)}"
     sent = f"{moment(message.born_timestamp)} ({age(now_ms() - message.born_timestamp)} ago)"
-    yield f"  sent {sent} from {message.born_host}"
+    yield f"  sent {sent} from {escape(message.born_host)}"
     until = immune_until(message)
     if until is not None:
         yield f"  its producer is not asked before {moment(until)}"
@@ -258,14 +250,14 @@ def transaction_lines(t: Transaction, body: int) -> Iterator[str]:
     for m in t.committed:
         yield f"  committed  queue {m.queue_id}, {_place(m)}"
     for name, value in sorted(message.properties.items()):
-        yield f"  {plain(name)}={plain(value)}"
+        yield f"  {escape(name)}={escape(value)}"
     text, form = head_of(message, body)
-    yield f"  body of {len(message.body)} bytes as stored, {form}: {plain(text)}"
+    yield f"  body of {len(message.body)} bytes as stored, {form}: {escape(text)}"
 
 
 def _place(m: ReceivedMessage) -> str:
     checks = m.properties.get(CHECK_TIMES)
-    asked = f", checks {plain(checks)}" if checks else ""
+    asked = f", checks {escape(checks)}" if checks else ""
     return f"at {m.queue_offset}, {moment(m.store_timestamp)}, {m.offset_msg_id}{asked}"
 
 

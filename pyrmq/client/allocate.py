@@ -15,7 +15,8 @@ Strategy = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQu
 
 
 def average(queues: Sequence[MessageQueue], ids: Sequence[str], own: str) -> list[MessageQueue]:
-    """Consecutive runs, the first ones a queue longer where it does not divide (AVG)."""
+    """Consecutive runs, the first ones a queue longer where it does not divide (AVG). Empty if
+    `own` is not among the ids."""
     if own not in ids:
         return []
     share, rest = divmod(len(queues), len(ids))
@@ -27,7 +28,8 @@ def average(queues: Sequence[MessageQueue], ids: Sequence[str], own: str) -> lis
 def average_by_circle(
     queues: Sequence[MessageQueue], ids: Sequence[str], own: str
 ) -> list[MessageQueue]:
-    """One after the other around the circle (AVG_BY_CIRCLE)."""
+    """One after the other around the circle (AVG_BY_CIRCLE). Empty if `own` is not among the
+    ids."""
     if own not in ids:
         return []
     return list(queues[ids.index(own) :: len(ids)])

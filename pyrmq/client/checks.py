@@ -13,6 +13,7 @@ import trio
 
 from pyrmq.client.listener import Outcome
 from pyrmq.errors import ClientError, ConnectError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
@@ -103,7 +104,7 @@ class CheckPool:
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
         self.dropped += 1
-        log.warning("a check of transaction %s is dropped: %s", message.msg_id, why)
+        log.warning("a check of transaction %s is dropped: %s", escape(message.msg_id), escape(why))
 
     async def _work(self) -> None:
         try:
@@ -125,13 +126,17 @@ class CheckPool:
         if outcome.error is not None:
             self.failed += 1
         if outcome.state is not TransactionState.COMMIT:
-            log.info("checked transaction %s: %s", check.message.msg_id, outcome.state.name)
+            log.info("checked transaction %s: %s", escape(check.message.msg_id), outcome.state)
         fields = {**check.fields, "commitOrRollback": outcome.state.value}
         try:
             await check.channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
         except ConnectError as e:
             self.failed += 1
-            log.warning("check of transaction %s not answered: %s", check.message.msg_id, e)
+            log.warning(
+                "check of transaction %s not answered: %s",
+                escape(check.message.msg_id),
+                escape(e),
+            )
         else:
             self.answered += 1
 

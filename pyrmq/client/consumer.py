@@ -21,11 +21,11 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, offset_of
 from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.refusals import check_group, check_topic, parse_subscription
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
-from pyrmq.model.names import check_group, check_topic
-from pyrmq.model.subscription import Subscription
 from pyrmq.net import fastjson
 from pyrmq.net.tasks import Tasks
 
@@ -33,7 +33,12 @@ log = logging.getLogger(__name__)
 
 
 def _tell_damage(queue: MessageQueue, error: ProtocolError) -> None:
-    log.error("%s queue %d: a damaged message is left out: %s", queue.topic, queue.queue_id, error)
+    log.error(
+        "%s queue %d: a damaged message is left out: %s",
+        escape(queue.topic),
+        queue.queue_id,
+        escape(error),
+    )
 
 
 PULL_COUNT = 32
@@ -65,9 +70,23 @@ class PushConsumer:
             async for message in consumer:
                 ...
 
-    `subscriptions` maps topics to tag expressions (`*` for all). With a `listener` messages go to
-    it instead, up to `concurrency` at a time; one that it raises on is given to it again after
-    five seconds. `consume_timestamp` (ms) belongs to ConsumeFrom.TIMESTAMP.
+    A message counts as consumed when the loop asks for the next one, or `acknowledge` is called:
+    do that before a `break`. What is not consumed is delivered again (at least once).
+
+    group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
+    subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all.
+    namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    listener: an async function that messages go to instead of the loop, consumed when it returns;
+    one that it raises on is given to it again after five seconds. concurrency: calls of it at a
+    time, 20 by default.
+    consume_from: where a group starts in queues that it has no offset in, by default behind the
+    last message. consume_timestamp: the time for ConsumeFrom.TIMESTAMP, ms since 1970.
+    strategy: how queues are shared among the members of the group, `average` (default) or
+    `average_by_circle`; all members have the same.
+
+    UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
+    ConfigError without a name server. What goes wrong later (no route, a broker that is away) is
+    logged and tried again.
     """
 
     def __init__(
@@ -95,7 +114,7 @@ class PushConsumer:
         for topic in subscriptions:
             check_topic(topic)
         self.group = group
-        self._subs = {t: Subscription.parse(t, e, version) for t, e in subscriptions.items()}
+        self._subs = {t: parse_subscription(t, e, version) for t, e in subscriptions.items()}
         self._listener = listener
         self._concurrency = concurrency
         self._from = consume_from
@@ -114,7 +133,7 @@ class PushConsumer:
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """Queues that this consumer has now, sorted; empty until the first rebalance."""
         return sorted(self._held)
 
     def _heartbeat_data(self) -> dict[str, Any]:
@@ -164,7 +183,8 @@ class PushConsumer:
                 return held, message
 
     def acknowledge(self, message: ReceivedMessage) -> None:
-        """Counts a message as consumed before the loop asks for the next one."""
+        """Counts a message as consumed before the loop asks for the next one. The offset is
+        written at the next turn (every five seconds) and when the consumer is left."""
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
         held = self._held.get(queue)
         if held is not None:
@@ -178,7 +198,7 @@ class PushConsumer:
                     await listener(message)
                 except Exception:
                     log.exception(
-                        "listener failed on %s, again in %g s", message.msg_id, RETRY_DELAY
+                        "listener failed on %s, again in %g s", escape(message.msg_id), RETRY_DELAY
                     )
                     await trio.sleep(RETRY_DELAY)
                 else:
@@ -214,7 +234,7 @@ class PushConsumer:
         """Says why nothing comes, once for each reason."""
         if self._told.get(topic) != why:
             self._told[topic] = why
-            log.warning("group %s waits for topic %s: %s", self.group, topic, why)
+            log.warning("group %s waits for topic %s: %s", self.group, escape(topic), escape(why))
 
     async def _rebalance(self, topic: str) -> None:
         route = await self._client.route(topic)
@@ -257,12 +277,12 @@ class PushConsumer:
         held.dropped = True
         held.scope.cancel()
         await held.done.wait()
-        log.info("group %s gives up %s", self.group, queue)
+        log.info("group %s gives up %s", self.group, escape(queue))
         await self._commit(held)
 
     async def _take_over(self, queue: MessageQueue) -> None:
         start, known = await self._offsets.start(queue)
-        log.info("group %s takes %s from offset %d", self.group, queue, start)
+        log.info("group %s takes %s from offset %d", self.group, escape(queue), start)
         held = self._held[queue] = ProcessQueue(queue, start)
         if not known:
             await self._commit(held)  # so that a crash before the first message changes nothing
@@ -294,7 +314,9 @@ class PushConsumer:
     async def _move(self, held: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
-        log.warning("offset of %s moved from %d to %d", held.queue, held.next_offset, offset)
+        log.warning(
+            "offset of %s moved from %d to %d", escape(held.queue), held.next_offset, offset
+        )
         held.dropped = True
         if self._held.get(held.queue) is held:
             del self._held[held.queue]

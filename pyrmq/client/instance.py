@@ -14,6 +14,7 @@ import trio
 
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, ConnectError, PyrmqError, TopicNotExistError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import AUTO_CREATE_TOPIC
@@ -94,7 +95,7 @@ class ClientInstance:
             try:
                 await work()
             except PyrmqError as e:
-                log.warning("%s", e)
+                log.warning("%s", escape(e))
 
     async def _handle(self, channel: Channel, command: Command) -> Response | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -113,12 +114,18 @@ class ClientInstance:
             message = decode_record(memoryview(command.body))
         except PyrmqError as e:
             self.unreadable_checks += 1
-            log.warning("broker %s asks about a transaction that cannot be read: %s", where, e)
+            log.warning(
+                "broker %s asks about a transaction that cannot be read: %s",
+                escape(where),
+                escape(e),
+            )
             return
         group = message.properties.get(PRODUCER_GROUP, "")
         handler = self.on_check.get(group)
         if handler is None:
-            log.warning("broker %s asks about a transaction of group %r: not here", where, group)
+            log.warning(
+                "broker %s asks about a transaction of group %r: not here", escape(where), group
+            )
             return
         handler(channel, command.ext, message)
 
@@ -187,7 +194,7 @@ class ClientInstance:
             try:
                 self._routes.by_topic[topic] = await self._fetch(topic)
             except TopicNotExistError:
-                log.info("the name server has no route of topic %s now", topic)
+                log.info("the name server has no route of topic %s now", escape(topic))
 
     async def master(self, topic: str, broker_name: str) -> Channel:
         """A channel to the master of a broker name. ClientError if the route has none."""
@@ -226,7 +233,7 @@ class ClientInstance:
             try:
                 await self.greet(await self.channel(address))
             except PyrmqError as e:
-                log.info("not registered with broker %s: %s", address, e)
+                log.info("not registered with broker %s: %s", escape(address), escape(e))
                 failed.append(address)
 
         async with trio.open_nursery() as nursery:
@@ -267,7 +274,7 @@ class ClientInstance:
             try:
                 await tell(await self.channel(address))
             except PyrmqError as e:
-                log.warning("%s to broker %s: %s", what, address, e)
+                log.warning("%s to broker %s: %s", what, escape(address), escape(e))
 
         async with trio.open_nursery() as nursery:
             for address in self.brokers():

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import trio
 
+from pyrmq.escape import escape
 from pyrmq.model.message import Message, ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
@@ -91,6 +92,6 @@ async def outcome_of(
             raise TypeError(f"a transaction's outcome is a TransactionState, not {state!r:.100}")
     except Exception as e:
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        log.exception("%s failed: the outcome of the transaction is UNKNOWN", name)
+        log.exception("%s failed: the outcome of the transaction is UNKNOWN", escape(name))
         return Outcome(TransactionState.UNKNOWN, e)
     return Outcome(state)

@@ -8,6 +8,7 @@ from enum import Enum
 from pyrmq.client.instance import ClientInstance
 from pyrmq.engine import Command
 from pyrmq.errors import ProtocolError, PyrmqError, QueryNotFoundError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 
@@ -15,11 +16,16 @@ log = logging.getLogger(__name__)
 
 
 class ConsumeFrom(Enum):
-    """Where a group starts that the broker knows no offset of."""
+    """Where a group starts in a queue of which the broker knows no offset for it: behind the last
+    message, at the first one, or at the first that was stored at or after a time. As text its name.
+    [ConsumeFromWhere]"""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
     TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def offset_of(answer: Command, name: str) -> int:
@@ -74,4 +80,4 @@ class BrokerOffsets:
                 },
             )
         except PyrmqError as e:
-            log.warning("offset of %s not written: %s", queue, e)
+            log.warning("offset of %s not written: %s", escape(queue), escape(e))

@@ -14,16 +14,18 @@ from typing import Self
 import trio
 
 from pyrmq.client.instance import DEFAULT_QUEUES, ClientInstance
+from pyrmq.client.refusals import check_group, check_topic, encode_properties
 from pyrmq.client.unique_key import key_maker
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
-    MessageIllegalError,
     ProtocolError,
     PyrmqError,
     RequestTimeoutError,
     ResponseError,
+    UnsendableMessageError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     COMPRESSED,
@@ -33,9 +35,8 @@ from pyrmq.model.message import (
     SendResult,
     SendStatus,
     encode_batch,
-    encode_properties,
 )
-from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, check_group, check_topic
+from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.channel import Channel
 
@@ -66,9 +67,22 @@ class Outgoing:
 
 
 class Producer:
-    """Sends messages; an async context manager.
+    """Sends messages; an async context manager on trio. One producer serves any number of tasks.
 
-    `namesrv` is `host:port[;host:port]` (default: NAMESRV_ADDR). One producer serves many tasks.
+        async with Producer("group", namesrv="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("TopicTest", b"Hello"))
+
+    group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
+    namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
+    retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
+    choice there are none.
+    max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
+    broker's maxMessageSize is a limit of its own.
+    compress_over: bodies of so many bytes and more are compressed with zlib, 4096 by default.
+
+    UnusableNameError for the group, ConfigError without a name server or with an address that is
+    none.
     """
 
     def __init__(
@@ -108,7 +122,11 @@ class Producer:
             await self._client.unregister(producerGroup=self.group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues of a topic that can be sent to, in order."""
+        """Queues of a topic that can be sent to, by broker name and queue id.
+
+        For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
+        creates it on demand, ClientError if no queue of it can be sent to.
+        """
         route = await self._client.publish_route(topic)
         queues = route.publish_queues(topic)
         if not queues:
@@ -125,8 +143,15 @@ class Producer:
     ) -> SendResult:
         """Sends one message and waits until the broker has it.
 
-        Without `queue` or `select` queues take turns, and a failure is tried again on another
-        broker; with one of them there is one attempt.
+        queue: where it goes, one of `queues(topic)`. select: a function that chooses one of them,
+        `select_by_hash(key)` for instance. Without either the queues take turns, and a failure is
+        tried again on another broker; with one of them there is one attempt. timeout: seconds
+        instead of `send_timeout`.
+
+        A result whose `status` is not SEND_OK means that the broker has the message, but not as
+        safely as it is configured to. NotSentError: the message cannot be sent. ResponseError: the
+        broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
+        it. Of several attempts the last one's error is raised.
         """
         self._check(message)
         request = self._outgoing(message, message.all_properties())
@@ -139,11 +164,18 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic as one request: all are stored in a row, or none."""
+        """Sends messages of one topic as one request: all are stored in a row, or none.
+
+        Together at most `max_message_size` bytes, with the same `wait_store_ok`; bodies are not
+        compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
+        """
         return await self._deliver(self._batch(messages), queue, None, timeout)
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
-        """Sends without waiting for an answer: it may be lost without a word."""
+        """Sends without waiting for an answer: it may be lost without a word.
+
+        NotSentError and ConnectError as `send`; TopicNotExistError and ClientError as `queues`.
+        """
         self._check(message)
         request = self._outgoing(message, message.all_properties())
         target = queue or await self._choose(message.topic, None, None)
@@ -154,22 +186,22 @@ class Producer:
     def _check(self, message: Message) -> None:
         check_topic(message.topic)
         if not isinstance(message.body, bytes | bytearray):
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the message body is {type(message.body).__name__}, bytes are needed"
             )
         if not message.body:
-            raise MessageIllegalError("the message body is empty")
+            raise UnsendableMessageError("the message body is empty")
         if len(message.body) > self._max_size:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
             )
         for name in DELAYS:
             if name in message.properties:
-                raise MessageIllegalError(
+                raise UnsendableMessageError(
                     f"property {name}: this version sends no delayed messages"
                 )
         if TRAN_MSG in message.properties:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
             )
 
@@ -204,21 +236,23 @@ class Producer:
 
     def _batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages:
-            raise MessageIllegalError("a batch needs at least one message")
+            raise UnsendableMessageError("a batch needs at least one message")
         first = messages[0]
         keys, entries = [], []
         for m in messages:
             self._check(m)
             if m.topic != first.topic or m.wait_store_ok != first.wait_store_ok:
-                raise MessageIllegalError("the messages of a batch share topic and wait_store_ok")
+                raise UnsendableMessageError(
+                    "the messages of a batch share topic and wait_store_ok"
+                )
             properties = m.all_properties()
             keys.append(properties.setdefault(UNIQ_KEY, self._new_key()))
             entries.append((m.flag, m.body, encode_properties(properties)))
         if first.topic.startswith(RETRY_PREFIX):
-            raise MessageIllegalError("a batch goes to no retry topic")
+            raise UnsendableMessageError("a batch goes to no retry topic")
         body = encode_batch(entries)
         if len(body) > self._max_size:
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
             )
         wait = {"WAIT": "true" if first.wait_store_ok else "false"}
@@ -261,7 +295,12 @@ class Producer:
                         raise
                 except PyrmqError as e:
                     failure = e
-                log.info("send attempt %d to %s failed: %s", attempt + 1, last_broker, failure)
+                log.info(
+                    "send attempt %d to %s failed: %s",
+                    attempt + 1,
+                    escape(last_broker),
+                    escape(failure),
+                )
                 await self._refresh(topic)
         if scope.cancelled_caught:
             text = f"message to {topic} not acknowledged in {limit:g} s"
@@ -285,7 +324,7 @@ class Producer:
         try:
             await self._client.route(topic, fresh=True)
         except PyrmqError as e:
-            log.info("routes not refreshed: %s", e)
+            log.info("routes not refreshed: %s", escape(e))
 
     @staticmethod
     def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:

@@ -20,15 +20,17 @@ from pyrmq.client.checks import CheckPool
 from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import DELAYS, Producer
+from pyrmq.client.refusals import check_topic
 from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
     ConnectError,
-    MessageIllegalError,
     PyrmqError,
     TopicNotExistError,
+    UnsendableMessageError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     UNIQ_KEY,
@@ -38,7 +40,6 @@ from pyrmq.model.message import (
     SendResult,
     SendStatus,
 )
-from pyrmq.model.names import check_topic
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -93,8 +94,12 @@ class TransactionalProducer(Producer):
 
     All producers of a group answer for each other: they need the same listeners. From the start on
     every master broker that the name server knows can ask; `topics` limits that to the brokers of
-    some topics. `check_concurrency` checks run at a time while up to `check_queue` wait; further
-    ones are dropped, the broker asks again. Other options are `Producer`'s.
+    some topics. `check_concurrency` checks (4) run at a time while up to `check_queue` (2000) wait;
+    further ones are dropped, the broker asks again. `execute_threads` (40) local transactions that
+    are plain functions run at a time. Other options are `Producer`'s.
+
+    ClientError for a listener without both functions, and on entering if there is none, or a
+    decorated function without its check.
     """
 
     def __init__(
@@ -234,7 +239,7 @@ class TransactionalProducer(Producer):
                 with suppress(TopicNotExistError):  # nobody has halves of it
                     await self._client.route(topic)
         except PyrmqError as e:
-            log.info("brokers of group %s not found: %s", self.group, e)
+            log.info("brokers of group %s not found: %s", self.group, escape(e))
             complete = False
         return await self._client.greet_all() and complete
 
@@ -261,8 +266,11 @@ class TransactionalProducer(Producer):
         raised, and nothing was run: but the broker may have it and ask. An error of the local
         transaction is in the result, and its state is UNKNOWN. If the broker has the half less
         safely than asked (a `status` other than SEND_OK), nothing is run and the state is ROLLBACK.
-        `check_immunity` is the time, in seconds, before the broker asks for the first time; an
-        outcome that comes later counts only as the answer to a check.
+        `check_immunity` is the time, in whole seconds, before the broker asks for the first time;
+        an outcome that comes later counts only as the answer to a check.
+
+        NotSentError for a message that cannot be sent in a transaction, ClientError if no
+        transaction was decorated for its topic; otherwise as `send`.
         """
         half = self._half(message, check_immunity)
         listener = self.listener_of(message.topic)
@@ -295,13 +303,13 @@ class TransactionalProducer(Producer):
     def _half(self, message: Message, check_immunity: int | None) -> Message:
         """A copy of the message as a half."""
         if not isinstance(message, Message):
-            raise MessageIllegalError(
+            raise UnsendableMessageError(
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
         for name in DELAYS:
             if name in message.properties:
-                raise MessageIllegalError(
+                raise UnsendableMessageError(
                     f"property {name}: a message sent in a transaction cannot be delayed"
                 )
         properties = dict(message.properties)
@@ -340,9 +348,9 @@ class TransactionalProducer(Producer):
             self._ends_failed += 1
             log.warning(
                 "%s of transaction %s not told, the broker will ask: %s",
-                outcome.state.name,
-                sent.msg_id,
-                e,
+                outcome.state,
+                escape(sent.msg_id),
+                escape(e),
             )
 
     # Being asked.
@@ -352,7 +360,7 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")
-            log.error("check of %s: %s", message.msg_id, error)
+            log.error("check of %s: %s", escape(message.msg_id), escape(error))
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
         return await outcome_of(check, message, threads=self._check_threads, abandon=True)

@@ -59,7 +59,8 @@ def decode_properties(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
-    """One queue of a topic on one broker; its order is RocketMQ's."""
+    """One queue of a topic on one broker; sorted by topic, broker name, queue id as RocketMQ does.
+    [MessageQueue]"""
 
     topic: str
     broker_name: str
@@ -78,7 +79,15 @@ class MessageQueue:
 
 @dataclass(slots=True)
 class Message:
-    """A message to send. `keys` may be several, `properties` are the user's own."""
+    """A message to send. [Message]
+
+    topic: 1 to 127 of the characters `%|a-zA-Z0-9_-`. body: at least one byte, at most the
+    producer's `max_message_size`. tags: one tag, which consumers select by. keys: what the message
+    is found by, several as a list or separated by blanks. flag: 32 bits for the user's own use.
+    wait_store_ok: with a broker of SYNC_FLUSH, the answer waits for the disk. properties: the
+    user's own, names and values without 0x01 and 0x02, all properties together at most 32767
+    bytes of UTF-8; empty values are not sent.
+    """
 
     topic: str
     body: bytes
@@ -105,15 +114,26 @@ class Message:
 
 
 class SendStatus(Enum):
+    """How safe an acknowledged message is; as text its name. All but SEND_OK mean that the broker
+    has the message, but not as safely as it is configured to. [SendStatus]"""
+
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10
     SLAVE_NOT_AVAILABLE = 11
     FLUSH_SLAVE_TIMEOUT = 12
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where a message went. `msg_id` is its UNIQ_KEY (a batch: joined by commas)."""
+    """Where a message went. [SendResult]
+
+    status: how safe it is. msg_id: its UNIQ_KEY, 32 hex digits made by the client (a batch: joined
+    by commas). offset_msg_id: broker address and physical offset in hex, made by the broker.
+    queue_offset: its place in `queue`, from 0; a batch's first. transaction_id: of a half message.
+    """
 
     status: SendStatus
     msg_id: str
@@ -125,7 +145,13 @@ class SendResult:
 
 @dataclass(slots=True)
 class ReceivedMessage:
-    """A message as stored (MessageExt); times are ms since 1970, hosts `ip:port`."""
+    """A message as stored. Times are ms since 1970, hosts `ip:port`, sizes bytes. [MessageExt]
+
+    queue_offset counts messages of the queue from 0, commit_log_offset bytes of the broker's log.
+    `body` is uncompressed, `body_crc` that of the body as stored. `reconsume_times` counts
+    deliveries after the first one that the broker arranged. `properties` holds the system's
+    (UNIQ_KEY, KEYS, TAGS, …) and the sender's own.
+    """
 
     topic: str
     body: bytes
@@ -148,10 +174,12 @@ class ReceivedMessage:
 
     @property
     def tags(self) -> str | None:
+        """The tag that the message was sent with."""
         return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
+        """The keys that the message was sent with."""
         return self.properties.get(KEYS, "").split()
 
     @property

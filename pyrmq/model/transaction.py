@@ -20,8 +20,15 @@ PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 
 
 class TransactionState(IntEnum):
-    """What a producer says of its local transaction; the numbers are those on the wire."""
+    """What a producer says of its local transaction. The numbers are those on the wire, as text a
+    state is its name."""
 
     UNKNOWN = 0
     COMMIT = 8
     ROLLBACK = 12
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value if spec.endswith("d") else self.name, spec)

@@ -9,6 +9,7 @@ import trio
 
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import InvalidParameterError, TopicNotExistError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int
 from pyrmq.namesrv import register_body
@@ -80,7 +81,7 @@ class NameServer:
         while True:
             await trio.sleep(interval)
             for gone in self.routes.expire(trio.current_time()):
-                log.warning("broker %s was silent for too long", gone)
+                log.warning("broker %s was silent for too long", escape(gone))
 
     def _register(self, connection: Connection, command: Command) -> Response:
         register_body.check_crc(command.body, as_int(command.ext.get("bodyCrc32"), 0))
@@ -98,7 +99,11 @@ class NameServer:
         )
         key = (registration.cluster, registration.address)
         if key not in self.routes.live:
-            log.info("broker %s registers at %s", registration.broker_name, registration.address)
+            log.info(
+                "broker %s registers at %s",
+                escape(registration.broker_name),
+                escape(registration.address),
+            )
         master = self.routes.register(registration, trio.current_time(), connection)
         connection.call_on_close(self._owner_gone)
         ext: dict[str, str] = {}
@@ -110,7 +115,7 @@ class NameServer:
 
     def _owner_gone(self, connection: Connection) -> None:
         for gone in self.routes.owner_gone(connection):
-            log.warning("connection of broker %s is gone", gone)
+            log.warning("connection of broker %s is gone", escape(gone))
 
     def _unregister(self, connection: Connection, command: Command) -> Response:
         self.routes.unregister(

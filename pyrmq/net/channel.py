@@ -19,6 +19,7 @@ from pyrmq.errors import (
     ResponseError,
     leaves,
 )
+from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response, encode_request, encode_response
@@ -72,7 +73,8 @@ class Channel:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* ProtocolError as e:
-            log.warning("%s broke the protocol: %s", format_address(self.address), leaves(e)[0])
+            where = format_address(self.address)
+            log.warning("%s broke the protocol: %s", escape(where), escape(leaves(e)[0]))
         finally:
             self.closed = True
             waiting, self._waiting = self._waiting, {}

@@ -15,6 +15,7 @@ import trio
 
 from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.answers import After, Answer, Durable, Park, Processor, Resend, send_answer
 from pyrmq.net.clock import clock_ms
@@ -145,7 +146,7 @@ class Dispatcher:
         try:
             await first.ready()
         except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
-            log.error("%s: %s: what waits for it is refused: %s", self._name, first.key, e)
+            log.error("%s: %s failed: %s", self._name, escape(first.key), escape(e))
             error = e
         for connection, command, answer in self._waiting.pop(first.key):
             if error is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import trio
 
 from pyrmq.engine import Command, Store
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.answers import Pull, send_answer
 from pyrmq.net.command import Response
@@ -106,7 +107,7 @@ class ParkedPulls:
         try:
             return read()
         except Exception as e:
-            log.exception("parked pull of %s-%d", *parked.key)
+            log.exception("parked pull of %s-%d", escape(parked.pull.topic), parked.pull.queue_id)
             return Response(ResponseCode.SYSTEM_ERROR, str(e))
 
     def _finish(self, parked: Parked, response: Response) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from pyrmq.errors import ConfigError
+from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def settings(
                     f"{key}={text} is not supported by this version: use {' or '.join(fixed[key])}"
                 )
         elif key in without_effect:
-            log.warning("%s=%s has no effect: %s", key, text, without_effect[key])
+            log.warning("%s=%s has no effect: %s", key, escape(text), without_effect[key])
         else:
             close = difflib.get_close_matches(key, [*names, *fixed, *without_effect], 1, 0.7)
             hint = f"; did you mean {close[0]}?" if close else ""

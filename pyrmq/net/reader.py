@@ -17,6 +17,7 @@ import trio
 
 from pyrmq.engine import RecvBuffer, Session, Store
 from pyrmq.errors import EngineError
+from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event, Step
@@ -200,7 +201,7 @@ class Reader:
         if session.unconfirmed:
             self._unconfirmed.note(connection)
         if session.error is not None:
-            log.warning("%s: closing %s: %s", self._name, connection.peer, session.error)
+            log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.more or session.full or connection.has_many_awaited or not connection.events:
             self._arm(connection)

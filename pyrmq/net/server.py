@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import trio
 
 from pyrmq.engine import Listener, Session, Store
+from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.answers import Processor
 from pyrmq.net.connection import Connection
@@ -117,7 +118,7 @@ class RemotingServer:
                 except OSError as e:
                     if self._reader.stopping:
                         return
-                    log.warning("%s: cannot accept a connection: %s", self.name, e)
+                    log.warning("%s: cannot accept a connection: %s", self.name, escape(e))
                     await trio.sleep(0.1)  # out of descriptors: give others time to close
                     break
                 self._add(sock, (str(address[0]), int(address[1])))
@@ -129,7 +130,9 @@ class RemotingServer:
             session = Session(self._listener, ip_bytes(address[0]), address[1])
             self._reader.add(sock, session, format_address(address))
         except (OSError, ValueError) as e:
-            log.warning("%s: connection from %s refused: %s", self.name, address[0], e)
+            log.warning(
+                "%s: connection from %s refused: %s", self.name, escape(address[0]), escape(e)
+            )
             sock.close()
 
     async def _tick(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from pyrmq.engine import Command, Store
+from pyrmq.escape import escape
 from pyrmq.net.answers import Durable, encoded, send_answer
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.connection import Connection
@@ -74,7 +75,9 @@ class Unconfirmed:
         failure = self._store.failure()
         if failure is not None and not self._failure_logged:
             self._failure_logged = True
-            log.critical("%s stops storing messages, as a flush failed: %s", self._name, failure)
+            log.critical(
+                "%s stops storing messages, as a flush failed: %s", self._name, escape(failure)
+            )
         paused = []
         for connection in list(self._connections):
             self._release(connection)

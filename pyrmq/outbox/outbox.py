@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from pyrmq.client import TransactionalProducer, TransactionSendResult
 from pyrmq.errors import ClientError, ConfigError
+from pyrmq.escape import escape
 from pyrmq.model.message import KEYS, UNIQ_KEY, Message, ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox.fence import Fence
@@ -136,7 +137,7 @@ class Outbox:
             # work has committed by itself. The row knows.
             call.state = self._settle(key, message.topic, keys, self._kept(call.since))
             if call is not arg:
-                log.warning("local transaction %s: %s", key, call.state.name, exc_info=error)
+                log.warning("local transaction %s: %s", escape(key), call.state, exc_info=error)
         finally:
             self._running.discard(key)
         return call.state
@@ -151,8 +152,10 @@ class Outbox:
         complete = self._kept(message.born_timestamp)
         state = self._settle(key, message.topic, keys, complete)
         if state is TransactionState.UNKNOWN and not complete:
-            log.error("transaction %s is too old to have a row for sure: decide it by hand", key)
-        log.info("check of transaction %s: %s", key, state.name)
+            log.error(
+                "transaction %s is too old to have a row for sure: decide it by hand", escape(key)
+            )
+        log.info("check of transaction %s: %s", escape(key), state)
         return state
 
     def prune(self, *, batch: int = 500) -> int:
@@ -202,9 +205,9 @@ class Outbox:
             return self._fence.settle(key, topic, keys, complete)
         except SQLAlchemyError as e:
             reason = str(getattr(e, "orig", None) or e).partition("\n")[0]
-            log.warning("transaction %s is not decided yet: %s", key, reason)
+            log.warning("transaction %s is not decided yet: %s", escape(key), escape(reason))
         except Exception:
-            log.exception("transaction %s is not decided yet", key)
+            log.exception("transaction %s is not decided yet", escape(key))
         return TransactionState.UNKNOWN
 
 

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError
+from pyrmq.escape import escape
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
 from pyrmq.segments.pieces import overlapping, runs, tell_loss
@@ -82,7 +83,11 @@ def held(store: SegmentStore, rule: Rule, start: int, end: int) -> dict[Key, Hel
             reached = reach(queue, start, end)
             out[queue.topic, queue.id] = Held(reached.min_offset, reached.max_offset, reached)
         return out
-    log.info("%s: %s; walking through the log for its offsets", store.root, store.no_queues)
+    log.info(
+        "%s: %s; walking through the log for its offsets",
+        escape(store.root),
+        escape(store.no_queues),
+    )
     return {
         key: Held(low, high) for key, (low, high, _) in walk_log(store, rule, start, end).items()
     }
@@ -200,8 +205,8 @@ def batch_limits(
         log.warning(
             "%s: %s, and the log is not walked from afar: offsets that it has no more, or not yet, "
             "are not told",
-            store.root,
-            store.no_queues,
+            escape(store.root),
+            escape(store.no_queues),
         )
         return Limits(as_bounds(starts), as_bounds(ends), start, end)
     # What has no entry yet stands behind the last message that has one; looked for first, as a

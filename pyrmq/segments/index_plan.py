@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import SegmentError
 from pyrmq.segments.bounds import Limits, chooses
 from pyrmq.segments.filesystem import need

@@ -7,8 +7,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import DataLossError
+from pyrmq.escape import escape
 from pyrmq.segments.store import File, SegmentStore
 
 log = logging.getLogger("pyrmq.segments")
@@ -52,7 +53,7 @@ def tell_loss(text: str, fail: bool) -> None:
     """DataLossError, or one warning that what there is is taken."""
     if fail:
         raise DataLossError(text)
-    log.warning("%s; going on with the earliest that there is", text)
+    log.warning("%s; going on with the earliest that there is", escape(text))
 
 
 def _end_before(store: SegmentStore, start: int, hole: int) -> int:

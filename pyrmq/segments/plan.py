@@ -7,8 +7,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import SegmentError, SegmentOptionError
+from pyrmq.escape import escape
 from pyrmq.segments import index_plan, pieces, times
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, Unfit
@@ -137,7 +138,7 @@ def _indexed(
     except (Unfit, OSError, SegmentError) as reason:
         if mode == "index":
             raise index_plan.refuse(str(reason)) from reason
-        log.info("%s: scanning: %s", part.store.root, reason)
+        log.info("%s: scanning: %s", escape(part.store.root), escape(reason))
         return None
 
 
@@ -156,12 +157,12 @@ def _by_index(
     if doubt and mode == "auto":
         raise Unfit(doubt)
     if doubt:
-        log.warning("%s: %s; plan=index may leave out messages", store.root, doubt)
+        log.warning("%s: %s; plan=index may leave out messages", escape(store.root), escape(doubt))
     if chosen.key is not None:
         try:
             return index_plan.by_key(store, part.rule, part.limits)
         except Unfit as reason:
-            log.info("%s: the key is looked for by queues: %s", store.root, reason)
+            log.info("%s: the key is looked for by queues: %s", escape(store.root), escape(reason))
     return index_plan.by_queues(
         store,
         part.rule,

@@ -36,7 +36,7 @@ class Scan:
 
     @property
     def schema(self) -> Any:
-        """As a pyarrow.Schema."""
+        """As a pyarrow.Schema. MissingPackageError without pyarrow."""
         return self._how.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import DataLossError, StoreDamagedError
+from pyrmq.escape import escape
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
 from pyrmq.segments import pieces
@@ -122,10 +123,10 @@ class Split:
         more = "; …" if stats["damagedParts"] > _SHOWN else ""
         log.warning(
             "%s: %d damaged parts with %d bytes were skipped: %s%s",
-            self.describe(),
+            escape(self.describe()),
             stats["damagedParts"],
             stats["skippedBytes"],
-            "; ".join(parts),
+            escape("; ".join(parts)),
             more,
         )
 

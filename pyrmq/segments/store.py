@@ -21,6 +21,7 @@ from pyrmq.errors import (
     SegmentOptionError,
     SegmentPathError,
 )
+from pyrmq.escape import escape
 from pyrmq.segments.filesystem import FileSystem, Found, place
 from pyrmq.segments.local import LOCAL, LocalFiles
 
@@ -189,7 +190,9 @@ def _folder_store(path: str, where: str, system: FileSystem | None) -> SegmentSt
         store = SegmentStore(name, path, (), filesystem=system, folder=folder, no_queues=reason)
     if foreign:
         shown = ", ".join(foreign[:_SHOWN]) + (", …" if len(foreign) > _SHOWN else "")
-        log.warning("%s: %d foreign files are left out: %s", folder, len(foreign), shown)
+        log.warning(
+            "%s: %d foreign files are left out: %s", escape(folder), len(foreign), escape(shown)
+        )
     if not segments:
         raise SegmentPathError(f"{path}: there are no segments in it", _within(files, where, names))
     return _checked(replace(store, files=_in_order(segments)))

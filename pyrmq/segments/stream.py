@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import CheckpointError, DataLossError, SegmentOptionError
+from pyrmq.escape import escape
 from pyrmq.segments import pieces
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
@@ -264,7 +265,7 @@ class StreamPlanner:
                 # Something that is no record: half of one, or the log was cut and written anew.
                 end, why = engine.segment_end(store.files, opener=opener)
             if why:
-                log.info("%s: the log ends at %d: %s", store.root, end, why)
+                log.info("%s: the log ends at %d: %s", escape(store.root), end, escape(why))
             self._ends[store.name] = pieces.behind_blank(store, end)
         return self._stores, dict(self._ends)
 

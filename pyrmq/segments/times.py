@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.pieces import overlapping
 from pyrmq.segments.store import SegmentStore

@@ -14,6 +14,7 @@ import trio
 
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import ResponseError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
@@ -116,7 +117,7 @@ class Checker:
                 log.error(
                     "nothing could be done about %d half messages, the first because: %s",
                     met.failed,
-                    met.failure,
+                    escape(met.failure),
                 )
 
     async def _check_from(self, start: int, until: int, met: Pass) -> None:
@@ -193,9 +194,9 @@ class Checker:
         log.error(
             "transaction %s of group %s for topic %s is set aside (%s after %d checks): its "
             "message is in TRANS_CHECK_MAX_TIME_TOPIC, offset id %s",
-            key,
-            half.group,
-            half.topic,
+            escape(key),
+            escape(half.group),
+            escape(half.topic),
             event.value,
             half.checks,
             self._message_id(phys),
@@ -208,7 +209,7 @@ class Checker:
             word = self.on_exhausted(half)
             return await word if isinstance(word, Awaitable) else word
         except Exception as e:
-            log.exception("on_exhausted failed, the half is set aside: %s", e)
+            log.exception("on_exhausted failed, the half is set aside: %s", escape(e))
             return None
 
     async def _move_up(self, until: int) -> None:

@@ -14,6 +14,7 @@ import trio
 
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
 from pyrmq.net.clock import now_ms
 from pyrmq.txn.asking import Producers
 from pyrmq.txn.checking import Checker, Decide
@@ -101,7 +102,7 @@ class TransactionService:
             try:
                 await self.check_pass()
             except (PyrmqError, OSError) as e:
-                log.error("transactions are not checked, the next pass follows: %s", e)
+                log.error("transactions are not checked, the next pass follows: %s", escape(e))
             except Exception:  # a bug here must not take the broker down
                 log.exception("a check pass failed, the next one follows")
 
@@ -112,7 +113,7 @@ class TransactionService:
                 self.engine.write_owed()
                 self.note_progress()
             except (PyrmqError, OSError) as e:
-                log.error("progress of transactions not kept: %s", e)
+                log.error("progress of transactions not kept: %s", escape(e))
             except Exception:  # as above
                 log.exception("progress of transactions not kept")
 

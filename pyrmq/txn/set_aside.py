@@ -12,6 +12,7 @@ from collections import OrderedDict
 
 from pyrmq.engine import Slice, Store
 from pyrmq.errors import ProtocolError, ResponseError, SystemBusyError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record, decode_records
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
@@ -133,4 +134,4 @@ def key_of(half: ReceivedMessage) -> Key:
 
 
 def _tell(damage: ProtocolError) -> None:
-    log.error("a message of %s cannot be read: %s", CHECK_MAX_TOPIC, damage)
+    log.error("a message of %s cannot be read: %s", CHECK_MAX_TOPIC, escape(damage))

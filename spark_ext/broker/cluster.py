@@ -20,6 +20,7 @@ from pyrmq.errors import (
     ResponseError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import MASTER_ID, TopicRoute
@@ -168,7 +169,7 @@ class Cluster:
             left = own
             for tries in range(self.access.retries + 1):
                 if tries:
-                    log.warning("broker %s: %s; trying again", broker, failure)
+                    log.warning("broker %s: %s; trying again", escape(broker), escape(failure))
                     pause(tries)
                 try:
                     address = self.address(left[0].topic, broker, fresh=tries > 0)

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from pyrmq import engine
 from pyrmq.errors import DataLossError, PyrmqError
+from pyrmq.escape import escape
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.pull import Piece, Puller, QueueRange
 from spark_ext.worker import Shipped, prepare
@@ -93,7 +94,7 @@ class BrokerSplit:
         )
         if self.fail_on_data_loss:
             raise DataLossError(told)
-        log.warning("%s; going on with what there is", told)
+        log.warning("%s; going on with what there is", escape(told))
 
 
 def _only(queue_id: int, start: int, end: int) -> Callable[[str], dict[int, tuple[int, int]]]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import DataLossError
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from spark_ext.broker import topics as broker_topics
@@ -126,7 +127,7 @@ class BrokerPlanner:
             log.error(
                 "%s has no broker now and leaves the checkpoint at offset %d; as long as this "
                 "query runs it goes on there, after another restart the queue is a new one",
-                place(queue),
+                escape(place(queue)),
                 left[queue],
             )
         self._left.update(left)
@@ -154,7 +155,7 @@ class BrokerPlanner:
     def _lost(self, told: str) -> None:
         if self._fail:
             raise DataLossError(told)
-        log.warning("%s: going on with what there is", told)
+        log.warning("%s: going on with what there is", escape(told))
 
     def _ends(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Ends of all queues, as their masters say; one that is known but has none now stays
@@ -165,7 +166,7 @@ class BrokerPlanner:
             ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, there)
         gone = {queue for queue in known if queue not in ends}
         for queue in sorted(gone - self._missing):
-            log.warning("%s has no broker now, or no master; waiting for it", place(queue))
+            log.warning("%s has no broker now, or no master; waiting for it", escape(place(queue)))
         self._missing = gone
         for queue, offset in known.items():
             if queue in gone:
@@ -181,7 +182,7 @@ class BrokerPlanner:
         told = f"{place(queue)} was at {known} and now ends at {end}"
         if not self._fail and self._pinned is None:
             if queue not in self._lower:
-                log.warning("%s: waiting %g s for the rest", told, ANEW)
+                log.warning("%s: waiting %g s for the rest", escape(told), ANEW)
             since = self._lower.setdefault(queue, time.monotonic())
             if time.monotonic() < since + ANEW:
                 return known

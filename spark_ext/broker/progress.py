@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from spark_ext.broker.ranges import Offsets
 from spark_ext.progress import EVERY, visible
@@ -55,5 +56,5 @@ class BrokerProgress:
         more = f", and {len(places) - SHOWN} queues more" if len(places) > SHOWN else ""
         shown = ", ".join(places[:SHOWN]) + more or "nowhere new"
         since = f"{count} messages since the last line; " if self._told else ""
-        log.info("rocketmq stream: %s%s", since, shown)
+        log.info("rocketmq stream: %s%s", since, escape(shown))
         self._told = self._last

@@ -23,6 +23,7 @@ from pyrmq.errors import (
     PyrmqError,
     ResponseError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net.address import format_address
 from spark_ext.broker.cluster import Cluster, number, pause
@@ -180,7 +181,7 @@ class Puller:
         block.tries += 1
         if not error.retriable or block.tries > self._cluster.access.retries:
             raise _named(error, block.range, self._connection) from error
-        log.warning("%s: %s; trying again", block.range, error)
+        log.warning("%s: %s; trying again", escape(block.range), escape(error))
         if self._connection is not None:
             self._cluster.connections.drop(self._connection)
             self._connection = None
@@ -289,7 +290,7 @@ class Puller:
             raise DataLossError(text)
         if not self._told:
             self._told = True
-            log.warning("%s; going on with what there is", text)
+            log.warning("%s; going on with what there is", escape(text))
 
 
 def _named(error: PyrmqError, place: QueueRange, connection: Connection | None) -> PyrmqError:

@@ -10,6 +10,7 @@ from pyrmq.errors import (
     SegmentOptionError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
@@ -109,7 +110,7 @@ def starts(
             told = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
             if fail_on_data_loss:
                 raise DataLossError(told)
-            log.warning("%s: starting there", told)
+            log.warning("%s: starting there", escape(told))
         out[queue] = most if offset == LATEST else max(offset, least)
     return out
 

@@ -172,11 +172,11 @@ class readable_errors:
 
 def run_alone(command: click.Command) -> None:
     """`python -m spark_ext.jobs.NAME`: the command with errors as one line."""
-    from pyrmq.cli.plain import plain
     from pyrmq.errors import PyrmqError
+    from pyrmq.escape import escape
 
     try:
         command.main(prog_name=f"python -m spark_ext.jobs.{command.name}")
     except (PyrmqError, OSError) as e:
-        click.echo(f"Error: {plain(str(e))}", err=True)
+        click.echo(f"Error: {escape(e)}", err=True)
         sys.exit(1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.cli.plain import plain
+from pyrmq.escape import escape
 from spark_ext.jobs.errors import JobError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _save(figure: Figure, path: str) -> None:
 
 def label(text: Any) -> str:
     """A text that others wrote as an axis label: `$` would begin a formula."""
-    short = plain(str(text)).replace("$", r"\$")
+    short = escape(text).replace("$", r"\$")
     return short if len(short) <= MAX_LABEL else f"{short[: MAX_LABEL - 2]}.."
 
 

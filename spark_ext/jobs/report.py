@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pyrmq.cli.plain import plain
+from pyrmq.escape import escape
 
 MAX_CELL = 60
 """Longest text of a cell, characters; the middle of a longer one is left out."""
@@ -39,7 +39,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return moment(value)
-    text = plain(str(value))
+    text = escape(value)
     if len(text) > MAX_CELL:
         half = MAX_CELL // 2
         text = f"{text[: half - 1]}..{text[1 - half :]}"

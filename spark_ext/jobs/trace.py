@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 from pyspark.sql import functions as F
 
+from pyrmq.escape import escape
 from spark_ext.jobs import report
 from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
 from spark_ext.jobs.source import Source
@@ -166,7 +167,10 @@ def summary(found: Trace, top: int = 20) -> str:
         name = "not readable" if row.bad else row.type
         counts[name] = counts.get(name, 0) + row["count"]
     total = sum(counts.values())
-    text = [f"{total} trace records: " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))]
+    text = [
+        f"{total} trace records: "
+        + ", ".join(f"{n} {escape(k)}" for k, n in sorted(counts.items()))
+    ]
     rows = found.groups.collect()
     for kind, title in (
         ("send", "Sends, the slowest first"),

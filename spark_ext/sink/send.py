@@ -26,6 +26,7 @@ from pyrmq.errors import (
     ResponseError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import AUTO_CREATE_TOPIC
@@ -136,7 +137,7 @@ class Sender:
                 tries += 1
                 if tries > self._settings.access.retries:
                     raise
-                log.warning("topic %s: %s; trying again", topic, error)
+                log.warning("topic %s: %s; trying again", escape(topic), escape(error))
                 pause(tries)
 
     def finish(self) -> None:
@@ -234,7 +235,7 @@ class Sender:
         sending.tries += 1
         if sending.tries > self._settings.access.retries:
             raise self._failure(sending, error) from error
-        log.warning("%s: %s; trying again", _rows(sending), error)
+        log.warning("%s: %s; trying again", escape(_rows(sending)), escape(error))
         pause(sending.tries)
 
     def _settle(self) -> None:
@@ -273,7 +274,7 @@ class Sender:
         if code in NOT_STORE_OK and not self._settings.retry_not_store_ok:
             if not self.totals.not_store_ok:
                 told = answer.remark or ResponseCode(code).name
-                log.warning("%s: stored, but %s", _rows(sending), told)
+                log.warning("%s: stored, but %s", escape(_rows(sending)), escape(told))
             self.totals.not_store_ok += sending.request.rows
         elif code != ResponseCode.SUCCESS:
             error = ResponseError.of(code, answer.remark or "")

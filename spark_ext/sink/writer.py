@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 
 from pyrmq.engine import SendRows
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
+from pyrmq.escape import escape
 from pyrmq.net.address import own_ip
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.progress import visible
@@ -132,19 +133,21 @@ class SinkWriter(_Writer, DataSourceArrowWriter):
     """The batch sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log.info("rocketmq sink: wrote %s", self._told(messages))
+        log.info("rocketmq sink: wrote %s", escape(self._told(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         told = self._told(messages)
-        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", told)
+        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", escape(told))
 
 
 class StreamSinkWriter(_Writer, DataSourceStreamArrowWriter):
     """The streaming sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        log.info("rocketmq sink: batch %d wrote %s", batchId, self._told(messages))
+        log.info("rocketmq sink: batch %d wrote %s", batchId, escape(self._told(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         told = self._told(messages)
-        log.warning("rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, told)
+        log.warning(
+            "rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, escape(told)
+        )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from pyrmq import errors
@@ -65,3 +68,52 @@ def test_branches() -> None:
     assert issubclass(errors.ConnectError, ClientError)
     assert not issubclass(errors.ConnectError, ResponseError)
     assert not issubclass(errors.ProtocolError, ClientError)
+
+
+@pytest.mark.parametrize(
+    ("cls", "builtin"),
+    [(errors.ConnectError, ConnectionError), (errors.RequestTimeoutError, TimeoutError)],
+)
+@pytest.mark.parametrize(
+    "args", [(), ("text",), ("a", "b"), (2, "No such file"), (2, "b", "file"), (1, 2, 3, 4, 5, 6)]
+)
+def test_two_errors_are_builtin_ones_as_well(
+    cls: type[PyrmqError], builtin: type[OSError], args: tuple[object, ...]
+) -> None:
+    """OSError reads its arguments as errno, text and file: text and arguments stay as given."""
+    error = cls(*args)
+    assert isinstance(error, builtin)
+    assert isinstance(error, ClientError)
+    for one in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(one) is cls
+        assert one.args == args
+        assert str(one) == str(Exception(*args))
+        assert repr(one) == f"{cls.__name__}{args!r}".replace(",)", ")")
+        assert (one.errno, one.strerror, one.filename) == (None, None, None)  # type: ignore[attr-defined]
+        assert (one.code, one.retriable) == (None, True)
+
+
+def test_only_an_answer_has_its_code_in_the_text() -> None:
+    answer = ResponseError.of(13, "too long")
+    assert answer.answered
+    assert str(answer).startswith("CODE 13: too long (")
+    local = errors.MessageIllegalError("too long")
+    assert (local.code, local.answered) == (13, False)
+    assert str(local).startswith("too long (")
+
+
+@pytest.mark.parametrize("error", [ResponseError.of(23, "x"), ResponseError.of(999, "y")])
+def test_an_answer_survives_pickling(error: ResponseError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.code, again.answered) == (type(error), error.code, True)
+    assert str(again) == str(error)
+
+
+@pytest.mark.parametrize("cls", subclasses(errors.NotSentError))
+def test_what_was_not_sent_is_no_answer(cls: type[ResponseError]) -> None:
+    error = cls("why")
+    assert str(error) == "why"
+    assert (error.code, error.answered, error.retriable) == (None, False, False)
+    assert isinstance(error, ResponseError), "one except serves for both"
+    assert isinstance(error, ClientError)
+    assert str(pickle.loads(pickle.dumps(error))) == "why"

@@ -1,0 +1,25 @@
+"""Ready functions for `Producer.send(select=…)`. [MessageQueueSelector]"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyrmq.errors import ClientError
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.subscription import java_hash
+
+
+def select_by_hash(key: str) -> Callable[[Sequence[MessageQueue]], MessageQueue]:
+    """Chooses the queue that a key belongs to: messages with one key go to one queue, in order.
+
+        await producer.send(message, select=select_by_hash("user-1"))
+
+    The choice is that of Java's SelectMessageQueueByHash with a String: the absolute value of
+    String.hashCode modulo the number of queues. It is the same in every process and every client,
+    and changes for most keys when the topic gets another number of queues that can be sent to.
+    ClientError if `key` is not a string: Java has other hashes for other types.
+    """
+    if not isinstance(key, str):
+        raise ClientError(f"the key is {type(key).__name__}, a str is needed: {key!r:.80}")
+    number = abs(java_hash(key))
+    return lambda queues: queues[number % len(queues)]

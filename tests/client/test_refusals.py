@@ -1,0 +1,133 @@
+"""What a client refuses reads as what it is: nobody was asked."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyrmq
+from pyrmq import (
+    InvalidParameterError,
+    Message,
+    MessageIllegalError,
+    NotSentError,
+    Producer,
+    PushConsumer,
+    ResponseError,
+    SubscriptionError,
+    TransactionalProducer,
+    TransactionState,
+)
+
+NOWHERE = "127.0.0.1:1"
+
+
+def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
+    assert isinstance(error, NotSentError)
+    assert isinstance(error, twin), "caught as the broker's answer would be"
+    assert "CODE" not in str(error)
+    assert (error.code, error.answered) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("message", "twin"),
+    [
+        (Message("T", b""), MessageIllegalError),
+        (Message("T", "text"), MessageIllegalError),  # type: ignore[arg-type]
+        (Message("T", b"x" * 101), MessageIllegalError),
+        (Message("T", b"x", properties={"DELAY": "1"}), MessageIllegalError),
+        (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError),
+        (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
+        (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
+        (Message("bad topic", b"x"), InvalidParameterError),
+    ],
+)
+async def test_messages(message: Message, twin: type[ResponseError]) -> None:
+    producer = Producer("g", namesrv=NOWHERE, max_message_size=100)
+    for send in (producer.send, producer.send_oneway, lambda m: producer.send_batch([m])):
+        with pytest.raises(twin) as caught:
+            await send(message)
+        check_refusal(caught.value, twin)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [],
+        [Message("T", b"x"), Message("U", b"x")],
+        [Message("%RETRY%g", b"x")],
+        [Message("T", b"x" * 90), Message("T", b"x" * 90)],
+    ],
+)
+async def test_batches(batch: list[Message]) -> None:
+    with pytest.raises(MessageIllegalError) as caught:
+        await Producer("g", namesrv=NOWHERE, max_message_size=100).send_batch(batch)
+    check_refusal(caught.value, MessageIllegalError)
+
+
+@pytest.mark.parametrize("message", [[], Message("T", b"x", properties={"DELAY": "1"})])
+async def test_halves(message: Any) -> None:
+    producer = TransactionalProducer("g", namesrv=NOWHERE)
+
+    @producer.transaction
+    def execute(message: Message, arg: object) -> TransactionState:
+        raise AssertionError
+
+    with pytest.raises((MessageIllegalError, AttributeError)) as caught:
+        await producer.send_in_transaction(
+            message if isinstance(message, Message) else _Batch("T", b"x")
+        )
+    check_refusal(caught.value, MessageIllegalError)
+
+
+class _Batch:
+    def __init__(self, topic: str, body: bytes) -> None:
+        self.topic = topic
+
+
+@pytest.mark.parametrize(
+    ("make", "twin"),
+    [
+        (lambda: Producer("bad group", namesrv=NOWHERE), InvalidParameterError),
+        (lambda: PushConsumer("bad group", {"T": "*"}, namesrv=NOWHERE), InvalidParameterError),
+        (lambda: PushConsumer("g", {"bad topic": "*"}, namesrv=NOWHERE), InvalidParameterError),
+        (lambda: PushConsumer("g", {"T": "||"}, namesrv=NOWHERE), SubscriptionError),
+        (lambda: PushConsumer("g", {"T": "x" * 17_000}, namesrv=NOWHERE), SubscriptionError),
+        (
+            lambda: TransactionalProducer("g", namesrv=NOWHERE, topics=["bad topic"]),
+            InvalidParameterError,
+        ),
+        (
+            lambda: TransactionalProducer("g", namesrv=NOWHERE).transaction("bad topic"),
+            InvalidParameterError,
+        ),
+    ],
+)
+def test_names_and_expressions(make: Any, twin: type[ResponseError]) -> None:
+    with pytest.raises(twin) as caught:
+        make()
+    check_refusal(caught.value, twin)
+
+
+def test_clients_make_answers_of_answers_only() -> None:
+    """A ResponseError that a client raises is of an answer, or a NotSentError."""
+    allowed = {"TopicNotExistError"}  # of two answers of the name server that said so
+    answers = {
+        name
+        for name in pyrmq._HOME
+        if pyrmq._HOME[name] == "pyrmq.errors"
+        and issubclass(getattr(pyrmq, name), ResponseError)
+        and not issubclass(getattr(pyrmq, name), NotSentError)
+    }
+    root = Path(pyrmq.__file__).parent
+    raised = set()
+    for folder in ("client", "admin", "outbox"):
+        for path in (root / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                    raised.add(ast.unparse(node.exc.func))
+    assert "UnsendableMessageError" in raised
+    assert raised & answers <= allowed
