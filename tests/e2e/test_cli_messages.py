@@ -84,7 +84,7 @@ def test_a_line_is_sent_when_it_comes(namesrv: str, topic: str) -> None:
         try:
             sender.stdin.write(b"now\n")
             sender.stdin.flush()
-            got = consume(namesrv, topic, "--count", "1", "--timeout", "4")
+            got = consume(namesrv, topic, "--count", "1", "--timeout", "30")
             assert len(got) == 1, "nothing was sent while stdin was open"
         finally:
             sender.kill()

@@ -186,6 +186,14 @@ impl Broker {
         let Scratch {
             message_ids, codes, ..
         } = scratch;
+        let limit = self.store.config().max_message_size;
+        if rq.body.len() > limit {
+            let text = format!(
+                "batch body size {} over maxMessageSize {limit}",
+                rq.body.len()
+            );
+            return Err(Refusal::illegal(text));
+        }
         let message = whole.message(rq);
         // The first pass checks everything, so that the second stores all of it.
         codes.clear();

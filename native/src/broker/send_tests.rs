@@ -211,7 +211,9 @@ fn a_batch_is_stored_whole_or_not_at_all() {
         [good.clone(), entry(b"two", b"DELAY\x013\x02")].concat(),
         [good.clone(), entry(b"two", b"TRAN_MSG\x01true\x02")].concat(),
         [good.clone(), good[..10].to_vec()].concat(),
-        [good, entry(&[0; 5000], b"")].concat(),
+        [good, entry(&[0; 4097], b"")].concat(),
+        entry(&[0; 1024], b"").repeat(4),
+        Vec::new(),
     ];
     for body in &bodies {
         let rq = SendRequest {
