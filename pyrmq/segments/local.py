@@ -1,4 +1,4 @@
-"""Local files, told as `filesystem.FileSystem` tells those of other places."""
+"""Local files, with the interface of `filesystem.FileSystem`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kind(path: str) -> str:
 
 
 def list_folder(path: str) -> list[Found]:
-    """What is in a folder, sorted by name. A file that goes while it is looked at is left out."""
+    """What is in a folder, sorted by name. A file that is deleted meanwhile is left out."""
     out = []
     try:
         with os.scandir(path) as entries:

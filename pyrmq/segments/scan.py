@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pyrmq.errors import SegmentOptionError
+from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import check_assign, check_offsets, parse_assign, parse_offsets
 from pyrmq.segments.plan import SPLIT_BYTES, plan
@@ -44,7 +44,7 @@ class Scan:
             return self._how.empty().__arrow_c_stream__(requested_schema)
         splits = joined(self.splits)
         if len(splits) == 1 and self._how.on_corruption == "fail":
-            # Natively throughout; what is skipped, the way over Python logs.
+            # Natively throughout; skipped records are logged only on the way through Python.
             return splits[0].reader().__arrow_c_stream__(requested_schema)
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -57,7 +57,7 @@ class Scan:
         """As a pyarrow.Table. `threads` read at the same time; default: as many as cores."""
         arrow = need("pyarrow", "a table")
         if threads is not None and threads < 1:
-            raise SegmentOptionError(f"threads: {threads}", "expected at least 1")
+            raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
         count = min(threads or os.cpu_count() or 1, len(self.splits), _MAX_THREADS)
         if count < 2:
             return arrow.Table.from_batches(self._batches(), self.schema)
@@ -189,9 +189,13 @@ def _paths(path: Path | Sequence[Path]) -> list[str]:
 
 def _topics(topic: str | None, topics: Sequence[str]) -> tuple[str, ...]:
     if isinstance(topics, str):
-        raise SegmentOptionError(f"topics: {topics!r} is one name", "give it as topic")
+        raise SegmentOptionError(
+            (Parameter("topics"), f": {topics!r} is one name"), ("give it as ", Parameter("topic"))
+        )
     if topic is not None and topics:
-        raise SegmentOptionError("topic and topics are given", "give one of them")
+        raise SegmentOptionError(
+            (Parameter("topic"), " and ", Parameter("topics"), " are given"), "give one of them"
+        )
     return tuple(topics) if topic is None else (topic,)
 
 
@@ -207,15 +211,18 @@ def _assign(assign: str | Mapping[str, Any] | None) -> dict[str, dict[str, tuple
     return parse_assign(assign) if isinstance(assign, str) else check_assign(assign)
 
 
-def _offsets(value: str | Mapping[str, Any], option: str) -> Any:
-    return parse_offsets(value, option) if isinstance(value, str) else check_offsets(value, option)
+def _offsets(value: str | Mapping[str, Any], parameter: str) -> Any:
+    if isinstance(value, str):
+        return parse_offsets(value, parameter)
+    return check_offsets(value, parameter)
 
 
-def _milliseconds(time: int | datetime | None, option: str) -> int | None:
+def _milliseconds(time: int | datetime | None, parameter: str) -> int | None:
     if not isinstance(time, datetime):
         return time
     if time.tzinfo is None:
         raise SegmentOptionError(
-            f"{option}: {time} has no zone", "give a datetime with tzinfo, or milliseconds"
+            (Parameter(parameter), f": {time} has no zone"),
+            "give a datetime with tzinfo, or milliseconds",
         )
     return -int(-time.timestamp() * 1000 // 1)

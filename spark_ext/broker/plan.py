@@ -20,6 +20,7 @@ from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.pull import QueueRange
 from spark_ext.broker.ranges import Position, from_position, into_tasks, share, to_position
 from spark_ext.broker.topics import place
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from pyrmq.segments.read_options import ReadOptions
@@ -58,6 +59,7 @@ class BrokerPlanner:
         self._lower: dict[MessageQueue, float] = {}
         """Queues that end below their position, and when that was seen first."""
 
+    @option_names()
     def batch(self) -> list[BrokerSplit]:
         """The tasks of a batch read. PyrmqError for what cannot be read as asked."""
         chosen = self._selection
@@ -68,6 +70,7 @@ class BrokerPlanner:
             ends = broker_topics.ends(cluster, chosen, bounds)
         return self._tasks(starts, ends, chosen.start_time, chosen.end_time)
 
+    @option_names()
     def initial(self) -> Position:
         """Where a new stream starts."""
         with Cluster(self._access) as cluster:
@@ -79,16 +82,19 @@ class BrokerPlanner:
         self._seen.update(starts)
         return to_position(starts)
 
+    @option_names()
     def end(self) -> Position:
         """The end of all queues now."""
         return to_position(self._ends({}))
 
+    @option_names()
     def pin(self) -> None:
         """From now on no position goes beyond what is there now (Trigger.AvailableNow)."""
         self._pinned = self._ends({})
 
+    @option_names()
     def latest(self, start: Position | None, max_offsets: int | None = None) -> Position:
-        """The end of the next micro-batch. `start` None: not told (PySpark 4.1), no limit then."""
+        """The end of the next micro-batch. `start` None: not known (PySpark 4.1), no limit then."""
         known = dict(self._seen) if start is None else from_position(start)
         ends = self._ends(known)
         if self._pinned is not None:
@@ -107,6 +113,7 @@ class BrokerPlanner:
         self._seen.update(ends)
         return to_position(ends)
 
+    @option_names()
     def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
         """The tasks of a micro-batch."""
         starts, ends = from_position(start), from_position(end)
@@ -139,22 +146,22 @@ class BrokerPlanner:
         known = starts.get(queue, self._left.get(queue))
         if known is not None:
             starts[queue] = known
-            told = f"{place(queue)}: offsets {known} to {least} are gone"
+            text = f"{place(queue)}: offsets {known} to {least} are gone"
         else:
             starts[queue] = 0
-            told = f"{place(queue)} is new to the query, but its first {least} messages are gone"
+            text = f"{place(queue)} is new to the query, but its first {least} messages are gone"
         if starts[queue] > end:
-            told = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
-            self._lost(told)
+            text = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
+            self._lost(text)
             starts[queue] = min(least, end)
         elif starts[queue] < least:
-            self._lost(told)
+            self._lost(text)
             starts[queue] = min(least, end)
 
-    def _lost(self, told: str) -> None:
+    def _lost(self, text: str) -> None:
         if self._fail:
-            raise DataLossError(told)
-        log.warning("%s: going on with what there is", told)
+            raise DataLossError(text)
+        log.warning("%s: continuing with the messages available", text)
 
     def _ends(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Ends of all queues, as their masters say; one that is known but has none now stays
@@ -178,14 +185,14 @@ class BrokerPlanner:
 
     def _ends_lower(self, queue: MessageQueue, known: int, end: int) -> int:
         """Where a queue goes on that ends below its position. DataLossError."""
-        told = f"{place(queue)} was at {known} and now ends at {end}"
+        text = f"{place(queue)} was at {known} and now ends at {end}"
         if not self._fail and self._pinned is None:
             if queue not in self._lower:
-                log.warning("%s: waiting %g s for the rest", told, ANEW)
+                log.warning("%s: waiting %g s for the rest", text, ANEW)
             since = self._lower.setdefault(queue, time.monotonic())
             if time.monotonic() < since + ANEW:
                 return known
-        self._lost(told)
+        self._lost(text)
         return end
 
     def _tasks(

@@ -106,10 +106,10 @@ def starts(
         if offset > most:
             raise _beyond("startingOffsets", queue, offset, least, most)
         if 0 <= offset < least:
-            told = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
+            text = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
             if fail_on_data_loss:
-                raise DataLossError(told)
-            log.warning("%s: starting there", told)
+                raise DataLossError(text)
+            log.warning("%s: starting there", text)
         out[queue] = most if offset == LATEST else max(offset, least)
     return out
 

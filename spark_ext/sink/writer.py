@@ -1,6 +1,6 @@
 """The sink: rows become messages, in batch and streaming queries.
 
-At least once: a task tells Spark that it is done only when every message was acknowledged. A task
+At least once: a task reports success to Spark only when every message was acknowledged. A task
 or a micro-batch that Spark runs again sends its rows again, with other unique keys. Nothing can be
 taken back: what was acknowledged before a failure stays.
 """
@@ -28,7 +28,7 @@ from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.progress import visible
 from spark_ext.sink import columns as sink_columns
 from spark_ext.sink.send import Sender, SendSettings
-from spark_ext.worker import Shipped, prepare
+from spark_ext.worker import VersionCheckedPickle, prepare
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -54,7 +54,7 @@ class TaskWritten(WriterCommitMessage):
     queues: tuple[tuple[str, str, int, int, int, int], ...]
 
 
-class _Writer(Shipped):
+class _Writer(VersionCheckedPickle):
     """What both writers have in common."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
@@ -115,7 +115,7 @@ class _Writer(Shipped):
             ),
         )
 
-    def _told(self, messages: Sequence[WriterCommitMessage | None]) -> str:
+    def _summary(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """What tasks wrote, for the log."""
         visible(log)
         done = [m for m in messages if isinstance(m, TaskWritten)]
@@ -132,19 +132,19 @@ class SinkWriter(_Writer, DataSourceArrowWriter):
     """The batch sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log.info("rocketmq sink: wrote %s", self._told(messages))
+        log.info("rocketmq sink: wrote %s", self._summary(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        told = self._told(messages)
-        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", told)
+        written = self._summary(messages)
+        log.warning("rocketmq sink: the write failed; finished tasks wrote %s", written)
 
 
 class StreamSinkWriter(_Writer, DataSourceStreamArrowWriter):
     """The streaming sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        log.info("rocketmq sink: batch %d wrote %s", batchId, self._told(messages))
+        log.info("rocketmq sink: batch %d wrote %s", batchId, self._summary(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        told = self._told(messages)
-        log.warning("rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, told)
+        written = self._summary(messages)
+        log.warning("rocketmq sink: batch %d failed; finished tasks wrote %s", batchId, written)
