@@ -218,9 +218,7 @@ def test_broker_names(tmp_path: Path) -> None:
     for name in ("a", "b"):
         log_folder(tmp_path / name / "store" / "commitlog", 0)
     paths = [str(tmp_path / name / "store") for name in ("a", "b")]
-    with pytest.raises(
-        SegmentOptionError, match=r"both be broker 'store'.*give broker_names"
-    ):
+    with pytest.raises(SegmentOptionError, match=r"both be broker 'store'.*give broker_names"):
         open_stores(paths)
     assert [s.name for s in open_stores(paths, ["x", " y "])] == ["x", "y"]
     with pytest.raises(SegmentOptionError, match="1 names for 2 stores"):

@@ -123,7 +123,7 @@ def test_a_segment_deleted_between_plan_and_read(spark: SparkSession, tmp_path: 
     assert frame.count() == 600
     first = sorted((store / "commitlog").iterdir())[0]
     first.unlink()
-    with pytest.raises(Exception, match=f"{first.name} went before it was read"):
+    with pytest.raises(Exception, match=f"{first.name} was deleted before it was read"):
         frame.collect()
 
 

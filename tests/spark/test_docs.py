@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_ext.option import Option, Query
-from spark_ext.options import OPTIONS
+from spark_ext.option_table import OPTIONS
 from spark_ext.schema import COLUMNS, DEFAULT
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
