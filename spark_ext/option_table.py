@@ -223,7 +223,7 @@ OPTIONS: tuple[Option, ...] = (
         integer(1),
         STREAMS,
         None,
-        "Most messages of a micro-batch, in log order. PySpark 4.2 and later.",
+        "Most messages of a micro-batch, in log order.",
         parameter="max_offsets",
         pyspark=(4, 2),
     ),
@@ -232,8 +232,7 @@ OPTIONS: tuple[Option, ...] = (
         size(1),
         frozenset({Query.STREAM}),
         "1g",
-        "Most bytes of log of a micro-batch, but at least one message. PySpark 4.2 and later; "
-        "there is no limit before.",
+        "Most bytes of log of a micro-batch, but at least one message.",
         parameter="max_bytes",
         pyspark=(4, 2),
     ),
