@@ -58,8 +58,12 @@ def options() -> str:
 
 def write_options() -> str:
     """The options of the sink, as a sentence."""
-    names = [f"`{o.name}`" for o in OPTIONS if Query.WRITE in o.where]
-    return f"Options of the table above: {', '.join(names)}. `nameServer` must be given.\n"
+    names = [
+        f"`{o.name}`{' (must be given)' if Query.WRITE in o.required else ''}"
+        for o in OPTIONS
+        if Query.WRITE in o.where
+    ]
+    return f"Options of the table above: {', '.join(names)}.\n"
 
 
 def sink_columns() -> str:

@@ -50,6 +50,8 @@ class Option:
     """Default in streaming queries where it is another one."""
     parameter: str | None = None
     """The parameter of `pyrmq.segments` that the option sets."""
+    required: frozenset[Query] = frozenset()
+    """Kinds of query that need the option."""
     group: str | None = None
     """Of the options of one group a query takes one."""
     selects: bool = False

@@ -195,8 +195,8 @@ OPTIONS: tuple[Option, ...] = (
         integer(0),
         READS,
         None,
-        "First store time, in ms. Wins over startingOffsets. Of a stream over files it says where "
-        "it starts; what stands behind that is read whatever its time.",
+        "First store time, in ms. Wins over startingOffsets. A stream over files starts there and "
+        "reads all later records, whatever their time.",
         parameter="start_time",
         selects=True,
     ),
@@ -205,7 +205,7 @@ OPTIONS: tuple[Option, ...] = (
         integer(0),
         BATCHES,
         None,
-        "Store time, in ms, in front of which reading ends. Wins over endingOffsets.",
+        "Store time, in ms, before which reading ends. Wins over endingOffsets.",
         parameter="end_time",
         selects=True,
     ),
@@ -324,8 +324,8 @@ OPTIONS: tuple[Option, ...] = (
         boolean,
         READS,
         "true",
-        "When the place to start from is deleted already, or a segment is missing: an error, or "
-        "(false) a warning, and reading goes on at the next that there is.",
+        "When the messages to start from are deleted, or a segment is missing: an error, or "
+        "(false) a warning, and reading continues with the earliest record available.",
         parameter="fail_on_data_loss",
     ),
     Option(

@@ -46,6 +46,8 @@ class Options:
         self._given = frozenset(seen)
         self._check_exclusive()
         for option in OPTIONS:
+            if query in option.required and option.name not in seen:
+                raise ConfigError(f"{_kind(query)} needs option {option.name}: {option.doc}")
             default = option.default_for(query)
             if query in (None, *option.where) and option.name not in seen:
                 self.values[option.name] = None if default is None else _parse(option, default)
@@ -111,8 +113,11 @@ def _unknown(key: str, query: Query | None) -> str:
         near = difflib.get_close_matches(key.lower(), lower, n=1, cutoff=0.5)
         if near:
             return f"unknown option {key!r}: did you mean {lower[near[0]]}?"
-    kind = query.value if query else "this format"
-    return f"unknown option {key!r}; options of {kind}: {', '.join(sorted(usable))}"
+    return f"unknown option {key!r}; options of {_kind(query)}: {', '.join(sorted(usable))}"
+
+
+def _kind(query: Query | None) -> str:
+    return query.value if query else "this format"
 
 
 def _misplaced(option: Option, query: Query) -> str:

@@ -40,6 +40,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "Name servers, `host:port` with `;` between several. Reads through brokers where there is "
         "no `path`; a write always needs it.",
+        required=BROKER | WRITES,
     ),
     Option(
         "pullBatchSize",

@@ -146,10 +146,10 @@ class BrokerPlanner:
         known = starts.get(queue, self._left.get(queue))
         if known is not None:
             starts[queue] = known
-            text = f"{place(queue)}: offsets {known} to {least} are gone"
+            text = f"{place(queue)}: offsets {known} to {least} are deleted"
         else:
             starts[queue] = 0
-            text = f"{place(queue)} is new to the query, but its first {least} messages are gone"
+            text = f"{place(queue)} is new to the query, but its first {least} messages are deleted"
         if starts[queue] > end:
             text = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
             self._lost(text)
@@ -170,12 +170,12 @@ class BrokerPlanner:
             found = broker_topics.find_queues(cluster, self._selection, may_come=True)
             there = [q for q in found if cluster.route(q.topic).master_of(q.broker_name)]
             ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, there)
-        gone = {queue for queue in known if queue not in ends}
-        for queue in sorted(gone - self._missing):
+        missing = {queue for queue in known if queue not in ends}
+        for queue in sorted(missing - self._missing):
             log.warning("%s has no broker now, or no master; waiting for it", place(queue))
-        self._missing = gone
+        self._missing = missing
         for queue, offset in known.items():
-            if queue in gone:
+            if queue in missing:
                 ends[queue] = offset
             elif ends[queue] < offset:
                 ends[queue] = self._ends_lower(queue, offset, ends[queue])

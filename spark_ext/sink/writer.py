@@ -62,8 +62,6 @@ class _Writer(VersionCheckedPickle):
             raise ConfigError(
                 "messages cannot be overwritten: write with mode append (outputMode append)"
             )
-        if options["nameServer"] is None:
-            raise ConfigError("a write needs option nameServer: HOST:PORT of a name server")
         sink_columns.check(schema, options["topic"])
         self._topic: str | None = options["topic"]
         self._send = SendSettings(
