@@ -116,15 +116,23 @@ def scan(
     several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
 
     Which: by `topic`, `topics`, `pattern` (a regular expression for the whole name), `assign`
-    ({topic: {broker: [queues]}}), or all topics of users; `queues` of each; `tags` ("A || B", or
-    several); a `key`; store times in ms or as datetimes with a zone, from `start_time` to before
-    `end_time`; offsets ({topic: {broker: {queue: offset}}}, JSON too), which times win over.
+    ({topic: {broker: [queues]}}), or all topics of users, with `include_system_topics` the broker's
+    own as well; `queues` of each; `tags` ("A || B", or several); a `key`; store times in ms or as
+    datetimes with a zone, from `start_time` to before `end_time`; queue offsets from
+    `starting_offsets` to before `ending_offsets` ({topic: {broker: {queue: offset}}}, JSON too),
+    which times win over.
 
-    How: `columns` by name; `properties` as map, json, raw or none; `verify_crc` none, tail or all;
-    `on_corruption` fail or skip; `plan` auto, scan, index or file; `views`: bodies are not copied
-    but binary_view over the mapped files, which must stay as they are meanwhile.
+    How: `columns` by name; `properties` as map, json, raw or none; `decompress`: bodies that were
+    compressed come decompressed; `verify_crc` none, tail or all; `on_corruption` fail or skip;
+    `plan` auto, scan, index or file; `batch_rows` and `batch_bytes` bound an Arrow batch; `views`:
+    bodies are not copied but binary_view over the mapped files, which must stay as they are
+    meanwhile. `broker_names` name the brokers of the stores, by default their folders do;
+    `fail_on_data_loss=False` continues where messages or segments are deleted.
 
-    SegmentError says what does not fit, and what to do.
+    Raises SegmentError, which names the parameter and says what to do: SegmentPathError and
+    SegmentLayoutError for the place, SegmentOptionError for the parameters (UnknownTopicError and
+    OffsetOutOfRangeError among them), DataLossError for what is deleted; while reading,
+    SegmentDamagedError for a damaged record.
     """
     return Scan(
         *_planned(
