@@ -1,7 +1,7 @@
-"""Reading driven by what leads to messages: the queues, and for a key the index files.
+"""Reads that are planned by the consume queues, and for a key by the index files.
 
-Both are written in the order of the log, some time after it. So what they say is complete up to the
-last message that any of them leads to; what stands behind that is scanned.
+Both are dispatched in the order of the log, some time after it. So they are complete up to the last
+message that any of them has; later records are scanned.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pyrmq.segments.split import entry_mask
 from pyrmq.segments.store import SegmentStore
 
 SHARE = 0.3
-"""Of the bytes of the log: what the queues lead to at most, for `auto` to read by them."""
+"""`auto` reads by the queues if their messages have at most this part of the log's bytes."""
 _BINS = 1 << 14
 
 
@@ -42,7 +42,10 @@ class IndexUnusable(Exception):
 
 @dataclass(frozen=True)
 class IndexTask:
-    """What one task reads: where in the log, and by which places of which queues."""
+    """One task: a range of the log, and the queue entries or physical offsets to read in it.
+
+    queues: (queue, first place, place behind the last). places: physical offsets, ascending.
+    """
 
     start: int
     end: int
@@ -52,8 +55,8 @@ class IndexTask:
 
 @dataclass(frozen=True)
 class IndexPlan:
-    """Tasks by places, and the ranges of the log that have to be scanned besides; both `start` and
-    `end` of such a range are those of records."""
+    """Tasks by queues or index, and the ranges of the log to scan as well; both ends of such a range
+    are record boundaries."""
 
     tasks: list[IndexTask]
     scans: list[tuple[int, int]]
@@ -88,7 +91,7 @@ def by_queues(
         for _, phys, sizes in one.entries():
             bins.add(phys, sizes)
             if most is not None and bins.total > most:
-                raise IndexUnusable("the queues lead to too much of the log")
+                raise IndexUnusable("the messages of the queues are too much of the log")
     size = split_size(bins.total, split_bytes, min_partitions)
     edges = bins.edges(size)
     tasks = []

@@ -1,5 +1,4 @@
-"""What is to be read, as a list of tasks: by ranges of the log, by its files, or by the entries
-that lead to the messages."""
+"""The tasks of a batch read: ranges of the log, its files, or entries of queues and index."""
 
 from __future__ import annotations
 

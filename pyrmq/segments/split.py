@@ -1,4 +1,4 @@
-"""One task's share of what is read: where it reads, and how. Can be sent to another process."""
+"""One task of a read: where it reads, and how. Can be sent to another process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Split:
     start: int
     end: int
     log_end: int
-    """Where what is planned of the log ends; damage in front of the next record is looked at up
-    to there."""
+    """Physical offset at which the planned part of the log ends. Behind damage the next record is
+    looked for up to there."""
     rule: Rule
     how: ReadOptions
     exact: bool = True
@@ -56,7 +56,7 @@ class Split:
         return f"broker {self.broker}, {topics}{more}, log {self.start} to {self.end}"
 
     def reader(self) -> SegmentReader:
-        """The native reader of this share; it has an Arrow stream of its own."""
+        """The native reader of this task; it has an Arrow stream of its own."""
         return self._reader({"log_end": self.log_end, "exact": self.exact})
 
     def _reader(self, where: dict[str, Any]) -> SegmentReader:
@@ -95,7 +95,7 @@ class Split:
                 raise
 
     def _parts(self) -> list[Split]:
-        """What is read at a time: file by file where a deleted one is left out."""
+        """What is read in one go: a file at a time where deleted ones are left out."""
         if self.fail_on_data_loss:
             return [self]
         cuts = log_ranges.file_ranges(self.files, self.start, self.end)
@@ -143,7 +143,7 @@ class Split:
 
 @dataclass(frozen=True)
 class IndexSplit(Split):
-    """Records whose places stand in queues, or are named one by one."""
+    """Records that queue entries or the index name."""
 
     queues: tuple[tuple[Queue, int, int], ...] = ()
     """(queue, first place, place behind the last)."""
