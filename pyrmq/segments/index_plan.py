@@ -55,8 +55,8 @@ class IndexTask:
 
 @dataclass(frozen=True)
 class IndexPlan:
-    """Tasks by queues or index, and the ranges of the log to scan as well; both ends of such a range
-    are record boundaries."""
+    """Tasks by queues or index, and the ranges of the log to scan as well. Both ends of such a
+    range are record boundaries."""
 
     tasks: list[IndexTask]
     scans: list[tuple[int, int]]
