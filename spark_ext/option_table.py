@@ -214,7 +214,7 @@ OPTIONS: tuple[Option, ...] = (
         choice(*TIMESTAMP_STRATEGY),
         READS,
         "error",
-        "When startingTimestamp is later than all there is: `error`, or go on from `latest`.",
+        "When startingTimestamp is later than every message: `error`, or start at `latest`.",
         parameter="timestamp_strategy",
         selects=True,
     ),

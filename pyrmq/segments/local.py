@@ -16,7 +16,7 @@ def kind(path: str) -> str:
         where = Path(path)
         return "folder" if where.is_dir() else "file" if where.is_file() else ""
     except PermissionError as error:
-        raise SegmentPathError(f"{path} cannot be looked at: {error.strerror}") from error
+        raise SegmentPathError(f"{path} cannot be examined: {error.strerror}") from error
     except (OSError, ValueError):  # a name that is too long, a zero byte in it
         return ""
 

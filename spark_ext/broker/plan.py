@@ -131,8 +131,8 @@ class BrokerPlanner:
         left = {queue: offset for queue, offset in starts.items() if queue not in ends}
         for queue in sorted(left.keys() - self._left.keys()):
             log.error(
-                "%s has no broker now and leaves the checkpoint at offset %d; as long as this "
-                "query runs it goes on there, after another restart the queue is a new one",
+                "%s has no broker now and leaves the checkpoint at offset %d; this query "
+                "continues there while it runs, after another restart the queue is a new one",
                 place(queue),
                 left[queue],
             )
