@@ -77,9 +77,16 @@ def key(
     shown: str = "",
     section: str = "",
 ) -> Any:
-    """A field of a settings class. A callable `default` is a factory; `shown` is then its text."""
+    """The field of a key in a settings class.
+
+    `default`: the value, or a factory of it, whose text is `shown`. `low` and `high` bound numbers
+    in files. `choices` and `check` (which raises ValueError) hold for all instances whose class
+    calls `check_fields`. `name`, `values` and `section`: see `Key`.
+    """
     row = Key(doc, name, low, high, choices, check, values, shown, section)
     if callable(default):
+        if not shown:
+            raise TypeError("a default that is a factory needs `shown`, its text")
         return dataclasses.field(default_factory=default, metadata={_ROW: row})
     return dataclasses.field(default=default, metadata={_ROW: row})
 

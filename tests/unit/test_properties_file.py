@@ -161,6 +161,11 @@ def test_keys_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["deleteWhen=04 has no effect: nothing is deleted"]
 
 
+def test_a_factory_needs_a_text() -> None:
+    with pytest.raises(TypeError, match="shown"):
+        key(Path.home, "Folder.")
+
+
 def test_the_documentation_of_a_table() -> None:
     assert (
         markdown(Sample, OTHERS)
