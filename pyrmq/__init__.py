@@ -34,7 +34,7 @@ _NAMES = {
         IllegalOperationError InvalidParameterError MessageIllegalError
         MissingPackageError NoPermissionError NotSentError OffsetOutOfRangeError
         ProtocolError PyrmqError QueryNotFoundError RequestCodeNotSupportedError
-        RequestTimeoutError ResponseError SegmentError SegmentLayoutError
+        RequestTimeoutError ResponseError SegmentDamagedError SegmentError SegmentLayoutError
         SegmentOptionError SegmentPathError ServiceNotAvailableError StoreDamagedError
         StoreLockedError SubscriptionError SystemBusyError TopicNotExistError
         UnknownTopicError UnsendableMessageError UnusableExpressionError
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import RequestCodeNotSupportedError as RequestCodeNotSupportedError
     from pyrmq.errors import RequestTimeoutError as RequestTimeoutError
     from pyrmq.errors import ResponseError as ResponseError
+    from pyrmq.errors import SegmentDamagedError as SegmentDamagedError
     from pyrmq.errors import SegmentError as SegmentError
     from pyrmq.errors import SegmentLayoutError as SegmentLayoutError
     from pyrmq.errors import SegmentOptionError as SegmentOptionError

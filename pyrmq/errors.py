@@ -6,6 +6,9 @@ help, and `hint` says what to do; the text ends with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 
 class PyrmqError(Exception):
     """Base of all of them."""
@@ -213,13 +216,41 @@ class UnusableExpressionError(NotSentError, SubscriptionError):
     """A tag expression that says nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of `pyrmq.scan` in the text of an error: its name, or with `value` both."""
+
+    name: str
+    value: str | bool | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value!r}"
+
+
+Text = str | Sequence[str | Parameter]
+"""The text of an error. Parameters stand apart, so that other faces can use other names."""
+
+
 class SegmentError(PyrmqError):
     """Segments cannot be read as asked. `hint` says what to do."""
 
-    def __init__(self, text: str = "", hint: str | None = None) -> None:
-        super().__init__(_printable(text))
-        if hint is not None:
-            self.hint = _printable(hint)
+    default_hint: Text = ""
+
+    def __init__(self, text: Text = "", hint: Text | None = None) -> None:
+        self._text = text
+        self._hint = self.default_hint if hint is None else hint
+        super().__init__()
+        self.rename(str)
+
+    def rename(self, shown: Callable[[Parameter], str]) -> None:
+        """Writes text and hint anew. `shown` gives the words for a parameter."""
+        self.args = (_rendered(self._text, shown),)
+        self.hint = _rendered(self._hint, shown)
+
+
+def _rendered(text: Text, shown: Callable[[Parameter], str]) -> str:
+    parts = (text,) if isinstance(text, str) else text
+    return _printable("".join(shown(p) if isinstance(p, Parameter) else p for p in parts))
 
 
 def _printable(text: str) -> str:
@@ -236,11 +267,11 @@ class SegmentLayoutError(SegmentError):
 
 
 class SegmentOptionError(SegmentError):
-    """An option has a value that cannot be meant, or two contradict each other."""
+    """A parameter has a value that it cannot have, or two contradict each other."""
 
 
 class UnknownTopicError(SegmentOptionError):
-    """A topic is named that no store knows."""
+    """No store has a topic of this name."""
 
 
 class OffsetOutOfRangeError(SegmentOptionError):
@@ -248,15 +279,28 @@ class OffsetOutOfRangeError(SegmentOptionError):
 
 
 class DataLossError(SegmentError):
-    """What is asked for was there once and is not any more."""
+    """Records or offsets that are asked for are deleted."""
 
-    hint = "failOnDataLoss=false goes on with the earliest that there is"
+    default_hint = (
+        Parameter("fail_on_data_loss", False),
+        " continues with the earliest record available",
+    )
+
+
+class SegmentDamagedError(StoreDamagedError, SegmentError):
+    """A record of a segment that is read is damaged."""
+
+    default_hint = StoreDamagedError.hint
 
 
 class CheckpointError(SegmentError):
-    """The position of a stream does not fit the stores that it is to go on with."""
+    """The position of a stream does not fit the stores that it is to continue with."""
 
-    hint = "go on with the stores and brokerName of before, or start with a new checkpoint"
+    default_hint = (
+        "continue with the stores and ",
+        Parameter("broker_names"),
+        " of before, or start with a new checkpoint",
+    )
 
 
 class MissingPackageError(SegmentError):

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyrmq.errors import ConfigError
+from spark_ext.option_names import option_names
 from spark_ext.stream import Position, SegmentStreamReader
 
 
@@ -26,6 +27,7 @@ class LimitedStreamReader(SegmentStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(rows)
         return ReadMaxBytes(self._options["maxBytesPerTrigger"])
 
+    @option_names()
     def latestOffset(self, start: Position, limit: ReadLimit) -> Position:
         rows: int | None = None
         size: int | None = None
@@ -37,8 +39,10 @@ class LimitedStreamReader(SegmentStreamReader, SupportsTriggerAvailableNow):
             raise ConfigError(f"Spark asks for the limit {limit!r}, which this source cannot keep")
         return self._planner.latest(start, max_offsets=rows, max_bytes=size)
 
+    @option_names()
     def reportLatestOffset(self) -> Position:
         return self._planner.end()
 
+    @option_names()
     def prepareForTriggerAvailableNow(self) -> None:
         self._planner.pin()

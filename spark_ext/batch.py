@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_ext import selecting
+from spark_ext.option_names import option_names
 from spark_ext.partition import SegmentPartition, read
-from spark_ext.worker import Shipped
+from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from spark_ext.options import Options
 
 
-class SegmentBatchReader(Shipped, DataSourceReader):
+class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
     """Made on the driver for each planned query; `read` runs in a worker on a pickled copy."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -30,6 +31,7 @@ class SegmentBatchReader(Shipped, DataSourceReader):
         self._how = selecting.read_options(options, schema)
         self._selection = selecting.selection(options)
 
+    @option_names()
     def partitions(self) -> list[InputPartition]:
         """One per split. Raises PyrmqError for what cannot be read as asked."""
         from pyrmq.segments.plan import plan

@@ -1,6 +1,6 @@
 """One option of the data source: its name, its rule, its default, where it is allowed.
 
-The tables of options (`spark_ext.options`, `spark_ext.broker.options`) are made of these. Parsers
+The table of options (`spark_ext.option_table`) is made of these. Parsers
 take the text that Spark hands over and raise ValueError, whose text goes on behind "option NAME".
 """
 
@@ -18,7 +18,7 @@ MAX_JSON = 4 << 20
 
 
 class Query(Enum):
-    """What an option is looked at for; the value is how messages call it."""
+    """The kind of query that options are checked for; messages use the value."""
 
     BATCH = "a batch read of segments"
     STREAM = "a streaming read of segments"
@@ -48,6 +48,16 @@ class Option:
     """One sentence or two for docs/spark.md and for messages, in Markdown."""
     stream_default: str | None = None
     """Default in streaming queries where it is another one."""
+    parameter: str | None = None
+    """The parameter of `pyrmq.segments` that the option sets."""
+    required: frozenset[Query] = frozenset()
+    """Kinds of query that need the option."""
+    group: str | None = None
+    """Of the options of one group a query takes one."""
+    selects: bool = False
+    """Whether the option selects messages: it leaves some out, or adds topics."""
+    pyspark: tuple[int, int] | None = None
+    """The first version of PySpark that can serve the option; None: every supported one."""
 
     def default_for(self, query: Query | None) -> str | None:
         streaming = query in STREAMS or query is Query.WRITE_STREAM

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_ext.worker import Shipped, prepare
+from spark_ext.option_names import option_names
+from spark_ext.worker import VersionCheckedPickle, prepare
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyrmq.segments.split import Split
 
 
-class SegmentPartition(Shipped, InputPartition):
+class SegmentPartition(VersionCheckedPickle, InputPartition):
     """`value` is the Split."""
 
     def __init__(self, split: Split) -> None:
@@ -31,4 +32,9 @@ def read(partition: InputPartition | None) -> Iterator[RecordBatch]:
     """
     prepare()
     split: Split | None = None if partition is None else partition.value
-    return iter(()) if split is None else split.read()
+    return iter(()) if split is None else _read(split)
+
+
+def _read(split: Split) -> Iterator[RecordBatch]:
+    with option_names():
+        yield from split.read()

@@ -1,4 +1,4 @@
-"""Where a streaming query stands, as lines in the log of the driver.
+"""The position of a streaming query, as lines in the log of the driver.
 
 A checkpoint holds one number per broker; this is its form for people:
 
@@ -28,48 +28,48 @@ _log = logging.getLogger(__name__)
 
 
 class Progress:
-    """Collects what a query committed and tells it now and then; the last position for sure."""
+    """Logs the positions that a query committed: one every `EVERY` seconds, and the last one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told_at: float | None = None
-        self._told: dict[str, int] = {}
+        self._logged_at: float | None = None
+        self._logged: dict[str, int] = {}
         self._last: dict[str, int] = {}
 
     def __reduce__(self) -> tuple[type[Progress], tuple[()]]:
-        # Goes to workers with its reader, where it has nothing to do.
+        # Travels to workers with its reader, where it is not used.
         return Progress, ()
 
     def committed(self, end: dict[str, Any], planner: StreamPlanner) -> None:
         """A micro-batch up to `end` is done."""
         self._last = dict(end["log"])
         now = self._clock()
-        if self._told_at is not None and now < self._told_at + EVERY:
+        if self._logged_at is not None and now < self._logged_at + EVERY:
             return
-        self._told_at = now
+        self._logged_at = now
         try:
             ends = planner.end()["log"]
         except (PyrmqError, OSError):
-            ends = {}  # the next micro-batch meets it too, and says so
-        self._tell(ends)
+            ends = {}  # the next micro-batch reports it
+        self._log_position(ends)
 
     def stopped(self) -> None:
-        """The query ends; tells what was committed since the last line."""
-        if self._last != self._told:
-            self._tell({})
+        """The query ends. Logs what was committed since the last line."""
+        if self._last != self._logged:
+            self._log_position({})
 
-    def _tell(self, ends: dict[str, int]) -> None:
+    def _log_position(self, ends: dict[str, int]) -> None:
         visible(_log)
         parts = []
         for broker, position in sorted(self._last.items()):
             notes = []
-            if broker in self._told:
-                notes.append(f"+{position - self._told[broker]} bytes since the last line")
+            if broker in self._logged:
+                notes.append(f"+{position - self._logged[broker]} bytes since the last line")
             if broker in ends:
                 notes.append(f"{max(0, ends[broker] - position)} behind")
             parts.append(f"{broker} at {position}" + (f" ({', '.join(notes)})" if notes else ""))
         _log.info("rocketmq stream: %s", "; ".join(parts))
-        self._told = self._last
+        self._logged = self._last
 
 
 def visible(log: logging.Logger) -> None:

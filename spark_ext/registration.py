@@ -2,7 +2,7 @@
 
 Spark plans a query in a Python of its own, the one that PYSPARK_PYTHON names, and sends the
 registered class there. If that Python has no wheel, a class that is referred to by its module
-would end in "No module named 'spark_ext'"; this one brings along what says what to do.
+would fail with "No module named 'spark_ext'"; this one brings along what says what to do.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
+from spark_ext.option_names import option_names
 from spark_ext.schema import column_names
 
 if TYPE_CHECKING:
@@ -32,33 +33,35 @@ def topics(options: Options) -> tuple[str, ...]:
     return options["subscribe"] or ()
 
 
+@option_names()
 def selection(options: Options) -> Selection:
     """Raises SegmentOptionError for what contradicts itself. Times are ms, ends exclusive."""
-    given = options.values
+    given = options.of_all()
     return Selection(
         topics=topics(options),
         pattern=given["subscribePattern"],
         assign=given["assign"],
         include_system_topics=given["includeSystemTopics"],
         tags=given["subExpression"],
-        key=given.get("key"),
+        key=given["key"],
         starting_offsets=given["startingOffsets"],
-        ending_offsets=given.get("endingOffsets", "latest"),
+        ending_offsets=given["endingOffsets"],
         start_time=given["startingTimestamp"],
-        end_time=given.get("endingTimestamp"),
+        end_time=given["endingTimestamp"],
         timestamp_strategy=given["startingOffsetsByTimestampStrategy"],
     )
 
 
+@option_names()
 def read_options(options: Options, schema: StructType) -> ReadOptions:
     """How batches are built; the columns are those of the schema, in its order."""
-    given = options.values
+    given = options.of_all()
     return ReadOptions(
         columns=column_names(schema),
         properties=given["properties"],
         decompress=given["decompress"],
-        verify_crc=given.get("verifyCrc", "tail"),
-        on_corruption=given.get("onCorruption", "fail"),
+        verify_crc=given["verifyCrc"],
+        on_corruption=given["onCorruption"],
         batch_rows=given["batchRows"],
         batch_bytes=given["batchBytes"],
     )

@@ -3,7 +3,8 @@
 `path` is a read of segments, `nameServer` without it a read through a broker; a write is always
 through a broker. What belongs to one of them is loaded only for it. No reader here defines
 `pushFilters`: up to Spark 4.3 it gives wrong rows once a loaded frame is queried twice
-(and a test tells when that changes), so selection is by options, which belong to one load.
+(tests/spark/test_api_facts.py fails when that changes), so selection is by options, which belong
+to one load.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Of a read without a user's schema; also the first place where a typo can be told."""
+        """Of a read without a user's schema; also the first place where a typo can be reported."""
         return schemas.of_options(Options(self.options, None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -54,9 +55,14 @@ class RocketMQDataSource(DataSource):
 
             broker_class = BrokerStreamReader if ADMISSION else BrokerStreamReader41
             return broker_class(*self._checked(Query.BROKER_STREAM, schema))
-        from spark_ext.stream import stream_reader
+        options, schema = self._checked(Query.STREAM, schema)
+        if ADMISSION:
+            from spark_ext.admission import LimitedStreamReader
 
-        return stream_reader(*self._checked(Query.STREAM, schema))
+            return LimitedStreamReader(options, schema)
+        from spark_ext.stream import SegmentStreamReader41
+
+        return SegmentStreamReader41(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from spark_ext.sink.writer import SinkWriter

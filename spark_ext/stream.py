@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyrmq.errors import ConfigError
 from spark_ext import selecting
+from spark_ext.option_names import option_names
 from spark_ext.partition import SegmentPartition, read
 from spark_ext.progress import Progress
-from spark_ext.worker import ADMISSION, Shipped
+from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 Position = dict[str, Any]
 
-_LIMITS = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 
-
-class SegmentStreamReader(Shipped, DataSourceStreamReader):
-    """What all versions of Spark have; the end of a micro-batch is told by the subclasses."""
+class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
+    """What all versions of Spark have; subclasses find the end of a micro-batch."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -41,9 +39,11 @@ class SegmentStreamReader(Shipped, DataSourceStreamReader):
         self._planner_made: StreamPlanner | None = None
         self._progress = Progress()
 
+    @option_names()
     def initialOffset(self) -> Position:
         return self._planner.initial()
 
+    @option_names()
     def partitions(self, start: Position, end: Position) -> list[InputPartition]:
         return [SegmentPartition(split) for split in self._planner.splits(start, end)]
 
@@ -51,7 +51,7 @@ class SegmentStreamReader(Shipped, DataSourceStreamReader):
         return read(partition)
 
     def commit(self, end: Position) -> None:
-        """Spark has done with all in front of `end`; nothing to do for files but to tell."""
+        """Spark has processed all before `end`; for files there is only the position to log."""
         self._progress.committed(end, self._planner)
 
     def stop(self) -> None:
@@ -82,21 +82,8 @@ class SegmentStreamReader41(SegmentStreamReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
-        for name in _LIMITS:
-            if options.is_set(name):
-                raise ConfigError(
-                    f"option {name} needs PySpark 4.2 or later: this one does not tell a source "
-                    "where a micro-batch starts; leave it out, or use a newer PySpark"
-                )
+        options.needs_pyspark((4, 1))
 
+    @option_names()
     def latestOffset(self) -> Position:  # type: ignore[override]
         return self._planner.latest(None)
-
-
-def stream_reader(options: Options, schema: StructType) -> SegmentStreamReader:
-    """The reader for the PySpark that runs this."""
-    if not ADMISSION:
-        return SegmentStreamReader41(options, schema)
-    from spark_ext.admission import LimitedStreamReader
-
-    return LimitedStreamReader(options, schema)

@@ -1,9 +1,9 @@
-"""What happens in Spark's Python workers: unpickling with a check, and one gc.freeze.
+"""Spark's Python workers: unpickling with a check of the version, and one gc.freeze.
 
-Spark sends readers and partitions to its workers pickled, classes by reference. A worker without
-the wheel would say "No module named 'spark_ext'" from inside of pickle. So our objects carry the
-function that restores them by value: cloudpickle does that with functions that are made inside of
-functions. It needs nothing but the standard library, and says what is missing.
+Spark sends readers and partitions to its workers pickled, classes by reference. In a worker without
+the wheel, pickle would fail with "No module named 'spark_ext'". So our objects carry the function
+that restores them by value: cloudpickle does that with functions that are defined inside of
+functions. It needs nothing but the standard library, and its error says what to install.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def make_check() -> Callable[[str], None]:
 
     def check(version: str) -> None:
         import sys
+        from importlib.util import find_spec
         from socket import gethostname
 
         where = f"The Python of a Spark worker, {sys.executable} on host {gethostname()},"
@@ -37,7 +38,8 @@ def make_check() -> Callable[[str], None]:
             "it python3 from the PATH."
         )
         try:
-            import spark_ext  # noqa: F401
+            if find_spec("spark_ext") is None:
+                raise ImportError("No module named 'spark_ext'")
             from pyrmq import __version__ as own
         except ImportError as error:
             raise RuntimeError(f"{where} has no pyrmq-broker ({error}). {todo}") from None
@@ -48,7 +50,7 @@ def make_check() -> Callable[[str], None]:
 
 
 def make_restore() -> Callable[[str, bytes], Any]:
-    """What stands in a pickle in the place of our class: the check, then the object."""
+    """The function that a pickle has in the place of our class: the check, then the object."""
     check = make_check()
 
     def restore(version: str, payload: bytes) -> Any:
@@ -66,8 +68,10 @@ def make_restore() -> Callable[[str, bytes], Any]:
 _restore = make_restore()
 
 
-class Shipped:
-    """Mix-in (first in the list of bases) for what Spark pickles: readers, writers, partitions."""
+class VersionCheckedPickle:
+    """Mix-in (first in the list of bases) for objects that Spark pickles: readers, writers,
+    partitions. Unpickling them where this version of the package is missing is an error that says
+    what to install."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not pickle: the class may be a user's own, made in a notebook.
@@ -79,11 +83,11 @@ class Shipped:
 
 
 def prepare() -> None:
-    """Called first in each task. Once per process: what is imported by now is set aside for good.
+    """Called first in each task. Once per process, excludes all objects so far from collection.
 
     Spark calls gc.collect after each task of a worker that it uses again, 30 to 40 ms over some
-    200,000 objects that never go away. Workers are forked from one daemon, so
-    the process id tells whether this one did it.
+    200,000 objects that are never freed. Workers are forked from one daemon, so the process id
+    shows whether this process did it.
     """
     global _frozen
     if _frozen == os.getpid():

@@ -1,4 +1,8 @@
-"""The broker's configuration: keys of BrokerConfig, MessageStoreConfig and NettyServerConfig."""
+"""The broker's configuration: keys of BrokerConfig, MessageStoreConfig and NettyServerConfig.
+
+Each field is the row of its key: type, default, bounds, checks and documentation are said here and
+nowhere else; docs/configuration.md is written from it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-from pyrmq.broker.config_keys import BOUNDS, FIXED, WITHOUT_EFFECT
-from pyrmq.errors import ConfigError
+from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.properties_file import settings
+from pyrmq.net.config_table import check_fields, from_properties, key
+
+_DAY = 86_400_000
+"""Milliseconds."""
 
 
 def _paths(text: str) -> list[Path]:
@@ -25,113 +31,265 @@ def _host_name() -> str:
     return name or "DEFAULT_BROKER"
 
 
+def _name(text: str) -> None:
+    if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,100}", text):
+        raise ValueError("1 to 100 of the characters %|a-zA-Z0-9_-")
+
+
+def _numeric_address(text: str) -> None:
+    try:
+        if text:
+            ip_address(text)
+    except ValueError:
+        raise ValueError("a numeric address expected") from None
+
+
+def _hours(text: str) -> list[int]:
+    hours = text.split(";") if re.fullmatch(r"\d{1,2}(;\d{1,2})*", text) else ["99"]
+    if max(map(int, hours)) > 23:
+        raise ValueError("hours from 00 to 23 expected, separated by ';'")
+    return [int(hour) for hour in hours]
+
+
+def _name_servers(text: str) -> None:
+    parse_addresses(text, "namesrvAddr")
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes."""
 
-    broker_name: str = field(default_factory=_host_name)
-    broker_cluster_name: str = "DefaultCluster"
-    broker_id: int = 0
-    broker_ip1: str = ""
-    """The address told to clients and stored in storeHost; empty: found out at start."""
-    bind_address: str = "0.0.0.0"
-    listen_port: int = 10911
-    namesrv_addr: str = field(default_factory=lambda: os.environ.get("NAMESRV_ADDR", ""))
-    broker_permission: int = 6
-    auto_create_topic_enable: bool = True
-    default_topic_queue_nums: int = 8
-    auto_create_subscription_group: bool = True
-    cluster_topic_enable: bool = True
-    broker_topic_enable: bool = True
-    trace_topic_enable: bool = False
-    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
-    trace_on: bool = True
-    region_id: str = "DefaultRegion"
-    flush_consumer_offset_interval: int = 5000
-    consumer_offset_update_version_step: int = 500
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1000
-    notify_consumer_ids_changed_enable: bool = True
-    lite_pull_message_enable: bool = True
-    register_name_server_period: int = 30_000
-    register_broker_timeout_mills: int = 24_000
-    channel_expired_timeout: int = 120_000
-    server_channel_max_idle_time_seconds: int = 120
-    transaction_time_out: int = 6000
-    transaction_check_max: int = 15
-    transaction_check_interval: int = 30_000
-    transaction_op_msg_max_size: int = 4096
-    transaction_metric_flush_interval: int = 10_000
-    reject_transaction_message: bool = False
+    broker_name: str = key(
+        _host_name,
+        "Name of the broker; master and replicas have the same.",
+        check=_name,
+        values="1 to 100 of %\\|a-zA-Z0-9_-",
+        shown="the host name",
+        section="Names and addresses",
+    )
+    broker_cluster_name: str = key(
+        "DefaultCluster", "Name of the cluster.", check=_name, values="as brokerName"
+    )
+    broker_id: int = key(0, "0 is the master.", high=0, values="0")
+    broker_ip1: str = key(
+        "",
+        "Address that clients get and that storeHost has; empty: found out at start.",
+        name="brokerIP1",
+        check=_numeric_address,
+        values="a numeric address",
+    )
+    bind_address: str = key("0.0.0.0", "Address to listen on.")
+    listen_port: int = key(10911, "Port to listen on; 0: any free one.", high=65535)
+    namesrv_addr: str = key(
+        lambda: os.environ.get("NAMESRV_ADDR", ""),
+        "Name servers to register with; empty: none.",
+        check=_name_servers,
+        values="HOST:PORT, separated by `;`",
+        shown="NAMESRV_ADDR of the environment",
+    )
+    register_name_server_period: int = key(
+        30_000, "ms between registrations at the name servers.", low=1, high=_DAY
+    )
+    register_broker_timeout_mills: int = key(
+        24_000, "ms that a name server may take to answer one.", low=1, high=600_000
+    )
 
-    store_path_root_dir: Path = field(default_factory=lambda: Path.home() / "store")
-    store_path_commit_log: str = ""
-    mapped_file_size_commit_log: int = 1 << 30
-    mapped_file_size_consume_queue: int = 300_000 * 20
-    flush_disk_type: str = "ASYNC_FLUSH"
-    flush_interval_commit_log: int = 500
-    flush_interval_consume_queue: int = 1000
-    sync_flush_timeout: int = 5000
-    max_message_size: int = 4 << 20
-    max_filter_message_size: int = 16_000
-    access_message_in_memory_max_ratio: int = 40
-    max_transfer_bytes_on_message_in_memory: int = 256 << 10
-    max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 64 << 10
-    max_transfer_count_on_message_in_disk: int = 8
-    check_crc_on_recover: bool = True
-    read_only_commit_log_store_paths: str = ""
-    mapper_file_size_batch_consume_queue: int = 300_000 * 46
-    enable_consume_queue_ext: bool = False
-    mapped_file_size_consume_queue_ext: int = 48 << 20
-    flush_consume_queue_least_pages: int = 2
-    flush_consume_queue_thorough_interval: int = 60_000
-    warm_maped_file_enable: bool = False
-    message_index_enable: bool = True
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
-    default_query_max_num: int = 32
-    file_reserved_time: int = 72
-    """Hours."""
-    delete_when: str = "04"
-    """Hours of the day in local time, separated by `;`."""
-    disk_max_used_space_ratio: int = 75
-    disk_space_clean_forcibly_ratio: int = 85
-    disk_space_warning_level_ratio: int = 90
-    clean_file_forcibly_enable: bool = True
-    clean_resource_interval: int = 10_000
-    delete_commit_log_files_interval: int = 100
-    delete_file_batch_max: int = 10
+    broker_permission: int = key(
+        6,
+        "Sum of 4 (consumers may read) and 2 (producers may write).",
+        high=7,
+        section="Topics and groups",
+    )
+    auto_create_topic_enable: bool = key(
+        True, "Whether a message to an unknown topic creates the topic."
+    )
+    default_topic_queue_nums: int = key(
+        8, "Queues of TBW102, the topic that such topics are copied from.", low=1, high=65_536
+    )
+    auto_create_subscription_group: bool = key(
+        True, "Whether a consumer of an unknown group creates the group."
+    )
+    cluster_topic_enable: bool = key(
+        True, "Whether the topic with the cluster's name may be read and written."
+    )
+    broker_topic_enable: bool = key(
+        True, "Whether the topic with the broker's name may be read and written."
+    )
+    trace_topic_enable: bool = key(False, "Whether the broker has the trace topic.")
+    msg_trace_topic_name: str = key(
+        "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic.", check=_name, values="as brokerName"
+    )
+    trace_on: bool = key(True, "TRACE_ON of answers to sends: whether clients trace.")
+    region_id: str = key("DefaultRegion", "MSG_REGION of answers to sends.")
+
+    flush_consumer_offset_interval: int = key(
+        5000,
+        "ms between writes of config/consumerOffset.json.",
+        low=100,
+        high=_DAY,
+        section="Consumers and connections",
+    )
+    consumer_offset_update_version_step: int = key(
+        500, "Commits of offsets after which the version of their table grows."
+    )
+    long_polling_enable: bool = key(
+        True, "Whether a pull without messages is parked as long as its client allows."
+    )
+    short_polling_time_mills: int = key(
+        1000, "ms that it is parked without longPollingEnable, at most."
+    )
+    notify_consumer_ids_changed_enable: bool = key(
+        True, "Whether consumers are notified when their group changes."
+    )
+    lite_pull_message_enable: bool = key(True, "Whether LITE_PULL_MESSAGE is served.")
+    channel_expired_timeout: int = key(
+        120_000, "ms without a heartbeat after which a client is removed.", low=1000, high=_DAY
+    )
+    server_channel_max_idle_time_seconds: int = key(
+        120, "Seconds after which an idle connection is closed.", low=1, high=86_400
+    )
+
+    transaction_time_out: int = key(
+        6000,
+        "ms after which an undecided half is checked.",
+        high=_DAY,
+        section="Transactions ([transactions.md](transactions.md))",
+    )
+    transaction_check_max: int = key(
+        15, "Checks of a half, then it is moved to TRANS_CHECK_MAX_TIME_TOPIC.", low=1, high=10_000
+    )
+    transaction_check_interval: int = key(
+        30_000, "ms between two rounds of checks.", low=10, high=_DAY
+    )
+    transaction_op_msg_max_size: int = key(
+        4096, "Most bytes of an op message.", low=32, high=1 << 20
+    )
+    transaction_metric_flush_interval: int = key(
+        10_000, "ms between writes of config/transactionMetrics.", low=100, high=_DAY
+    )
+    reject_transaction_message: bool = key(False, "Whether halves are refused.")
+
+    store_path_root_dir: Path = key(  # noqa: RUF009
+        lambda: Path.home() / "store", "Folder of the store.", shown="~/store", section="Files"
+    )
+    store_path_commit_log: str = key(
+        "",
+        "Folders of the log; empty: commitlog below storePathRootDir.",
+        values="folders, separated by commas",
+    )
+    read_only_commit_log_store_paths: str = key(
+        "", "Of these, those that get no new files.", values="folders, separated by commas"
+    )
+    mapped_file_size_commit_log: int = key(
+        1 << 30, "Bytes of a log file.", low=4096, high=(1 << 31) - 1
+    )
+    mapped_file_size_consume_queue: int = key(
+        300_000 * 20, "Bytes of a queue file; an entry has 20.", low=20, high=1 << 30
+    )
+    mapper_file_size_batch_consume_queue: int = key(
+        300_000 * 46, "Bytes of a batch queue file; an entry has 46.", low=46, high=1 << 30
+    )
+    enable_consume_queue_ext: bool = key(
+        False, "Whether queues have extension files (consumequeue_ext)."
+    )
+    mapped_file_size_consume_queue_ext: int = key(
+        48 << 20, "Bytes of an extension file.", low=4096, high=1 << 30
+    )
+    warm_maped_file_enable: bool = key(
+        False, "Whether the pages of a new log file are faulted in before it is used."
+    )
+
+    message_index_enable: bool = key(True, "Whether keys are indexed.", section="Index")
+    max_hash_slot_num: int = key(5_000_000, "Hash slots of an index file.", low=1, high=100_000_000)
+    max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)
+    default_query_max_num: int = key(32, "Most messages that a query by key finds.", low=1, high=64)
+
+    file_reserved_time: int = key(
+        72,
+        "Hours after its last change that a log file is kept.",
+        high=1_000_000,
+        section="Retention ([store.md](store.md))",
+    )
+    delete_when: str = key(
+        "04",
+        "Hours of the day, local time, at which expired files are deleted.",
+        check=_hours,
+        values="00 to 23, separated by `;`",
+    )
+    disk_max_used_space_ratio: int = key(
+        75, "% of a disk in use above which expired files are deleted at any hour.", high=100
+    )
+    disk_space_clean_forcibly_ratio: int = key(
+        85, "% of a disk in use above which files are deleted before they expire.", high=100
+    )
+    disk_space_warning_level_ratio: int = key(
+        90, "% of a disk in use above which messages are refused.", high=100
+    )
+    clean_file_forcibly_enable: bool = key(True, "Whether diskSpaceCleanForciblyRatio applies.")
+    clean_resource_interval: int = key(
+        10_000, "ms between two rounds of deletion.", low=1, high=_DAY
+    )
+    delete_commit_log_files_interval: int = key(
+        100, "ms between two log files that are deleted.", high=60_000
+    )
+    delete_file_batch_max: int = key(10, "Most log files of a round.", low=1, high=10_000)
+
+    flush_disk_type: str = key(
+        "ASYNC_FLUSH",
+        "When a send is answered: before, or after its record is on disk.",
+        choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
+        section="Durability",
+    )
+    flush_interval_commit_log: int = key(
+        500, "ms between flushes of the log with ASYNC_FLUSH.", low=1, high=3_600_000
+    )
+    flush_interval_consume_queue: int = key(
+        1000, "ms between flushes of the queues.", low=1, high=3_600_000
+    )
+    flush_consume_queue_least_pages: int = key(
+        2,
+        "With more than 256 queues to flush those with fewer new pages wait.",
+        high=1 << 20,
+    )
+    flush_consume_queue_thorough_interval: int = key(
+        60_000, "ms that these wait at most.", high=_DAY
+    )
+    sync_flush_timeout: int = key(
+        5000, "ms after which SYNC_FLUSH answers FLUSH_DISK_TIMEOUT.", low=1, high=600_000
+    )
+    check_crc_on_recover: bool = key(
+        True, "Whether the CRC of bodies is checked at start.", name="checkCRCOnRecover"
+    )
+
+    max_message_size: int = key(
+        4 << 20, "Most bytes of a body.", low=1, high=16 << 20, section="Limits"
+    )
+    max_filter_message_size: int = key(
+        16_000, "Most bytes of queue entries that one pull examines.", low=20, high=1 << 30
+    )
+    access_message_in_memory_max_ratio: int = key(
+        40, "% of the machine's memory: newer messages count as in memory.", high=100
+    )
+    max_transfer_bytes_on_message_in_memory: int = key(
+        256 << 10, "Most bytes of a pull's answer from memory.", low=100, high=1 << 30
+    )
+    max_transfer_count_on_message_in_memory: int = key(
+        32, "Most messages of a pull's answer from memory.", low=1, high=256
+    )
+    max_transfer_bytes_on_message_in_disk: int = key(
+        64 << 10, "Most bytes of a pull's answer from disk.", low=100, high=1 << 30
+    )
+    max_transfer_count_on_message_in_disk: int = key(
+        8, "Most messages of a pull's answer from disk.", low=1, high=256
+    )
 
     def __post_init__(self) -> None:
-        if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
-            raise ConfigError(
-                f"flushDiskType={self.flush_disk_type}: ASYNC_FLUSH or SYNC_FLUSH expected"
-            )
-        for key, name in (
-            ("brokerName", self.broker_name),
-            ("brokerClusterName", self.broker_cluster_name),
-            ("msgTraceTopicName", self.msg_trace_topic_name),
-        ):
-            if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,100}", name):
-                raise ConfigError(f"{key}={name}: 1 to 100 of the characters %|a-zA-Z0-9_-")
-        if not re.fullmatch(r"\d{1,2}(;\d{1,2})*", self.delete_when) or max(self.hours) > 23:
-            raise ConfigError(
-                f"deleteWhen={self.delete_when}: hours from 00 to 23 expected, separated by ';'"
-            )
-        if self.broker_ip1:
-            try:
-                ip_address(self.broker_ip1)
-            except ValueError:
-                raise ConfigError(
-                    f"brokerIP1={self.broker_ip1}: a numeric address expected"
-                ) from None
-        parse_addresses(self.namesrv_addr, "namesrvAddr")
+        check_fields(self)
 
     @property
     def hours(self) -> list[int]:
         """deleteWhen as numbers."""
-        return [int(hour) for hour in self.delete_when.split(";")]
+        return _hours(self.delete_when)
 
     @property
     def commit_log_dirs(self) -> list[Path]:
@@ -149,4 +307,4 @@ class BrokerConfig:
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> BrokerConfig:
         """From a broker.conf's values. ConfigError for keys unknown or out of bounds."""
-        return settings(cls, values, fixed=FIXED, without_effect=WITHOUT_EFFECT, bounds=BOUNDS)
+        return from_properties(cls, values, OTHER_KEYS)

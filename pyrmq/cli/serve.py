@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -194,9 +193,8 @@ def broker(
 
 
 def _print(config: Any) -> None:
-    from pyrmq.net.properties_file import key_of
+    from pyrmq.net.config_table import keys_of
 
-    for f in dataclasses.fields(config):
-        key = key_of(f.name)
-        value = getattr(config, f.name)
+    for key, (field, _) in keys_of(config).items():
+        value = getattr(config, field)
         click.echo(f"{key}={str(value).lower() if isinstance(value, bool) else value}")

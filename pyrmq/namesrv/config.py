@@ -5,49 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyrmq.net.properties_file import settings
+from pyrmq.net.config_table import FixedKey, UnusedKey, from_properties, key
 
 _THREADS = "there are no thread pools here: trio runs everything"
+
+OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
+    FixedKey("orderMessageEnable", ("false",)),
+    FixedKey("supportActingMaster", ("false",)),
+    FixedKey("enableControllerInNamesrv", ("false",)),
+    FixedKey("clusterTest", ("false",)),
+    FixedKey("needWaitForService", ("false",)),
+    FixedKey("deleteTopicWithBrokerRegistration", ("false",)),
+    FixedKey("notifyMinBrokerIdChanged", ("false",)),
+    FixedKey("enableAllTopicList", ("true",)),
+    FixedKey("enableTopicList", ("true",)),
+    UnusedKey("rocketmqHome", "nothing is read from there"),
+    UnusedKey("kvConfigPath", "there is no KV configuration in this version"),
+    UnusedKey("configStorePath", "the file given with -c is the only one"),
+    UnusedKey("productEnvName", "it belongs to clusterTest"),
+    UnusedKey("clientRequestThreadPoolNums", _THREADS),
+    UnusedKey("defaultThreadPoolNums", _THREADS),
+    UnusedKey("serverWorkerThreads", _THREADS),
+    UnusedKey("serverSelectorThreads", _THREADS),
+    UnusedKey("serverCallbackExecutorThreads", _THREADS),
+)
+"""RocketMQ's keys for which NamesrvConfig has no field."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConfig:
-    listen_port: int = 9876
-    bind_address: str = "0.0.0.0"
-    scan_not_active_broker_interval: int = 5000
-    """ms"""
-    server_channel_max_idle_time_seconds: int = 120
+    """Field names are RocketMQ's keys in snake_case."""
+
+    listen_port: int = key(
+        9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
+    )
+    bind_address: str = key("0.0.0.0", "Address to listen on.")
+    scan_not_active_broker_interval: int = key(
+        5000, "ms between two rounds that remove expired brokers.", low=10, high=86_400_000
+    )
+    server_channel_max_idle_time_seconds: int = key(
+        120, "Seconds after which an idle connection is closed.", low=1, high=86_400
+    )
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:
-        return settings(
-            cls,
-            values,
-            fixed={
-                "orderMessageEnable": ("false",),
-                "supportActingMaster": ("false",),
-                "enableControllerInNamesrv": ("false",),
-                "clusterTest": ("false",),
-                "needWaitForService": ("false",),
-                "deleteTopicWithBrokerRegistration": ("false",),
-                "notifyMinBrokerIdChanged": ("false",),
-                "enableAllTopicList": ("true",),
-                "enableTopicList": ("true",),
-            },
-            without_effect={
-                "rocketmqHome": "nothing is read from there",
-                "kvConfigPath": "there is no KV configuration in this version",
-                "configStorePath": "the file given with -c is the only one",
-                "productEnvName": "it belongs to clusterTest",
-                "clientRequestThreadPoolNums": _THREADS,
-                "defaultThreadPoolNums": _THREADS,
-                "serverWorkerThreads": _THREADS,
-                "serverSelectorThreads": _THREADS,
-                "serverCallbackExecutorThreads": _THREADS,
-            },
-            bounds={
-                "listenPort": (0, 65535),
-                "scanNotActiveBrokerInterval": (10, 86_400_000),
-                "serverChannelMaxIdleTimeSeconds": (1, 86_400),
-            },
-        )
+        """From a namesrv.conf's values. ConfigError for keys unknown or out of bounds."""
+        return from_properties(cls, values, OTHER_KEYS)

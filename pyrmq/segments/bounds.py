@@ -1,4 +1,4 @@
-"""Offsets by queue, as options name them, held against what a store's queues hold.
+"""Offsets by queue, as a caller gives them, compared with the queues of a store.
 
 Where there are no queue files the log itself is walked once; that reads its headers only.
 """
@@ -9,12 +9,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pyrmq.engine as engine
-from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError
+from pyrmq.engine import SegmentReader
+from pyrmq.errors import OffsetOutOfRangeError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments.filesystem import need
+from pyrmq.segments.log_ranges import overlapping, present_ranges, report_loss
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
-from pyrmq.segments.pieces import overlapping, runs, tell_loss
 from pyrmq.segments.queues import (
     Reach,
     dispatched,
@@ -34,8 +34,8 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a queue holds of the log: queue offsets, the end exclusive."""
+class QueueExtent:
+    """The queue offsets of a queue whose messages are in the log, the end exclusive."""
 
     low: int
     high: int
@@ -73,23 +73,24 @@ def as_bounds(offsets: Mapping[Key, int]) -> dict[str, dict[int, int]]:
     return out
 
 
-def held(store: SegmentStore, rule: Rule, start: int, end: int) -> dict[Key, Held]:
-    """What each queue that `rule` chooses holds of `start..end` of the log."""
+def queue_extents(store: SegmentStore, rule: Rule, start: int, end: int) -> dict[Key, QueueExtent]:
+    """The extent of each queue that `rule` selects, of `start..end` of the log."""
     if store.queues is not None:
         out = {}
         for queue in list_queues(store, lambda topic: bool(rule(topic))):
             if not chooses(rule, queue.topic, queue.id):
                 continue
             reached = reach(queue, start, end)
-            out[queue.topic, queue.id] = Held(reached.min_offset, reached.max_offset, reached)
+            out[queue.topic, queue.id] = QueueExtent(
+                reached.min_offset, reached.max_offset, reached
+            )
         return out
     log.info(
-        "%s: %s; walking through the log for its offsets",
-        escape(store.root),
-        escape(store.no_queues),
+        "%s: %s; reading the offsets from the log", escape(store.root), escape(store.no_queues)
     )
     return {
-        key: Held(low, high) for key, (low, high, _) in walk_log(store, rule, start, end).items()
+        key: QueueExtent(low, high)
+        for key, (low, high, _) in walk_log(store, rule, start, end).items()
     }
 
 
@@ -104,8 +105,8 @@ def walk_log(
 ) -> dict[Key, tuple[int, int, int]]:
     """Of each queue first queue offset, the one behind the last, and the first physical offset."""
     out: dict[Key, tuple[int, int, int]] = {}
-    # Around what is missing: whether that is an error is told where it is read.
-    for low, high in runs(store, start, end, fail_on_data_loss=False):
+    # Around what is missing: whether that is an error is decided where it is read.
+    for low, high in present_ranges(store, start, end, fail_on_data_loss=False):
         _walk_run(store, rule, low, high, out)
     return out
 
@@ -115,7 +116,7 @@ def _walk_run(
 ) -> None:
     arrow = need("pyarrow", "offsets where there are no queues")
     columns = ["topic", "queueId", "queueOffset", "commitLogOffset"]
-    reader = engine.SegmentReader(
+    reader = SegmentReader(
         overlapping(store.files, start, end),
         start,
         end,
@@ -145,33 +146,36 @@ def _walk_run(
             out[topic, queue] = merged
 
 
-def checked(
-    option: str, offsets: Mapping[Key, int], held_by: Mapping[Key, Held], broker: str
+def check_not_behind_end(
+    parameter: str, offsets: Mapping[Key, int], extents: Mapping[Key, QueueExtent], broker: str
 ) -> None:
     """OffsetOutOfRangeError for an offset behind the end of its queue."""
     for (topic, queue), offset in offsets.items():
-        holds = held_by.get((topic, queue), Held(0, 0))
-        if offset > holds.high:
+        extent = extents.get((topic, queue), QueueExtent(0, 0))
+        if offset > extent.high:
             raise OffsetOutOfRangeError(
-                f"{option}: offset {offset} of topic {topic}, broker {broker}, queue {queue} is "
-                f"behind its end, {holds.high}",
-                f"it holds {holds.low} to {holds.high}; -1 is the end"
-                if option == "endingOffsets"
-                else f"it holds {holds.low} to {holds.high}",
+                (
+                    Parameter(parameter),
+                    f": offset {offset} of topic {topic}, broker {broker}, queue {queue} is "
+                    f"behind its end, {extent.high}",
+                ),
+                f"it holds {extent.low} to {extent.high}; -1 is the end"
+                if parameter == "ending_offsets"
+                else f"it holds {extent.low} to {extent.high}",
             )
 
 
-def gone(
-    offsets: Mapping[Key, int], held_by: Mapping[Key, Held], broker: str, fail: bool
+def without_deleted(
+    offsets: Mapping[Key, int], extents: Mapping[Key, QueueExtent], broker: str, fail: bool
 ) -> dict[Key, int]:
     """The starting offsets that are still there; one that is not starts at the earliest."""
     out = dict(offsets)
     for (topic, queue), offset in offsets.items():
-        holds = held_by.get((topic, queue), Held(0, 0))
-        if offset < holds.low:
-            tell_loss(
-                f"startingOffsets: offset {offset} of topic {topic}, broker {broker}, queue "
-                f"{queue} is not there any more: it holds {holds.low} to {holds.high}",
+        extent = extents.get((topic, queue), QueueExtent(0, 0))
+        if offset < extent.low:
+            report_loss(
+                f"offset {offset} of topic {topic}, broker {broker}, queue {queue} is deleted: it "
+                f"holds {extent.low} to {extent.high}",
                 fail,
             )
             del out[topic, queue]
@@ -195,7 +199,8 @@ def batch_limits(
     )
     if LATEST in starts.values():
         raise SegmentOptionError(
-            "startingOffsets: latest (-1) is no start for a batch read", "it would read nothing"
+            (Parameter("starting_offsets"), ": latest (-1) is no start for a batch read"),
+            "it would read nothing",
         )
     starts = {key: offset for key, offset in starts.items() if offset != EARLIEST}
     ends = {key: offset for key, offset in ends.items() if offset != LATEST}
@@ -203,26 +208,29 @@ def batch_limits(
         return Limits(low=start, high=end)
     if store.queues is None and store.filesystem is not None:
         log.warning(
-            "%s: %s, and the log is not walked from afar: offsets that it has no more, or not yet, "
-            "are not told",
+            "%s: %s, and a remote log is not walked: offsets that are deleted, or behind the end, "
+            "are not reported",
             escape(store.root),
             escape(store.no_queues),
         )
         return Limits(as_bounds(starts), as_bounds(ends), start, end)
     # What has no entry yet stands behind the last message that has one; looked for first, as a
-    # broker may go on entering.
+    # broker may go on dispatching.
     last = dispatched(store, end, end)
-    holds = held(store, selection.rule(store.name), start, end)
-    checked("startingOffsets", starts, holds, store.name)
-    checked("endingOffsets", ends, holds, store.name)
+    extents = queue_extents(store, selection.rule(store.name), start, end)
+    check_not_behind_end("starting_offsets", starts, extents, store.name)
+    check_not_behind_end("ending_offsets", ends, extents, store.name)
     for key, offset in starts.items():
         if key in ends and ends[key] < offset:
             raise SegmentOptionError(
-                f"endingOffsets: {ends[key]} of topic {key[0]}, broker {store.name}, queue "
-                f"{key[1]} is before its starting offset {offset}"
+                (
+                    Parameter("ending_offsets"),
+                    f": {ends[key]} of topic {key[0]}, broker {store.name}, queue {key[1]} is "
+                    f"before its starting offset {offset}",
+                )
             )
-    starts = gone(starts, holds, store.name, fail_on_data_loss)
-    reaches = [(key, h.reach) for key, h in holds.items() if h.reach is not None]
+    starts = without_deleted(starts, extents, store.name, fail_on_data_loss)
+    reaches = [(key, h.reach) for key, h in extents.items() if h.reach is not None]
     low, high = start, end
     if reaches and all(key in starts for key, _ in reaches):
         places = ((r, place_of(r, starts[key])) for key, r in reaches)

@@ -88,7 +88,7 @@ class FileSystem:
         try:
             info = self._opened[0].get_file_info([path])[0]
         except OSError as error:
-            raise SegmentPathError(f"{self.uri} cannot be looked at: {error}") from error
+            raise SegmentPathError(f"{self.uri} cannot be examined: {error}") from error
         return {fs.FileType.File: "file", fs.FileType.Directory: "folder"}.get(info.type, "")
 
     def list(self, path: str) -> list[Found]:

@@ -1,7 +1,7 @@
-"""Reading driven by what leads to messages: the queues, and for a key the index files.
+"""Reads that are planned by the consume queues, and for a key by the index files.
 
-Both are written in the order of the log, some time after it. So what they say is complete up to the
-last message that any of them leads to; what stands behind that is scanned.
+Both are dispatched in the order of the log, some time after it. So they are complete up to the last
+message that any of them has; later records are scanned.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import pyrmq.engine as engine
-from pyrmq.errors import SegmentError
+from pyrmq.engine import key_places, store_is_held
+from pyrmq.errors import Parameter, SegmentError
 from pyrmq.segments.bounds import Limits, chooses
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.local import kind
-from pyrmq.segments.pieces import split_size
+from pyrmq.segments.log_ranges import split_size
 from pyrmq.segments.queues import (
     BLANK_SIZE,
     Queue,
@@ -32,17 +32,20 @@ from pyrmq.segments.split import entry_mask
 from pyrmq.segments.store import SegmentStore
 
 SHARE = 0.3
-"""Of the bytes of the log: what the queues lead to at most, for `auto` to read by them."""
+"""`auto` reads by the queues if their messages have at most this part of the log's bytes."""
 _BINS = 1 << 14
 
 
-class Unfit(Exception):
-    """Why a read is not driven by queues or index."""
+class IndexUnusable(Exception):
+    """The queues or the index cannot drive a read. The text says why."""
 
 
 @dataclass(frozen=True)
-class Placed:
-    """What one task reads: where in the log, and by which places of which queues."""
+class IndexTask:
+    """One task: a range of the log, and the queue entries or physical offsets to read in it.
+
+    queues: (queue, first place, place behind the last). places: physical offsets, ascending.
+    """
 
     start: int
     end: int
@@ -52,10 +55,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class IndexPlan:
-    """Tasks by places, and the ranges of the log that have to be scanned besides; both `start` and
-    `end` of such a range are those of records."""
+    """Tasks by queues or index, and the ranges of the log to scan as well. Both ends of such a
+    range are record boundaries."""
 
-    tasks: list[Placed]
+    tasks: list[IndexTask]
     scans: list[tuple[int, int]]
 
 
@@ -69,10 +72,10 @@ def by_queues(
     min_partitions: int | None,
     share: float | None,
 ) -> IndexPlan:
-    """A read of `limits` by the entries of the chosen queues. Unfit if they do not serve, or lead
-    to more than `share` of the bytes."""
+    """A read of `limits` by the entries of the chosen queues. IndexUnusable if they are incomplete,
+    or lead to more than `share` of the bytes."""
     if store.queues is None:
-        raise Unfit(store.no_queues)
+        raise IndexUnusable(store.no_queues)
     behind = min(dispatched(store, log_end, limits.high), limits.high)
     every = list_queues(store, lambda topic: bool(rule(topic)))  # after it: has all before it
     chosen = [q for q in every if chooses(rule, q.topic, q.id)]
@@ -88,7 +91,7 @@ def by_queues(
         for _, phys, sizes in one.entries():
             bins.add(phys, sizes)
             if most is not None and bins.total > most:
-                raise Unfit("the queues lead to too much of the log")
+                raise IndexUnusable("the messages of the queues are too much of the log")
     size = split_size(bins.total, split_bytes, min_partitions)
     edges = bins.edges(size)
     tasks = []
@@ -100,14 +103,14 @@ def by_queues(
             if places[number][0] < places[number][1]
         )
         if queues:
-            tasks.append(Placed(low, high, queues))
+            tasks.append(IndexTask(low, high, queues))
     behind = max(behind, limits.low)
     return IndexPlan(tasks, [(behind, limits.high)] if behind < limits.high else [])
 
 
 def _check_complete(store: SegmentStore, rule: Rule, queues: Sequence[Queue]) -> None:
-    """Unfit where a topic that is asked for has no queue. Mostly it has no message then, but its
-    folder may also be missing among shipped files; who asks for the index knows."""
+    """IndexUnusable where a topic that is asked for has no queue. Mostly it has no message then,
+    but its folder may also be missing among copied files; a caller who asks for the index knows."""
     known = store.topics() or frozenset()
     asked = set(rule.selection.named_topics or known)
     configured = store.configured_topics()
@@ -115,17 +118,17 @@ def _check_complete(store: SegmentStore, rule: Rule, queues: Sequence[Queue]) ->
         asked &= known  # the broker has no others
     missing = {topic for topic in asked if rule(topic)} - {queue.topic for queue in queues}
     if missing:
-        raise Unfit(f"topic {min(missing)} has no queue folder")
+        raise IndexUnusable(f"topic {min(missing)} has no queue folder")
 
 
 def _check_heads(work: Sequence[_Work]) -> None:
-    """Unfit where nothing shows that a queue is there from its first wanted entry on: one that
-    begins later than at 0 mostly still has an entry of what the log has no more, but the files in
-    front may also be missing among shipped ones; who asks for the index knows."""
+    """IndexUnusable where nothing shows that a queue is complete from its first wanted entry on.
+    One that begins later than at 0 mostly still has an entry whose message is deleted, but the
+    files in front may also be missing among copied ones; a caller who asks for the index knows."""
     for one in work:
         if one.start == one.reached.start == one.queue.first > 0:
             queue = one.queue
-            raise Unfit(
+            raise IndexUnusable(
                 f"files in front of {queue.first} of queue {queue.topic}-{queue.id} may be missing"
             )
 
@@ -144,7 +147,7 @@ class _Work:
             self.start = place_of(self.reached, first)
             self.end = place_behind(self.reached, behind)
         if not queue.is_whole(self.start, self.end):
-            raise Unfit(f"a file of queue {queue.topic}-{queue.id} is missing")
+            raise IndexUnusable(f"a file of queue {queue.topic}-{queue.id} is missing")
 
     def entries(self) -> Iterator[tuple[int, Any, Any]]:
         """(first place, physical offsets, sizes; 0 for what is not asked for)."""
@@ -157,12 +160,12 @@ class _Work:
             blank = (entries["phys"] == 0) & (entries["size"] == BLANK_SIZE)
             bad = (entries["size"] <= 0) | (~blank & (phys != entries["phys"]))
             if bad.any() or (len(phys) and phys[0] <= last and not blank[0]):
-                raise Unfit(f"queue {self.queue.topic}-{self.queue.id} is damaged")
+                raise IndexUnusable(f"queue {self.queue.topic}-{self.queue.id} is damaged")
             last = max(last, int(phys[-1]))
             seen = place + len(phys)
             yield place, phys, sizes
         if seen < self.end:
-            raise Unfit(f"queue {self.queue.topic}-{self.queue.id} became shorter")
+            raise IndexUnusable(f"queue {self.queue.topic}-{self.queue.id} became shorter")
 
     def cut(self, edges: Sequence[int]) -> list[tuple[int, int]]:
         """The places that lead to between each two of the edges."""
@@ -208,48 +211,52 @@ class _Bins:
 
 
 def by_key(store: SegmentStore, rule: Rule, limits: Limits) -> IndexPlan:
-    """A read of `limits` by the index files. Unfit if there are none, no topic is named, or one of
-    them has inner batches: of those brokers index the keys of the batch, not of its messages."""
+    """A read of `limits` by the index files. IndexUnusable if there are none, no topic is named, or
+    one of them has inner batches: of those brokers index the keys of the batch, not of its
+    messages."""
     topics = rule.selection.named_topics
     key = rule.selection.key
     if topics is None or key is None:
-        raise Unfit("the index finds a key of a topic that is named")
+        raise IndexUnusable("the index finds a key of a topic that is named")
     if store.index is None:
-        raise Unfit("the store has no index folder")
+        raise IndexUnusable("the store has no index folder")
     for topic in topics:
         if kind(posixpath.join(store.base, "batchconsumequeue", topic)) == "folder":
-            raise Unfit(f"topic {topic} has inner batches, whose keys are not in the index")
+            raise IndexUnusable(f"topic {topic} has inner batches, whose keys are not in the index")
     places: set[int] = set()
     first, behind = limits.low, limits.high
     for topic in topics:
-        found, covered = engine.key_places(store.index, topic, key)
+        found, covered = key_places(store.index, topic, key)
         if covered is None:
-            raise Unfit("the index is empty")
+            raise IndexUnusable("the index is empty")
         places.update(found)
-        # A broker may enter more between two topics: what each look covers counts.
+        # A broker may index more between two topics: what both answers cover counts.
         first, behind = max(first, covered[0]), min(behind, covered[1])
     first = min(max(first, limits.low), limits.high)
     behind = min(max(behind, first), limits.high)
     inside = tuple(sorted(place for place in places if first <= place < behind))
-    tasks = [Placed(first, behind, (), inside)] if inside else []
+    tasks = [IndexTask(first, behind, (), inside)] if inside else []
     scans = [(limits.low, first), (behind, limits.high)]
     return IndexPlan(tasks, [(low, high) for low, high in scans if low < high])
 
 
-def unsettled(store: SegmentStore) -> str:
+def why_incomplete(store: SegmentStore) -> str:
     """Why queues and index may lack entries that were written: a crash after which nothing has
     opened the store yet [the file `abort`]. "" if not."""
     abort = posixpath.join(store.base, "abort")
     if store.place.kind(abort) != "file":
         return ""
     try:
-        if engine.store_is_held(store.base):
+        if store_is_held(store.base):
             return ""
     except OSError as error:
-        return f"whether a broker has the store open cannot be told: {error}"
+        return f"it is not known whether a broker has the store open: {error}"
     return "the last stop of its broker was a crash"
 
 
 def refuse(reason: str) -> SegmentError:
     """The error where an index was asked for."""
-    return SegmentError(f"plan=index does not serve here: {reason}", "plan=scan or plan=auto")
+    return SegmentError(
+        (Parameter("plan", "index"), f" is not possible here: {reason}"),
+        ("use ", Parameter("plan", "scan"), " or ", Parameter("plan", "auto")),
+    )

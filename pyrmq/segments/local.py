@@ -1,4 +1,4 @@
-"""Local files, told as `filesystem.FileSystem` tells those of other places."""
+"""Local files, with the interface of `filesystem.FileSystem`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def kind(path: str) -> str:
         where = Path(path)
         return "folder" if where.is_dir() else "file" if where.is_file() else ""
     except PermissionError as error:
-        raise SegmentPathError(f"{path} cannot be looked at: {error.strerror}") from error
+        raise SegmentPathError(f"{path} cannot be examined: {error.strerror}") from error
     except (OSError, ValueError):  # a name that is too long, a zero byte in it
         return ""
 
 
 def list_folder(path: str) -> list[Found]:
-    """What is in a folder, sorted by name. A file that goes while it is looked at is left out."""
+    """What is in a folder, sorted by name. A file that is deleted meanwhile is left out."""
     out = []
     try:
         with os.scandir(path) as entries:

@@ -1,4 +1,7 @@
-"""Queue offsets as options state them: JSON of topic, broker, queue and offset."""
+"""Queue offsets by topic, broker and queue, as JSON or as mappings.
+
+Errors name the parameter of `pyrmq.scan` that a function is called for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pyrmq.errors import SegmentOptionError
+from pyrmq.errors import Parameter, SegmentOptionError
 
 QueueOffsets = dict[str, dict[str, dict[int, int]]]
 """topic -> broker -> queue id -> queue offset."""
@@ -22,60 +25,60 @@ _OFFSETS_FORM = '{"topic": {"broker": {"queue id": offset}}}, -2 is earliest, -1
 _ASSIGN_FORM = '{"topic": {"broker": [queue ids]}}'
 
 
-def parse_offsets(text: str, option: str) -> str | QueueOffsets:
-    """`earliest`, `latest`, or offsets by queue. SegmentOptionError names `option`."""
+def parse_offsets(text: str, parameter: str) -> str | QueueOffsets:
+    """`earliest`, `latest`, or offsets by queue. SegmentOptionError names `parameter`."""
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return word
     form = f"expected earliest, latest, or JSON like {_OFFSETS_FORM}"
-    return check_offsets(_json(text, option, form), option)
+    return check_offsets(_json(text, parameter, form), parameter)
 
 
-def check_offsets(value: Any, option: str) -> QueueOffsets:
+def check_offsets(value: Any, parameter: str) -> QueueOffsets:
     """Offsets by queue from what JSON, or a caller in Python, gave."""
     form = f"expected {_OFFSETS_FORM}"
     out: QueueOffsets = {}
-    for topic, broker, queues in _levels(value, option, form):
+    for topic, broker, queues in _levels(value, parameter, form):
         if not isinstance(queues, dict):
-            raise _wrong(option, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
+            raise _wrong(parameter, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
         of_broker = out.setdefault(topic, {}).setdefault(broker, {})
         for queue, offset in queues.items():
             if not _is_int(offset) or not EARLIEST <= offset <= MAX_OFFSET:
                 raise _wrong(
-                    option,
+                    parameter,
                     f"{topic!r}, {broker!r}, queue {_shown(queue)}: {_shown(offset)} is no offset",
                     form,
                 )
-            of_broker[_queue_id(queue, option, form)] = offset
+            of_broker[_queue_id(queue, parameter, form)] = offset
     return out
 
 
-def parse_assign(text: str, option: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
-    """Queues by topic and broker. SegmentOptionError names `option`."""
-    return check_assign(_json(text, option, f"expected {_ASSIGN_FORM}"), option)
+def parse_assign(text: str, parameter: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
+    """Queues by topic and broker. SegmentOptionError names `parameter`."""
+    return check_assign(_json(text, parameter, f"expected {_ASSIGN_FORM}"), parameter)
 
 
-def check_assign(value: Any, option: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
+def check_assign(value: Any, parameter: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
     """As `parse_assign`, of what JSON gave."""
     form = f"expected {_ASSIGN_FORM}"
     out: dict[str, dict[str, tuple[int, ...]]] = {}
-    for topic, broker, queues in _levels(value, option, form):
+    for topic, broker, queues in _levels(value, parameter, form):
         if not isinstance(queues, (list, tuple)) or not queues:
-            raise _wrong(option, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
-        ids = {_queue_id(queue, option, form) for queue in queues}
+            raise _wrong(parameter, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
+        ids = {_queue_id(queue, parameter, form) for queue in queues}
         out.setdefault(topic, {})[broker] = tuple(sorted(ids))
     if not out:
-        raise _wrong(option, "it names no queue", form)
+        raise _wrong(parameter, "it names no queue", form)
     return out
 
 
-def _json(text: str, option: str, form: str) -> Any:
+def _json(text: str, parameter: str, form: str) -> Any:
     if len(text) > _MAX_TEXT:
-        raise _wrong(option, f"it has {len(text)} characters", form)
+        raise _wrong(parameter, f"it has {len(text)} characters", form)
     try:
         return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise _wrong(option, f"{_shown(text)} does not parse: {error}", form) from error
+        raise _wrong(parameter, f"{_shown(text)} does not parse: {error}", form) from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -88,24 +91,24 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _levels(value: Any, option: str, form: str) -> Iterator[tuple[str, str, Any]]:
+def _levels(value: Any, parameter: str, form: str) -> Iterator[tuple[str, str, Any]]:
     """(topic, broker, what it has) of the two upper levels."""
     if not isinstance(value, dict):
-        raise _wrong(option, f"{_shown(value)} is no object", form)
+        raise _wrong(parameter, f"{_shown(value)} is no object", form)
     for topic, brokers in value.items():
         if not isinstance(topic, str) or not isinstance(brokers, dict):
-            raise _wrong(option, f"{_shown(topic)} has {_shown(brokers)}", form)
+            raise _wrong(parameter, f"{_shown(topic)} has {_shown(brokers)}", form)
         for broker, queues in brokers.items():
             if not isinstance(broker, str):
-                raise _wrong(option, f"{_shown(broker)} is no brokerName", form)
+                raise _wrong(parameter, f"{_shown(broker)} is no broker name", form)
             yield topic, broker, queues
 
 
-def _queue_id(value: Any, option: str, form: str) -> int:
+def _queue_id(value: Any, parameter: str, form: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
         value = int(value)
     if not _is_int(value) or not 0 <= value <= _MAX_QUEUE:
-        raise _wrong(option, f"{_shown(value)} is no queue id", form)
+        raise _wrong(parameter, f"{_shown(value)} is no queue id", form)
     return int(value)
 
 
@@ -118,5 +121,5 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _wrong(option: str, text: str, form: str) -> SegmentOptionError:
-    return SegmentOptionError(f"{option}: {text}", form)
+def _wrong(parameter: str, text: str, form: str) -> SegmentOptionError:
+    return SegmentOptionError((Parameter(parameter), f": {text}"), form)

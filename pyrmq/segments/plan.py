@@ -1,5 +1,4 @@
-"""What is to be read, as a list of tasks: by ranges of the log, by its files, or by the entries
-that lead to the messages."""
+"""The tasks of a batch read: ranges of the log, its files, or entries of queues and index."""
 
 from __future__ import annotations
 
@@ -7,12 +6,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pyrmq.engine as engine
-from pyrmq.errors import SegmentError, SegmentOptionError
+from pyrmq.engine import segment_end
+from pyrmq.errors import Parameter, SegmentError, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import index_plan, pieces, times
+from pyrmq.segments import index_plan, log_ranges, times
 from pyrmq.segments.bounds import Limits, batch_limits
-from pyrmq.segments.index_plan import IndexPlan, Unfit
+from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
+from pyrmq.segments.parameters import PLAN
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import IndexSplit, Split
@@ -20,7 +20,6 @@ from pyrmq.segments.store import SegmentStore
 
 log = logging.getLogger("pyrmq.segments")
 
-MODES = ("auto", "scan", "index", "file")
 SPLIT_BYTES = 256 << 20
 _MIN_SPLIT = 1 << 10
 
@@ -32,14 +31,14 @@ class Part:
     store: SegmentStore
     rule: Rule
     limits: Limits
-    runs: list[tuple[int, int]]
-    """The physical ranges of it; between them the log has holes."""
+    ranges: list[tuple[int, int]]
+    """Physical offsets, from and before; between the ranges the log has holes."""
     log_end: int
     fail_on_data_loss: bool = True
 
     @property
     def bytes(self) -> int:
-        return sum(end - start for start, end in self.runs)
+        return sum(end - start for start, end in self.ranges)
 
 
 def plan(
@@ -59,13 +58,14 @@ def plan(
     """
     check_plan_options(split_bytes, min_partitions, mode)
     if how.views and any(store.filesystem for store in stores):
-        raise SegmentOptionError("views: bodies can only be viewed in local files")
+        raise SegmentOptionError((Parameter("views"), ": bodies can only be viewed in local files"))
     if selection.starting_offsets == "latest" and selection.start_time is None:
         raise SegmentOptionError(
-            "startingOffsets: latest is no start for a batch read", "it would read nothing"
+            (Parameter("starting_offsets"), ": latest is no start for a batch read"),
+            "it would read nothing",
         )
     selection.check_against(stores)
-    ends = [engine.segment_end(store.files, opener=store.opener())[0] for store in stores]
+    ends = [segment_end(store.files, opener=store.opener())[0] for store in stores]
     if _is_later_than_all(stores, ends, selection, how):
         return []
     parts = [
@@ -73,14 +73,14 @@ def plan(
         for store, end in zip(stores, ends, strict=True)
     ]
     total = sum(part.bytes for part in parts)
-    size = pieces.split_size(total, split_bytes, min_partitions)
+    size = log_ranges.split_size(total, split_bytes, min_partitions)
     out: list[Split] = []
     for part in parts:
         found = None
         if mode in ("auto", "index"):
             found = _indexed(part, mode, split_bytes, min_partitions)
         if found is None:
-            out += scans(part, part.runs, size, how, by_file=mode == "file")
+            out += scans(part, part.ranges, size, how, by_file=mode == "file")
             continue
         out += [_index_split(part, task, how) for task in found.tasks]
         out += scans(part, found.scans, size, how)
@@ -88,13 +88,17 @@ def plan(
 
 
 def check_plan_options(split_bytes: int, min_partitions: int | None, mode: str) -> None:
-    """SegmentOptionError for a value that cannot be."""
-    if mode not in MODES:
-        raise SegmentOptionError(f"plan: {mode!r}", f"expected {', '.join(MODES)}")
+    """SegmentOptionError for a wrong value."""
+    if mode not in PLAN:
+        raise SegmentOptionError((Parameter("plan"), f": {mode!r}"), f"expected {', '.join(PLAN)}")
     if split_bytes < _MIN_SPLIT:
-        raise SegmentOptionError(f"splitBytes: {split_bytes}", f"expected at least {_MIN_SPLIT}")
+        raise SegmentOptionError(
+            (Parameter("split_bytes"), f": {split_bytes}"), f"expected at least {_MIN_SPLIT}"
+        )
     if min_partitions is not None and min_partitions < 1:
-        raise SegmentOptionError(f"minPartitions: {min_partitions}", "expected at least 1")
+        raise SegmentOptionError(
+            (Parameter("min_partitions"), f": {min_partitions}"), "expected at least 1"
+        )
 
 
 def _is_later_than_all(
@@ -107,14 +111,16 @@ def _is_later_than_all(
     for store, end in zip(stores, ends, strict=True):
         if any(begin is not None and begin >= time for begin in times.first_times(store)):
             return False
-        for low, high in pieces.runs(store, store.first, end, fail_on_data_loss=False):
+        for low, high in log_ranges.present_ranges(
+            store, store.first, end, fail_on_data_loss=False
+        ):
             if times.first_at(store, low, high, time, how.on_corruption) is not None:
                 return False
     if selection.timestamp_strategy == "latest":
         return True
     raise SegmentOptionError(
-        f"startingTimestamp {time} is later than every message",
-        "startingOffsetsByTimestampStrategy=latest reads nothing then",
+        (Parameter("start_time"), f" {time} is later than every message"),
+        (Parameter("timestamp_strategy", "latest"), " reads nothing in this case"),
     )
 
 
@@ -125,8 +131,10 @@ def _part(store: SegmentStore, end: int, selection: Selection, fail: bool) -> Pa
     )
     limits = Limits(limits.starts, limits.ends, low, high)
     rule = selection.rule(store.name, limits.starts, limits.ends)
-    runs = pieces.runs(store, low, high, fail_on_data_loss=fail) if low < high else []
-    return Part(store, rule, limits, runs, end, fail)
+    ranges = []
+    if low < high:
+        ranges = log_ranges.present_ranges(store, low, high, fail_on_data_loss=fail)
+    return Part(store, rule, limits, ranges, end, fail)
 
 
 def _indexed(
@@ -135,7 +143,7 @@ def _indexed(
     """The plan by index or queues; None where `auto` scans."""
     try:
         return _by_index(part, mode, split_bytes, min_partitions)
-    except (Unfit, OSError, SegmentError) as reason:
+    except (IndexUnusable, OSError, SegmentError) as reason:
         if mode == "index":
             raise index_plan.refuse(str(reason)) from reason
         log.info("%s: scanning: %s", escape(part.store.root), escape(reason))
@@ -145,23 +153,25 @@ def _indexed(
 def _by_index(
     part: Part, mode: str, split_bytes: int, min_partitions: int | None
 ) -> IndexPlan | None:
-    if not part.runs:
+    if not part.ranges:
         return IndexPlan([], [])
-    if len(part.runs) > 1:
-        raise Unfit("the log has holes")
+    if len(part.ranges) > 1:
+        raise IndexUnusable("the log has holes")
     store, chosen = part.store, part.rule.selection
     narrow = chosen.key is not None or chosen.named_topics is not None or chosen.pattern is not None
     if mode == "auto" and not narrow:
-        raise Unfit("all topics are read")
-    doubt = index_plan.unsettled(store) if store.base else ""
+        raise IndexUnusable("all topics are read")
+    doubt = index_plan.why_incomplete(store) if store.base else ""
     if doubt and mode == "auto":
-        raise Unfit(doubt)
+        raise IndexUnusable(doubt)
     if doubt:
-        log.warning("%s: %s; plan=index may leave out messages", escape(store.root), escape(doubt))
+        log.warning(
+            "%s: %s; the queues and the index may lack messages", escape(store.root), escape(doubt)
+        )
     if chosen.key is not None:
         try:
             return index_plan.by_key(store, part.rule, part.limits)
-        except Unfit as reason:
+        except IndexUnusable as reason:
             log.info("%s: the key is looked for by queues: %s", escape(store.root), escape(reason))
     return index_plan.by_queues(
         store,
@@ -176,24 +186,24 @@ def _by_index(
 
 def scans(
     part: Part,
-    runs: Iterable[tuple[int, int]],
+    ranges: Iterable[tuple[int, int]],
     size: int,
     how: ReadOptions,
     *,
     by_file: bool = False,
 ) -> list[Split]:
-    """Ranges of the log of about `size` bytes, or one a file; both ends of a run are those of
+    """Ranges of the log of about `size` bytes, or one a file; both ends of a range are those of
     records."""
     out = []
-    for start, end in runs:
+    for start, end in ranges:
         store = part.store
         cuts = (
-            pieces.by_file(store.files, start, end)
+            log_ranges.file_ranges(store.files, start, end)
             if by_file
-            else pieces.cut(store.files, start, end, size)
+            else log_ranges.even_ranges(store.files, start, end, size)
         )
         for low, high, exact in cuts:
-            files, log_end = pieces.files_for(store, low, high, end)
+            files, log_end = log_ranges.files_of(store, low, high, end)
             if files:
                 out.append(
                     Split(
@@ -213,12 +223,12 @@ def scans(
     return out
 
 
-def _index_split(part: Part, task: index_plan.Placed, how: ReadOptions) -> IndexSplit:
+def _index_split(part: Part, task: index_plan.IndexTask, how: ReadOptions) -> IndexSplit:
     store = part.store
     return IndexSplit(
         store.name,
         store.root,
-        pieces.overlapping(store.files, task.start, task.end),
+        log_ranges.overlapping(store.files, task.start, task.end),
         store.filesystem,
         task.start,
         task.end,

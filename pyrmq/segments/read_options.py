@@ -6,9 +6,10 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-import pyrmq.engine as engine
-from pyrmq.errors import SegmentOptionError
+from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, SegmentReader
+from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
+from pyrmq.segments.parameters import ON_CORRUPTION, PROPERTIES, VERIFY_CRC
 
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30
@@ -17,7 +18,7 @@ _MAX_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """SegmentOptionError for a value that cannot be."""
+    """Parameters of a read that do not select messages. SegmentOptionError for a wrong value."""
 
     columns: tuple[str, ...] = ()
     """In the order in which they come; empty: the default ones."""
@@ -32,39 +33,48 @@ class ReadOptions:
     """Bodies as binary_view over the mapped files, not copied; local files only."""
 
     def __post_init__(self) -> None:
-        for option, value, allowed in (
-            ("properties", self.properties, ("map", "json", "raw", "none")),
-            ("verifyCrc", self.verify_crc, ("none", "tail", "all")),
-            ("onCorruption", self.on_corruption, ("fail", "skip")),
+        for name, value, allowed in (
+            ("properties", self.properties, PROPERTIES),
+            ("verify_crc", self.verify_crc, VERIFY_CRC),
+            ("on_corruption", self.on_corruption, ON_CORRUPTION),
         ):
             if value not in allowed:
                 raise SegmentOptionError(
-                    f"{option}: {value!r}", f"expected {', '.join(allowed[:-1])} or {allowed[-1]}"
+                    (Parameter(name), f": {value!r}"),
+                    f"expected {', '.join(allowed[:-1])} or {allowed[-1]}",
                 )
-        for option, number, limit in (
-            ("batchRows", self.batch_rows, _MAX_ROWS),
-            ("batchBytes", self.batch_bytes, _MAX_BYTES),
+        for name, number, limit in (
+            ("batch_rows", self.batch_rows, _MAX_ROWS),
+            ("batch_bytes", self.batch_bytes, _MAX_BYTES),
         ):
             if not 1 <= number <= limit:
-                raise SegmentOptionError(f"{option}: {number}", f"expected 1 to {limit}")
-        known = engine.ALL_COLUMNS
+                raise SegmentOptionError((Parameter(name), f": {number}"), f"expected 1 to {limit}")
+        known = ALL_COLUMNS
         for column in self.columns:
             if column not in known:
                 near = difflib.get_close_matches(column, known, 1, 0.5)
                 guess = f"did you mean {near[0]}? " if near else ""
                 hint = f"{guess}there are {', '.join(known)}"
-                raise SegmentOptionError(f"columns: there is no column {column!r}", hint)
+                raise SegmentOptionError(
+                    (Parameter("columns"), f": there is no column {column!r}"), hint
+                )
         if len(set(self.columns)) != len(self.columns):
-            raise SegmentOptionError("columns names a column twice")
+            raise SegmentOptionError((Parameter("columns"), " names a column twice"))
         if self.properties == "none" and "properties" in self.columns:
             raise SegmentOptionError(
-                "properties=none, but columns names properties", "leave out one of them"
+                (
+                    Parameter("properties", "none"),
+                    ", but ",
+                    Parameter("columns"),
+                    " names properties",
+                ),
+                "leave out one of them",
             )
 
     def names(self) -> tuple[str, ...]:
         """The columns that come, in order."""
         left_out = "properties" if self.properties == "none" else ""
-        return self.columns or tuple(c for c in engine.DEFAULT_COLUMNS if c != left_out)
+        return self.columns or tuple(c for c in DEFAULT_COLUMNS if c != left_out)
 
     def arguments(self) -> dict[str, Any]:
         """Those of SegmentReader that say how."""
@@ -79,9 +89,9 @@ class ReadOptions:
             "views": self.views,
         }
 
-    def empty(self) -> engine.SegmentReader:
+    def empty(self) -> SegmentReader:
         """A reader of nothing, whose Arrow schema is that of what is read."""
-        return engine.SegmentReader([], 0, 0, **self.arguments())
+        return SegmentReader([], 0, 0, **self.arguments())
 
     def schema(self) -> Any:
         """The pyarrow schema of what is read."""

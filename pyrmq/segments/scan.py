@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pyrmq.errors import SegmentOptionError
+from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import check_assign, check_offsets, parse_assign, parse_offsets
 from pyrmq.segments.plan import SPLIT_BYTES, plan
@@ -44,7 +44,7 @@ class Scan:
             return self._how.empty().__arrow_c_stream__(requested_schema)
         splits = joined(self.splits)
         if len(splits) == 1 and self._how.on_corruption == "fail":
-            # Natively throughout; what is skipped, the way over Python logs.
+            # Natively throughout; skipped records are logged only on the way through Python.
             return splits[0].reader().__arrow_c_stream__(requested_schema)
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -57,7 +57,7 @@ class Scan:
         """As a pyarrow.Table. `threads` read at the same time; default: as many as cores."""
         arrow = need("pyarrow", "a table")
         if threads is not None and threads < 1:
-            raise SegmentOptionError(f"threads: {threads}", "expected at least 1")
+            raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
         count = min(threads or os.cpu_count() or 1, len(self.splits), _MAX_THREADS)
         if count < 2:
             return arrow.Table.from_batches(self._batches(), self.schema)
@@ -116,15 +116,23 @@ def scan(
     several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
 
     Which: by `topic`, `topics`, `pattern` (a regular expression for the whole name), `assign`
-    ({topic: {broker: [queues]}}), or all topics of users; `queues` of each; `tags` ("A || B", or
-    several); a `key`; store times in ms or as datetimes with a zone, from `start_time` to before
-    `end_time`; offsets ({topic: {broker: {queue: offset}}}, JSON too), which times win over.
+    ({topic: {broker: [queues]}}), or all topics of users, with `include_system_topics` the broker's
+    own as well; `queues` of each; `tags` ("A || B", or several); a `key`; store times in ms or as
+    datetimes with a zone, from `start_time` to before `end_time`; queue offsets from
+    `starting_offsets` to before `ending_offsets` ({topic: {broker: {queue: offset}}}, JSON too),
+    which times win over.
 
-    How: `columns` by name; `properties` as map, json, raw or none; `verify_crc` none, tail or all;
-    `on_corruption` fail or skip; `plan` auto, scan, index or file; `views`: bodies are not copied
-    but binary_view over the mapped files, which must stay as they are meanwhile.
+    How: `columns` by name; `properties` as map, json, raw or none; `decompress`: bodies that were
+    compressed come decompressed; `verify_crc` none, tail or all; `on_corruption` fail or skip;
+    `plan` auto, scan, index or file; `batch_rows` and `batch_bytes` bound an Arrow batch; `views`:
+    bodies are not copied but binary_view over the mapped files, which must stay as they are
+    meanwhile. `broker_names` name the brokers of the stores, by default their folders do;
+    `fail_on_data_loss=False` continues where messages or segments are deleted.
 
-    SegmentError says what does not fit, and what to do.
+    Raises SegmentError, which names the parameter and says what to do: SegmentPathError and
+    SegmentLayoutError for the place, SegmentOptionError for the parameters (UnknownTopicError and
+    OffsetOutOfRangeError among them), DataLossError for what is deleted; while reading,
+    SegmentDamagedError for a damaged record.
     """
     return Scan(
         *_planned(
@@ -189,9 +197,13 @@ def _paths(path: Path | Sequence[Path]) -> list[str]:
 
 def _topics(topic: str | None, topics: Sequence[str]) -> tuple[str, ...]:
     if isinstance(topics, str):
-        raise SegmentOptionError(f"topics: {topics!r} is one name", "give it as topic")
+        raise SegmentOptionError(
+            (Parameter("topics"), f": {topics!r} is one name"), ("give it as ", Parameter("topic"))
+        )
     if topic is not None and topics:
-        raise SegmentOptionError("topic and topics are given", "give one of them")
+        raise SegmentOptionError(
+            (Parameter("topic"), " and ", Parameter("topics"), " are given"), "give one of them"
+        )
     return tuple(topics) if topic is None else (topic,)
 
 
@@ -207,15 +219,18 @@ def _assign(assign: str | Mapping[str, Any] | None) -> dict[str, dict[str, tuple
     return parse_assign(assign) if isinstance(assign, str) else check_assign(assign)
 
 
-def _offsets(value: str | Mapping[str, Any], option: str) -> Any:
-    return parse_offsets(value, option) if isinstance(value, str) else check_offsets(value, option)
+def _offsets(value: str | Mapping[str, Any], parameter: str) -> Any:
+    if isinstance(value, str):
+        return parse_offsets(value, parameter)
+    return check_offsets(value, parameter)
 
 
-def _milliseconds(time: int | datetime | None, option: str) -> int | None:
+def _milliseconds(time: int | datetime | None, parameter: str) -> int | None:
     if not isinstance(time, datetime):
         return time
     if time.tzinfo is None:
         raise SegmentOptionError(
-            f"{option}: {time} has no zone", "give a datetime with tzinfo, or milliseconds"
+            (Parameter(parameter), f": {time} has no zone"),
+            "give a datetime with tzinfo, or milliseconds",
         )
     return -int(-time.timestamp() * 1000 // 1)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyrmq.errors import SegmentOptionError, UnknownTopicError
+from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
 from pyrmq.segments.offsets import EARLIEST, MAX_OFFSET, QueueOffsets, check_assign, check_offsets
+from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
 from pyrmq.segments.store import SegmentStore
 
 Bounds = Mapping[str, Mapping[int, int]]
@@ -28,30 +29,32 @@ def is_reserved(topic: str) -> bool:
     return is_system_topic(topic) or topic == TRACE_TOPIC
 
 
-def parse_topics(text: str, option: str = "subscribe") -> tuple[str, ...]:
+def parse_topics(text: str) -> tuple[str, ...]:
     """The topics of a comma list."""
     topics = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(topics):
-        raise SegmentOptionError(f"{option}: {text!r} names an empty topic", "expected A,B")
+        raise SegmentOptionError(
+            (Parameter("topics"), f": {text!r} names an empty topic"), "expected A,B"
+        )
     return topics
 
 
 def parse_tags(expression: str) -> tuple[str, ...] | None:
-    """The tags of a subExpression: `*` is None, all; else tags joined by two bars."""
+    """The tags of an expression: `*` is None, all; else tags joined by two bars."""
     text = expression.strip()
     if text == "*":
         return None
     tags = tuple(dict.fromkeys(part.strip() for part in text.split("||")))
     hint = "expected * or tags joined by two bars, like A || B"
     if not all(tags):
-        raise SegmentOptionError(f"subExpression: {expression!r} has an empty tag", hint)
+        raise SegmentOptionError((Parameter("tags"), f": {expression!r} has an empty tag"), hint)
     if len(tags) > MAX_TAGS:
-        raise SegmentOptionError(f"subExpression has more than {MAX_TAGS} tags", hint)
+        raise SegmentOptionError((Parameter("tags"), f": there are more than {MAX_TAGS}"), hint)
     for tag in tags:
         if re.search(r"[\s|=<>'*]", tag):
             raise SegmentOptionError(
-                f"subExpression: {tag!r} is no tag",
-                hint + "; what SQL92 would select is selected by the reading side",
+                (Parameter("tags"), f": {tag!r} is no tag"),
+                hint + "; SQL92 expressions are not supported: filter the rows that are read",
             )
     return tags
 
@@ -91,8 +94,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Selection:
-    """What to read; names are those of the options. SegmentOptionError where it contradicts
-    itself; what only a store can tell is checked by `check_against`."""
+    """Which messages to read, by the parameters of `pyrmq.scan`.
+
+    SegmentOptionError where they contradict each other; `check_against` checks them against the
+    stores.
+    """
 
     topics: tuple[str, ...] = ()
     """At most one of topics, pattern and assign; none of them: all topics of users."""
@@ -113,65 +119,77 @@ class Selection:
     end_time: int | None = None
     """Store time in ms: before this."""
     timestamp_strategy: str = "error"
-    """startingOffsetsByTimestampStrategy: what if `start_time` is later than all data."""
+    """If `start_time` is later than all messages: `error`, or `latest` starts at the end."""
 
     def __post_init__(self) -> None:
         self._check_topics()
         if self.queues and self.assign is not None:
-            raise SegmentOptionError("queues and assign both name queues", "give one of them")
+            raise SegmentOptionError(
+                (Parameter("queues"), " and ", Parameter("assign"), " both name queues"),
+                "give one of them",
+            )
         if any(not 0 <= queue < 2**31 for queue in self.queues):
-            raise SegmentOptionError(f"queues: {self.queues} are no queue ids")
+            raise SegmentOptionError((Parameter("queues"), f": {self.queues} are no queue ids"))
         if self.tags is not None and (not self.tags or not all(self.tags)):
-            raise SegmentOptionError("subExpression has an empty tag", "expected * or A || B")
+            raise SegmentOptionError(
+                (Parameter("tags"), ": a tag is empty"), "expected * or A || B"
+            )
         if self.key is not None and not self.key.strip():
-            raise SegmentOptionError("key is empty", "give a word of KEYS, or a UNIQ_KEY")
+            raise SegmentOptionError(
+                (Parameter("key"), " is empty"), "give a word of KEYS, or a UNIQ_KEY"
+            )
         self._check_range()
 
     def _check_topics(self) -> None:
         given = {
-            "subscribe": bool(self.topics),
-            "subscribePattern": self.pattern is not None,
+            "topics": bool(self.topics),
+            "pattern": self.pattern is not None,
             "assign": self.assign is not None,
         }
         names = [name for name, is_given in given.items() if is_given]
         if len(names) > 1:
-            raise SegmentOptionError(f"{' and '.join(names)} are given", "give one of them")
+            first, second, *_ = map(Parameter, names)
+            raise SegmentOptionError((first, " and ", second, " are given"), "give one of them")
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)
             except re.error as error:
                 raise SegmentOptionError(
-                    f"subscribePattern: {self.pattern!r} is no regular expression: {error}"
+                    (
+                        Parameter("pattern"),
+                        f": {self.pattern!r} is no regular expression: {error}",
+                    )
                 ) from error
         if self.assign is not None:
             check_assign(self.assign)
         for topic in self.named_topics or ():
             if not topic or len(topic) > MAX_LONG_TOPIC:
-                raise SegmentOptionError(f"subscribe: {topic[:64]!r} is no topic name")
+                raise SegmentOptionError(
+                    (Parameter("topics"), f": {topic[:64]!r} is no topic name")
+                )
 
     def _check_range(self) -> None:
-        for option, offsets in (
-            ("startingOffsets", self.starting_offsets),
-            ("endingOffsets", self.ending_offsets),
+        for name, offsets in (
+            ("starting_offsets", self.starting_offsets),
+            ("ending_offsets", self.ending_offsets),
         ):
             if isinstance(offsets, str):
                 if offsets not in ("earliest", "latest"):
                     raise SegmentOptionError(
-                        f"{option}: {offsets!r}", "expected earliest, latest, or offsets by queue"
+                        (Parameter(name), f": {offsets!r}"),
+                        "expected earliest, latest, or offsets by queue",
                     )
             else:
-                check_offsets(offsets, option)
+                check_offsets(offsets, name)
         if self.ending_offsets == "earliest" or names_offset(self.ending_offsets, EARLIEST):
             raise SegmentOptionError(
-                "endingOffsets: earliest is no end", "expected latest (-1) or an offset"
+                (Parameter("ending_offsets"), ": earliest is no end"),
+                "expected latest (-1) or an offset",
             )
-        for option, time in (
-            ("startingTimestamp", self.start_time),
-            ("endingTimestamp", self.end_time),
-        ):
+        for name, time in (("start_time", self.start_time), ("end_time", self.end_time)):
             if time is not None and not 0 <= time <= _MAX_TIME:
                 raise SegmentOptionError(
-                    f"{option}: {time} is no time", "expected milliseconds since 1970"
+                    (Parameter(name), f": {time} is no time"), "expected milliseconds since 1970"
                 )
         if (
             self.start_time is not None
@@ -179,12 +197,17 @@ class Selection:
             and self.end_time < self.start_time
         ):
             raise SegmentOptionError(
-                f"endingTimestamp {self.end_time} is before startingTimestamp {self.start_time}"
+                (
+                    Parameter("end_time"),
+                    f" {self.end_time} is before ",
+                    Parameter("start_time"),
+                    f" {self.start_time}",
+                )
             )
-        if self.timestamp_strategy not in ("error", "latest"):
+        if self.timestamp_strategy not in TIMESTAMP_STRATEGY:
             raise SegmentOptionError(
-                f"startingOffsetsByTimestampStrategy: {self.timestamp_strategy!r}",
-                "expected error or latest",
+                (Parameter("timestamp_strategy"), f": {self.timestamp_strategy!r}"),
+                f"expected {' or '.join(TIMESTAMP_STRATEGY)}",
             )
 
     @property
@@ -216,24 +239,28 @@ class Selection:
         `may_come`: topics and queues may appear later, as in a stream.
         """
         brokers = [store.name for store in stores]
-        for option, named in (
+        for name, named in (
             ("assign", self.assign),
-            ("startingOffsets", self.starting_offsets),
-            ("endingOffsets", self.ending_offsets),
+            ("starting_offsets", self.starting_offsets),
+            ("ending_offsets", self.ending_offsets),
         ):
             if isinstance(named, str) or named is None:
                 continue
             for topic, of in named.items():
                 if not self.selects(topic):
                     raise SegmentOptionError(
-                        f"{option} names topic {topic!r}, which is not chosen",
-                        "leave it out, or add it to what is read",
+                        (Parameter(name), f" names topic {topic!r}, which is not selected"),
+                        "leave it out, or select the topic too",
                     )
                 unknown = sorted(set(of) - set(brokers))
                 if unknown:
                     raise SegmentOptionError(
-                        f"{option}: there is no broker {unknown[0]!r}",
-                        f"the stores are of {', '.join(brokers)}; brokerName sets other names",
+                        (Parameter(name), f": there is no broker {unknown[0]!r}"),
+                        (
+                            f"the stores are of {', '.join(brokers)}; ",
+                            Parameter("broker_names"),
+                            " sets other names",
+                        ),
                     )
         if not may_come:
             self._check_known(stores)

@@ -1,4 +1,4 @@
-"""One task's share of what is read: where it reads, and how. Can be sent to another process."""
+"""One task of a read: where it reads, and how. Can be sent to another process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyrmq.engine as engine
-from pyrmq.errors import DataLossError, StoreDamagedError
+from pyrmq.engine import SegmentReader
+from pyrmq.errors import DataLossError, Parameter, SegmentDamagedError, StoreDamagedError
 from pyrmq.escape import escape
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
-from pyrmq.segments import pieces
+from pyrmq.segments import log_ranges
 from pyrmq.segments.filesystem import FileSystem, need
 from pyrmq.segments.queues import BATCH, BLANK_SIZE, Queue
 from pyrmq.segments.read_options import ReadOptions
@@ -22,6 +22,9 @@ from pyrmq.segments.store import File
 log = logging.getLogger("pyrmq.segments")
 
 _SHOWN = 3
+_NEXT_FOUND = "; the next record starts"
+_ENGINE_HINT = " (onCorruption=skip leaves this out)"
+"""Parts of the engine's text for damage."""
 _MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
 
 
@@ -37,14 +40,14 @@ class Split:
     start: int
     end: int
     log_end: int
-    """Where what is planned of the log ends; damage in front of the next record is looked at up
-    to there."""
+    """Physical offset at which the planned part of the log ends. Behind damage the next record is
+    looked for up to there."""
     rule: Rule
     how: ReadOptions
     exact: bool = True
     """`start` is the start of a record; else the first record behind it is found by search."""
     fail_on_data_loss: bool = True
-    """Whether a file that goes before it is opened is an error."""
+    """Whether a file that is deleted before it is opened is an error."""
 
     def describe(self) -> str:
         """What this is, for messages."""
@@ -53,13 +56,13 @@ class Split:
         more = ", …" if names and len(names) > _SHOWN else ""
         return f"broker {self.broker}, {topics}{more}, log {self.start} to {self.end}"
 
-    def reader(self) -> engine.SegmentReader:
-        """The native reader of this share; it has an Arrow stream of its own."""
+    def reader(self) -> SegmentReader:
+        """The native reader of this task; it has an Arrow stream of its own."""
         return self._reader({"log_end": self.log_end, "exact": self.exact})
 
-    def _reader(self, where: dict[str, Any]) -> engine.SegmentReader:
+    def _reader(self, where: dict[str, Any]) -> SegmentReader:
         chosen = self.rule.selection
-        return engine.SegmentReader(
+        return SegmentReader(
             self.files,
             self.start,
             self.end,
@@ -77,25 +80,26 @@ class Split:
     def read(self) -> Iterator[Any]:
         """Its messages as pyarrow record batches, none empty, in log order.
 
-        StoreDamagedError and OSError name the file; DataLossError if a file went meanwhile.
+        SegmentDamagedError and OSError name the file; DataLossError if a file was deleted.
         """
         for part in self._parts():
             try:
                 yield from part._read()
             except FileNotFoundError as error:
                 path = error.filename or error
-                pieces.tell_loss(
-                    f"{self.describe()}: {path} went before it was read", self.fail_on_data_loss
+                log_ranges.report_loss(
+                    f"{self.describe()}: {path} was deleted before it was read",
+                    self.fail_on_data_loss,
                 )
             except OSError as error:
                 error.add_note(f"while reading {self.describe()}")
                 raise
 
     def _parts(self) -> list[Split]:
-        """What is read at a time: file by file where one may go without harm to the others."""
+        """What is read in one go: a file at a time where deleted ones are left out."""
         if self.fail_on_data_loss:
             return [self]
-        cuts = pieces.by_file(self.files, self.start, self.end)
+        cuts = log_ranges.file_ranges(self.files, self.start, self.end)
         return [
             replace(self, start=low, end=high, log_end=high, exact=exact if number else self.exact)
             for number, (low, high, exact) in enumerate(cuts)
@@ -108,10 +112,17 @@ class Split:
             while (batch := reader.next_batch()) is not None:
                 yield arrow.record_batch(batch)
         except StoreDamagedError as error:
-            raise StoreDamagedError(f"{self.describe()}: {error.args[0]}") from error
-        self.tell(reader)
+            raise self._damaged(str(error.args[0])) from error
+        self.log_damage(reader)
 
-    def tell(self, reader: engine.SegmentReader) -> None:
+    def _damaged(self, text: str) -> SegmentDamagedError:
+        """The error for a damaged record. It can be skipped where the next one was found."""
+        hint = None
+        if _NEXT_FOUND in text:
+            hint = ("restore the file; ", Parameter("on_corruption", "skip"), " leaves this out")
+        return SegmentDamagedError(f"{self.describe()}: {text.replace(_ENGINE_HINT, '')}", hint)
+
+    def log_damage(self, reader: SegmentReader) -> None:
         """Logs what was left out as damaged, in one line."""
         stats = reader.stats()
         if not stats["damagedParts"]:
@@ -133,7 +144,7 @@ class Split:
 
 @dataclass(frozen=True)
 class IndexSplit(Split):
-    """Records whose places stand in queues, or are named one by one."""
+    """Records that queue entries or the index name."""
 
     queues: tuple[tuple[Queue, int, int], ...] = ()
     """(queue, first place, place behind the last)."""
@@ -143,7 +154,7 @@ class IndexSplit(Split):
     def _parts(self) -> list[Split]:
         return [self]
 
-    def reader(self) -> engine.SegmentReader:
+    def reader(self) -> SegmentReader:
         return self._reader({"positions": self.positions()})
 
     def positions(self) -> bytes:
@@ -161,8 +172,8 @@ class IndexSplit(Split):
             if seen < end:
                 raise DataLossError(
                     f"{self.describe()}: the entries of queue {queue.topic}-{queue.id} from "
-                    f"{seen} on went before they were read",
-                    "plan=scan reads the log itself",
+                    f"{seen} on were deleted before they were read",
+                    (Parameter("plan", "scan"), " reads the log itself"),
                 )
         rows = np.concatenate(parts)
         rows = rows[(rows[:, 0] >= self.start) & (rows[:, 0] < self.end)]

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from pyrmq.errors import (
+    Parameter,
     SegmentError,
     SegmentLayoutError,
     SegmentOptionError,
@@ -43,7 +44,7 @@ class SegmentStore:
     """One broker's log. Can be sent to another process."""
 
     name: str
-    """brokerName."""
+    """Name of the broker."""
     root: str
     """Path or URI as it was given, for messages."""
     files: tuple[File, ...]
@@ -93,7 +94,7 @@ class SegmentStore:
             paths = [path for _, _, path in self.files]
             files = _single_files(self.place, [p for p in paths if self.place.kind(p) == "file"])
         if not files:
-            raise SegmentPathError(f"{self.root}: all of its segments are gone")
+            raise SegmentPathError(f"{self.root}: all of its segments are deleted")
         return replace(self, files=_in_order(files))
 
     def topics(self) -> frozenset[str] | None:
@@ -104,15 +105,15 @@ class SegmentStore:
         if not self.base:
             return None
         names: set[str] = set()
-        told = False
+        has_queues = False
         for folder in ("consumequeue", "batchconsumequeue"):
             path = posixpath.join(self.base, folder)
             in_database = self.place.kind(f"{path}/CURRENT") == "file"
             if self.place.kind(path) == "folder" and not in_database:
-                told = True
+                has_queues = True
                 names.update(f.name for f in self.place.list(path) if not f.is_file)
         configured = self.configured_topics()
-        if configured is None and not told:
+        if configured is None and not has_queues:
             return None
         return frozenset(names | (configured or frozenset()))
 
@@ -303,7 +304,7 @@ def _checked(store: SegmentStore) -> SegmentStore:
 def _dledger(where: str) -> SegmentLayoutError:
     return SegmentLayoutError(
         f"{where}: a DLedger log wraps each record in an entry of its own, which is not read here",
-        "read through the broker (nameServer), or give the commitlog folder of a plain broker",
+        "read it through its broker, or give the commitlog folder of a plain broker",
     )
 
 
@@ -311,12 +312,15 @@ def _named(stores: list[SegmentStore], broker_names: Sequence[str]) -> list[Segm
     names = [name.strip() for name in broker_names]
     if names and len(names) != len(stores):
         raise SegmentOptionError(
-            f"brokerName has {len(names)} names for {len(stores)} stores: "
-            + ", ".join(s.root for s in stores),
+            (
+                Parameter("broker_names"),
+                f" has {len(names)} names for {len(stores)} stores: ",
+                ", ".join(s.root for s in stores),
+            ),
             "give one for each, in the order of the paths",
         )
     if not all(names):
-        raise SegmentOptionError("brokerName has an empty name")
+        raise SegmentOptionError((Parameter("broker_names"), " has an empty name"))
     if names:
         stores = [replace(s, name=name) for s, name in zip(stores, names, strict=True)]
     seen: dict[str, str] = {}
@@ -326,12 +330,12 @@ def _named(stores: list[SegmentStore], broker_names: Sequence[str]) -> list[Segm
         except UnicodeEncodeError as error:
             raise SegmentOptionError(
                 f"{store.root} would be broker {store.name!r}, which is not UTF-8",
-                "give brokerName, one for each path",
+                ("give ", Parameter("broker_names"), ", one for each path"),
             ) from error
         if store.name in seen:
             raise SegmentOptionError(
                 f"{seen[store.name]} and {store.root} would both be broker {store.name!r}",
-                "give brokerName, one for each path",
+                ("give ", Parameter("broker_names"), ", one for each path"),
             )
         seen[store.name] = store.root
     return stores

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyrmq.engine as engine
-from pyrmq.errors import CheckpointError, DataLossError, SegmentOptionError
+from pyrmq.engine import SegmentReader, segment_advance, segment_end
+from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import pieces
+from pyrmq.segments import log_ranges
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
@@ -34,7 +34,7 @@ _SEARCHED = 8 << 20
 
 @dataclass(frozen=True)
 class Position:
-    """What a checkpoint holds."""
+    """The position of a stream, as a checkpoint keeps it."""
 
     log: Mapping[str, int]
     """By broker: physical offset of the next record."""
@@ -75,11 +75,11 @@ class Position:
             log_at = {str(broker): _whole(phys) for broker, phys in value["log"].items()}
             until = {str(b): _whole(phys) for b, phys in value.get("until", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"the checkpoint holds no position: {value!r}") from error
+            raise CheckpointError(f"the checkpoint has no position: {value!r}") from error
         return cls(log_at, starts, until)
 
     def moved(self, to: Mapping[str, int]) -> Position:
-        """The same further on, without what is passed."""
+        """The same position moved on; starts that the log has passed are left out."""
         left = {broker for broker, phys in self.until.items() if to[broker] < phys}
         return Position(
             dict(to),
@@ -116,10 +116,19 @@ class StreamPlanner:
     ) -> None:
         check_plan_options(split_bytes, min_partitions, mode)
         if mode == "index":
-            raise SegmentOptionError("plan=index reads a batch, not a stream", "leave plan out")
+            raise SegmentOptionError(
+                (Parameter("plan", "index"), " reads a batch, not a stream"),
+                ("leave ", Parameter("plan"), " out"),
+            )
         if selection.ending_offsets != "latest" or selection.end_time is not None:
             raise SegmentOptionError(
-                "endingOffsets and endingTimestamp belong to a batch read", "a stream has no end"
+                (
+                    Parameter("ending_offsets"),
+                    " and ",
+                    Parameter("end_time"),
+                    " belong to a batch read",
+                ),
+                "a stream has no end",
             )
         self.selection = selection
         self.how = how
@@ -132,8 +141,8 @@ class StreamPlanner:
         self._ends: dict[str, int] = {}
         self._pinned: dict[str, int] | None = None
         self._initial: Position | None = None
-        self._told: dict[str, int] = {}
-        """Up to where `latest` said that there is something, where it is not told a start."""
+        self._reported_ends: dict[str, int] = {}
+        """Ends that `latest` gave to calls without a start."""
 
     def initial(self) -> dict[str, Any]:
         """Where a new query starts; the same however often it is asked for, as Spark does so anew
@@ -143,7 +152,7 @@ class StreamPlanner:
         return self._initial.as_dict()
 
     def _found_initial(self) -> Position:
-        stores, ends = self._look()
+        stores, ends = self._relist()
         starts: dict[str, Start] = {
             store.name: starting_at(
                 store,
@@ -157,8 +166,11 @@ class StreamPlanner:
         found = [start for start in starts.values() if start.found]
         if not found and self.selection.timestamp_strategy == "error":
             raise SegmentOptionError(
-                f"startingTimestamp {self.selection.start_time} is later than every message",
-                "startingOffsetsByTimestampStrategy=latest starts at the end then",
+                (
+                    Parameter("start_time"),
+                    f" {self.selection.start_time} is later than every message",
+                ),
+                (Parameter("timestamp_strategy", "latest"), " starts at the end in this case"),
             )
         filtered = {name: start for name, start in starts.items() if start.offsets}
         position = Position(
@@ -170,12 +182,12 @@ class StreamPlanner:
 
     def end(self) -> dict[str, Any]:
         """The end of the logs now."""
-        _, ends = self._look()
+        _, ends = self._relist()
         return Position(ends).as_dict()
 
     def pin(self) -> None:
         """From here on `latest` stays at or below the end of the logs now."""
-        _, self._pinned = self._look()
+        _, self._pinned = self._relist()
 
     def latest(
         self,
@@ -189,21 +201,20 @@ class StreamPlanner:
         is to do is shared over the brokers by their bytes. A batch has at least one record if there
         is one.
         """
-        for option, limit in (
-            ("maxOffsetsPerTrigger", max_offsets),
-            ("maxBytesPerTrigger", max_bytes),
-        ):
+        for name, limit in (("max_offsets", max_offsets), ("max_bytes", max_bytes)):
             if limit is not None and limit < 1:
-                raise SegmentOptionError(f"{option}: {limit}", "expected at least 1")
+                raise SegmentOptionError((Parameter(name), f": {limit}"), "expected at least 1")
             if limit is not None and start is None:
-                raise SegmentOptionError(f"{option} needs the start of the batch")
-        stores, ends = self._look()
+                raise SegmentOptionError((Parameter(name), " needs the start of the batch"))
+        stores, ends = self._relist()
         if self._pinned is not None:
             ends = {name: min(end, self._pinned[name]) for name, end in ends.items()}
         if start is None:
-            self._check_shrunk(self._told, ends, stores)
-            self._told = {name: max(end, self._told.get(name, end)) for name, end in ends.items()}
-            return Position(self._told).as_dict()
+            self._check_shrunk(self._reported_ends, ends, stores)
+            self._reported_ends = {
+                name: max(end, self._reported_ends.get(name, end)) for name, end in ends.items()
+            }
+            return Position(self._reported_ends).as_dict()
         position = self._position(start, stores)
         at = dict(position.log)
         self._check_shrunk(at, ends, stores)
@@ -226,7 +237,7 @@ class StreamPlanner:
             if first > last and low != self._initial:
                 # PySpark 4.1 names an end without a start. That of a first batch may be looked for
                 # before where the batch starts, so it may lie before that.
-                pieces.tell_loss(
+                log_ranges.report_loss(
                     f"{store.root}: the log of broker {store.name} ends at {last}, the stream is "
                     f"at {first}",
                     self.fail_on_data_loss,
@@ -239,20 +250,22 @@ class StreamPlanner:
                     f"checkpoint says {last}",
                     "it is another log, or it was cut; start with a new checkpoint",
                 )
-            runs = pieces.runs(store, first, last, fail_on_data_loss=self.fail_on_data_loss)
+            ranges = log_ranges.present_ranges(
+                store, first, last, fail_on_data_loss=self.fail_on_data_loss
+            )
             rule = self._rule(store, low)
             limits = Limits(low=first, high=last)
-            parts.append(Part(store, rule, limits, runs, last, self.fail_on_data_loss))
+            parts.append(Part(store, rule, limits, ranges, last, self.fail_on_data_loss))
         total = sum(part.bytes for part in parts)
-        size = pieces.split_size(total, self.split_bytes, self.min_partitions)
+        size = log_ranges.split_size(total, self.split_bytes, self.min_partitions)
         by_file = self.mode == "file"
         return [
             split
             for part in parts
-            for split in scans(part, part.runs, size, self.how, by_file=by_file)
+            for split in scans(part, part.ranges, size, self.how, by_file=by_file)
         ]
 
-    def _look(self) -> tuple[list[SegmentStore], dict[str, int]]:
+    def _relist(self) -> tuple[list[SegmentStore], dict[str, int]]:
         """The stores listed anew, and where their logs end."""
         self._stores = [store.relisted() for store in self._stores]
         for store in self._stores:
@@ -260,13 +273,13 @@ class StreamPlanner:
             opener = store.opener()
             if known < store.first or known > store.last:
                 known = -1
-            end, why = engine.segment_end(store.files, known, opener=opener)
+            end, why = segment_end(store.files, known, opener=opener)
             if why and known != -1:
                 # Something that is no record: half of one, or the log was cut and written anew.
-                end, why = engine.segment_end(store.files, opener=opener)
+                end, why = segment_end(store.files, opener=opener)
             if why:
                 log.info("%s: the log ends at %d: %s", escape(store.root), end, escape(why))
-            self._ends[store.name] = pieces.behind_blank(store, end)
+            self._ends[store.name] = log_ranges.next_record(store, end)
         return self._stores, dict(self._ends)
 
     def _position(self, value: Mapping[str, Any], stores: Sequence[SegmentStore]) -> Position:
@@ -285,7 +298,7 @@ class StreamPlanner:
         """A log that ends before where the stream is was cut, or is another one."""
         for store in stores:
             if self._ends[store.name] < at.get(store.name, 0):
-                pieces.tell_loss(
+                log_ranges.report_loss(
                     f"{store.root}: the log of broker {store.name} ends at "
                     f"{self._ends[store.name]}, the stream is at {at[store.name]}",
                     self.fail_on_data_loss,
@@ -309,11 +322,13 @@ class StreamPlanner:
         if rows is None and (size is None or size >= end - start):
             return end
         at = start
-        for low, high in pieces.runs(store, start, end, fail_on_data_loss=self.fail_on_data_loss):
+        for low, high in log_ranges.present_ranges(
+            store, start, end, fail_on_data_loss=self.fail_on_data_loss
+        ):
             begin = low
             if rows is None and size is not None:
                 begin = _record_near(store, low, min(low + size, high))
-            stop, used = engine.segment_advance(
+            stop, used = segment_advance(
                 store.files,
                 begin,
                 high,
@@ -340,8 +355,8 @@ def _record_near(store: SegmentStore, start: int, end: int) -> int:
     near = end - _SEARCHED
     if near <= start:
         return start
-    reader = engine.SegmentReader(
-        pieces.overlapping(store.files, near, end),
+    reader = SegmentReader(
+        log_ranges.overlapping(store.files, near, end),
         near,
         end,
         opener=store.opener(),

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyrmq.segments import pieces, times
-from pyrmq.segments.bounds import Held, Key, as_bounds, checked, gone, held, of_broker, walk_log
+from pyrmq.segments import log_ranges, times
+from pyrmq.segments.bounds import (
+    Key,
+    QueueExtent,
+    as_bounds,
+    check_not_behind_end,
+    of_broker,
+    queue_extents,
+    walk_log,
+    without_deleted,
+)
 from pyrmq.segments.offsets import EARLIEST, LATEST
 from pyrmq.segments.queues import dispatched, phys_at, place_of
 from pyrmq.segments.read_options import ReadOptions
@@ -35,9 +44,11 @@ def starting_at(
     *,
     fail_on_data_loss: bool,
 ) -> Start:
-    """Where a stream over a log that ends at `end` starts. Errors are those of the options."""
+    """Where a stream over a log that ends at `end` starts. Errors are those of the selection."""
     if selection.start_time is not None:
-        for low, high in pieces.runs(store, store.first, end, fail_on_data_loss=False):
+        for low, high in log_ranges.present_ranges(
+            store, store.first, end, fail_on_data_loss=False
+        ):
             phys = times.first_at(store, low, high, selection.start_time, how.on_corruption)
             if phys is not None:
                 return Start(phys)
@@ -55,20 +66,20 @@ def _by_queue(
 ) -> Start:
     rule = selection.rule(store.name)
     # What has no entry yet stands behind the last message that has one; looked for first, as a
-    # broker may go on entering.
+    # broker may go on dispatching.
     last = end if store.queues is None else max(dispatched(store, end, end), store.first)
-    holds = held(store, rule, store.first, end)
+    extents = queue_extents(store, rule, store.first, end)
     for key, offset in named.items():
         if offset == LATEST:
-            named[key] = holds.get(key, Held(0, 0)).high
-    checked("startingOffsets", named, holds, store.name)
+            named[key] = extents.get(key, QueueExtent(0, 0)).high
+    check_not_behind_end("starting_offsets", named, extents, store.name)
     wanted = {key: offset for key, offset in named.items() if offset != EARLIEST}
-    wanted = gone(wanted, holds, store.name, fail)
-    places = _places(store, rule, holds, wanted, last, end)
+    wanted = without_deleted(wanted, extents, store.name, fail)
+    places = _places(store, rule, extents, wanted, last, end)
     # Else some queue starts at its earliest; it may have no entry yet.
-    all_named = all(key in wanted for key in {*holds, *named})
+    all_named = all(key in wanted for key in {*extents, *named})
     phys = min(places.values(), default=end) if all_named else store.first
-    offsets = {key: n for key, n in wanted.items() if n > holds.get(key, Held(0, 0)).low}
+    offsets = {key: n for key, n in wanted.items() if n > extents.get(key, QueueExtent(0, 0)).low}
     until = max((places[key] for key in offsets), default=phys)
     return Start(phys, offsets, until) if until > phys else Start(phys)
 
@@ -76,7 +87,7 @@ def _by_queue(
 def _places(
     store: SegmentStore,
     rule: Rule,
-    holds: Mapping[Key, Held],
+    extents: Mapping[Key, QueueExtent],
     wanted: Mapping[Key, int],
     last: int,
     end: int,
@@ -86,7 +97,7 @@ def _places(
         chosen = Rule(rule.selection, rule.queues, as_bounds(wanted))
         found = walk_log(store, chosen, store.first, end)
         return {key: found[key][2] if key in found else end for key in wanted}
-    reaches = {key: h.reach for key, h in holds.items() if h.reach is not None}
+    reaches = {key: h.reach for key, h in extents.items() if h.reach is not None}
     return {
         key: min(phys_at(reaches[key], place_of(reaches[key], n), end), last)
         if key in reaches

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pyrmq.engine as engine
+from pyrmq.engine import SegmentReader, segment_times
 from pyrmq.segments.filesystem import need
-from pyrmq.segments.pieces import overlapping
+from pyrmq.segments.log_ranges import overlapping
 from pyrmq.segments.store import SegmentStore
 
 _AT_ONCE = 16
@@ -18,10 +18,10 @@ def first_times(store: SegmentStore) -> list[int | None]:
     """Store time (ms) of the first record of each file; None if it has none."""
     opener = store.opener()
     if opener is None:
-        found = engine.segment_times(store.files)
+        found = segment_times(store.files)
     else:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            each = pool.map(lambda f: engine.segment_times([f], opener=opener)[0], store.files)
+            each = pool.map(lambda f: segment_times([f], opener=opener)[0], store.files)
             found = list(each)
     return [None if one is None else one[0] for one in found]
 
@@ -60,7 +60,7 @@ def first_at(
     low, _ = narrowed(store, start, end, time, None)
     if low >= end:
         return None
-    reader = engine.SegmentReader(
+    reader = SegmentReader(
         overlapping(store.files, low, end),
         low,
         end,

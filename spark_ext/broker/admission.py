@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BrokerStreamReader(StreamReader, SupportsTriggerAvailableNow):
-    """A limit in bytes cannot be kept: brokers tell offsets, and no sizes."""
+    """A limit in bytes cannot be kept: brokers report offsets, and no sizes."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         rows = self._options["maxOffsetsPerTrigger"]

@@ -1,5 +1,5 @@
-"""Options of the read through a broker and of the sink; names are those of RocketMQ's clients, of
-rocketmq-spark, and of Spark's Kafka source."""
+"""Rows of the table of options for reads through a broker and for the sink. Names are those of
+RocketMQ's clients, of rocketmq-spark, and of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "Name servers, `host:port` with `;` between several. Reads through brokers where there is "
         "no `path`; a write always needs it.",
+        required=BROKER | WRITES,
     ),
     Option(
         "pullBatchSize",

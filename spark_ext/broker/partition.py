@@ -14,7 +14,8 @@ from pyrmq.errors import DataLossError, PyrmqError
 from pyrmq.escape import escape
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.pull import Piece, Puller, QueueRange
-from spark_ext.worker import Shipped, prepare
+from spark_ext.option_names import option_names
+from spark_ext.worker import VersionCheckedPickle, prepare
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -42,7 +43,7 @@ class BrokerSplit:
 
     def read(self) -> Iterator[RecordBatch]:
         """Batches with exactly the columns of `how`; errors name broker, queue and offsets."""
-        with Cluster(self.access) as cluster:
+        with option_names(), Cluster(self.access) as cluster:
             puller = Puller(
                 cluster,
                 list(self.ranges),
@@ -88,13 +89,13 @@ class BrokerSplit:
         wanted = sum(piece.end - piece.start for piece in group)
         if rows == wanted or self.how.on_corruption == "skip":
             return
-        told = (
+        text = (
             f"{group[0].range}: {rows} messages came for the {wanted} offsets from "
             f"{group[0].start} to {group[-1].end}; the others are deleted (or compacted)"
         )
         if self.fail_on_data_loss:
-            raise DataLossError(told)
-        log.warning("%s; going on with what there is", escape(told))
+            raise DataLossError(text)
+        log.warning("%s; continuing with the messages available", escape(text))
 
 
 def _only(queue_id: int, start: int, end: int) -> Callable[[str], dict[int, tuple[int, int]]]:
@@ -119,7 +120,7 @@ def _groups(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
         yield group
 
 
-class BrokerPartition(Shipped, InputPartition):
+class BrokerPartition(VersionCheckedPickle, InputPartition):
     """`value` is the BrokerSplit."""
 
     def __init__(self, split: BrokerSplit) -> None:

@@ -21,6 +21,7 @@ from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.pull import QueueRange
 from spark_ext.broker.ranges import Position, from_position, into_tasks, share, to_position
 from spark_ext.broker.topics import place
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from pyrmq.segments.read_options import ReadOptions
@@ -59,6 +60,7 @@ class BrokerPlanner:
         self._lower: dict[MessageQueue, float] = {}
         """Queues that end below their position, and when that was seen first."""
 
+    @option_names()
     def batch(self) -> list[BrokerSplit]:
         """The tasks of a batch read. PyrmqError for what cannot be read as asked."""
         chosen = self._selection
@@ -69,6 +71,7 @@ class BrokerPlanner:
             ends = broker_topics.ends(cluster, chosen, bounds)
         return self._tasks(starts, ends, chosen.start_time, chosen.end_time)
 
+    @option_names()
     def initial(self) -> Position:
         """Where a new stream starts."""
         with Cluster(self._access) as cluster:
@@ -80,16 +83,19 @@ class BrokerPlanner:
         self._seen.update(starts)
         return to_position(starts)
 
+    @option_names()
     def end(self) -> Position:
         """The end of all queues now."""
         return to_position(self._ends({}))
 
+    @option_names()
     def pin(self) -> None:
         """From now on no position goes beyond what is there now (Trigger.AvailableNow)."""
         self._pinned = self._ends({})
 
+    @option_names()
     def latest(self, start: Position | None, max_offsets: int | None = None) -> Position:
-        """The end of the next micro-batch. `start` None: not told (PySpark 4.1), no limit then."""
+        """The end of the next micro-batch. `start` None: not known (PySpark 4.1), no limit then."""
         known = dict(self._seen) if start is None else from_position(start)
         ends = self._ends(known)
         if self._pinned is not None:
@@ -108,6 +114,7 @@ class BrokerPlanner:
         self._seen.update(ends)
         return to_position(ends)
 
+    @option_names()
     def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
         """The tasks of a micro-batch."""
         starts, ends = from_position(start), from_position(end)
@@ -125,8 +132,8 @@ class BrokerPlanner:
         left = {queue: offset for queue, offset in starts.items() if queue not in ends}
         for queue in sorted(left.keys() - self._left.keys()):
             log.error(
-                "%s has no broker now and leaves the checkpoint at offset %d; as long as this "
-                "query runs it goes on there, after another restart the queue is a new one",
+                "%s has no broker now and leaves the checkpoint at offset %d; this query "
+                "continues there while it runs, after another restart the queue is a new one",
                 escape(place(queue)),
                 left[queue],
             )
@@ -140,22 +147,22 @@ class BrokerPlanner:
         known = starts.get(queue, self._left.get(queue))
         if known is not None:
             starts[queue] = known
-            told = f"{place(queue)}: offsets {known} to {least} are gone"
+            text = f"{place(queue)}: offsets {known} to {least} are deleted"
         else:
             starts[queue] = 0
-            told = f"{place(queue)} is new to the query, but its first {least} messages are gone"
+            text = f"{place(queue)} is new to the query, but its first {least} messages are deleted"
         if starts[queue] > end:
-            told = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
-            self._lost(told)
+            text = f"{place(queue)} was at {starts[queue]} and now ends at {end}"
+            self._lost(text)
             starts[queue] = min(least, end)
         elif starts[queue] < least:
-            self._lost(told)
+            self._lost(text)
             starts[queue] = min(least, end)
 
-    def _lost(self, told: str) -> None:
+    def _lost(self, text: str) -> None:
         if self._fail:
-            raise DataLossError(told)
-        log.warning("%s: going on with what there is", escape(told))
+            raise DataLossError(text)
+        log.warning("%s: continuing with the messages available", escape(text))
 
     def _ends(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Ends of all queues, as their masters say; one that is known but has none now stays
@@ -164,12 +171,12 @@ class BrokerPlanner:
             found = broker_topics.find_queues(cluster, self._selection, may_come=True)
             there = [q for q in found if cluster.route(q.topic).master_of(q.broker_name)]
             ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, there)
-        gone = {queue for queue in known if queue not in ends}
-        for queue in sorted(gone - self._missing):
+        missing = {queue for queue in known if queue not in ends}
+        for queue in sorted(missing - self._missing):
             log.warning("%s has no broker now, or no master; waiting for it", escape(place(queue)))
-        self._missing = gone
+        self._missing = missing
         for queue, offset in known.items():
-            if queue in gone:
+            if queue in missing:
                 ends[queue] = offset
             elif ends[queue] < offset:
                 ends[queue] = self._ends_lower(queue, offset, ends[queue])
@@ -179,14 +186,14 @@ class BrokerPlanner:
 
     def _ends_lower(self, queue: MessageQueue, known: int, end: int) -> int:
         """Where a queue goes on that ends below its position. DataLossError."""
-        told = f"{place(queue)} was at {known} and now ends at {end}"
+        text = f"{place(queue)} was at {known} and now ends at {end}"
         if not self._fail and self._pinned is None:
             if queue not in self._lower:
-                log.warning("%s: waiting %g s for the rest", escape(told), ANEW)
+                log.warning("%s: waiting %g s for the rest", escape(text), ANEW)
             since = self._lower.setdefault(queue, time.monotonic())
             if time.monotonic() < since + ANEW:
                 return known
-        self._lost(told)
+        self._lost(text)
         return end
 
     def _tasks(

@@ -12,7 +12,7 @@ from spark_ext.broker import partition as broker_partition
 from spark_ext.broker.partition import BrokerPartition
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.broker.stream import BrokerStreamReader41
-from spark_ext.worker import ADMISSION, Shipped
+from spark_ext.worker import ADMISSION, VersionCheckedPickle
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_ext.options import Options
 
 
-class BrokerBatchReader(Shipped, DataSourceReader):
+class BrokerBatchReader(VersionCheckedPickle, DataSourceReader):
     """Offsets are fixed when Spark plans: all actions on one loaded frame see the same rows."""
 
     def __init__(self, options: Options, schema: StructType) -> None:

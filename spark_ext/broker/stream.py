@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyrmq.errors import ConfigError
 from spark_ext import selecting
 from spark_ext.broker import partition as broker_partition
 from spark_ext.broker.partition import BrokerPartition
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.broker.progress import BrokerProgress
 from spark_ext.broker.ranges import Position, from_position
-from spark_ext.worker import Shipped
+from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from spark_ext.options import Options
 
 
-class StreamReader(Shipped, DataSourceStreamReader):
+class StreamReader(VersionCheckedPickle, DataSourceStreamReader):
     """What streams have in common, whatever the PySpark."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -42,7 +41,7 @@ class StreamReader(Shipped, DataSourceStreamReader):
         return broker_partition.read(partition)
 
     def commit(self, end: Position) -> None:
-        """Tells it; the checkpoint is all there is, no group's offsets are touched."""
+        """Logs the position. The checkpoint keeps it; offsets of groups are not touched."""
         self._progress.committed(from_position(end))
 
     def stop(self) -> None:
@@ -53,11 +52,7 @@ class BrokerStreamReader41(StreamReader):
     """For PySpark 4.1, which asks for the end without saying where it starts."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        if options.is_set("maxOffsetsPerTrigger"):
-            raise ConfigError(
-                "option maxOffsetsPerTrigger needs PySpark 4.2 or later: this one does not tell a "
-                "source where a micro-batch starts; leave it out, or use a newer PySpark"
-            )
+        options.needs_pyspark((4, 1))
         super().__init__(options, schema)
 
     def latestOffset(self) -> Position:  # type: ignore[override]

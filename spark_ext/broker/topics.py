@@ -35,8 +35,8 @@ def find_queues(cluster: Cluster, selection: Selection, *, may_come: bool) -> li
             continue
         if not queues and selection.named_topics is not None and not may_come:
             raise SegmentOptionError(
-                f"topic {topic} cannot be read: no broker gives it to consumers",
-                "its perm has to have the bit 4",
+                f"topic {topic} cannot be read: no broker lets consumers read it",
+                "its perm needs the bit 4",
             )
         if selection.assign is not None:
             queues = _assigned(selection, topic, queues, may_come)
@@ -107,10 +107,10 @@ def starts(
         if offset > most:
             raise _beyond("startingOffsets", queue, offset, least, most)
         if 0 <= offset < least:
-            told = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
+            text = f"startingOffsets names {offset} for {place(queue)}, which now starts at {least}"
             if fail_on_data_loss:
-                raise DataLossError(told)
-            log.warning("%s: starting there", escape(told))
+                raise DataLossError(text)
+            log.warning("%s: starting there", escape(text))
         out[queue] = most if offset == LATEST else max(offset, least)
     return out
 
@@ -148,8 +148,8 @@ def _by_time(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[Mes
     there = any(most > least for least, most in bounds.values())
     if late and there and selection.timestamp_strategy == "error":
         raise OffsetOutOfRangeError(
-            f"startingTimestamp {time} is later than every message there is",
-            "startingOffsetsByTimestampStrategy=latest starts at the end instead",
+            f"startingTimestamp {time} is later than every message",
+            "startingOffsetsByTimestampStrategy=latest starts at the end in this case",
         )
     return out
 
@@ -161,8 +161,8 @@ def _named(
     for topic, brokers in offsets.items():
         if not selection.selects(topic):
             raise SegmentOptionError(
-                f"{option} names topic {topic!r}, which is not chosen",
-                "leave it out, or add it to what is read",
+                f"{option} names topic {topic!r}, which is not selected",
+                "leave it out, or select the topic too",
             )
         for broker, of_broker in brokers.items():
             for queue_id, offset in of_broker.items():

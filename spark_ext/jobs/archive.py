@@ -38,6 +38,8 @@ from spark_ext.jobs.command import Output, output_options, run_alone, source_opt
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
 from spark_ext.jobs.source import Source
+from spark_ext.option import Query
+from spark_ext.option_table import OPTIONS
 from spark_ext.schema import COLUMNS, DEFAULT
 
 if TYPE_CHECKING:
@@ -53,15 +55,18 @@ UNIQUE = ("body", "keys", "commitLogOffset")
 """Columns whose values hardly repeat: building a dictionary of them would be for nothing."""
 OPEN_FILES = 100
 """Files of topics and days that a task writes at a time without sorting its rows first."""
-SELECTING = frozenset(
-    name.lower()
-    for name in (
-        "subscribe", "subscribePattern", "assign", "topic", "includeSystemTopics", "subExpression",
-        "startingOffsets", "startingTimestamp", "decompress",
+KEPT = frozenset(
+    option.name.lower()
+    for option in OPTIONS
+    if option.name == "decompress"
+    or (
+        option.selects
+        and Query.STREAM in option.where
+        and option.name != "startingOffsetsByTimestampStrategy"
     )
-)  # fmt: skip
-"""Options that say which messages there are and what they look like: they are kept. A store may
-move, and limits may change."""
+)
+"""Options that say which messages an archive has and what they look like: later runs must have the
+same. A store may move, and limits may change."""
 
 
 def day_of(time: str) -> Column:
@@ -110,7 +115,7 @@ def archive(
     columns = tuple(columns) + tuple(name for name in NEEDED if name not in columns)
     stream = source.stream(spark, columns, topics=topics, pattern=pattern, system=system)
     options = source.stream_options(topics, pattern, system)
-    selection = {name: text for name, text in options.items() if name.lower() in SELECTING}
+    selection = {name: text for name, text in options.items() if name.lower() in KEPT}
     return archive_stream(spark, stream, root, Head(selection, columns), codec=codec, follow=follow)
 
 

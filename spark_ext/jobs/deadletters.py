@@ -1,7 +1,7 @@
 """Dead letters: what is in %DLQ% topics, by group, topic and cause, with the originals.
 
 A message goes to a group's dead letters when the group has not consumed it. The log does not say
-why in words; what it says is told apart here:
+why in words; what it says is distinguished here:
 
 | Cause | Sign |
 |---|---|

@@ -22,7 +22,7 @@ from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.session import activate
 from spark_ext.jobs.source import FORMAT
-from spark_ext.option import boolean
+from spark_ext.option_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,9 +132,10 @@ def check_head(head: Head, root: str) -> None:
     missing = [name for name in NEEDED if name not in head.columns]
     if missing:
         raise JobError(f"{root} was made without {', '.join(missing)}: it cannot be restored")
-    # The flag that a body is compressed is not sent: who reads it would take it as it is.
+    # The flag that a body is compressed is not sent: a consumer would take the bytes as the body.
     given = {name.lower(): text for name, text in head.selection.items()}
-    if not boolean(given.get("decompress", "true")):
+    decompress = TABLE["decompress"]
+    if not decompress.parse(given.get("decompress") or decompress.default or ""):
         raise JobError(
             f"{root} was made with decompress=false: bodies that were compressed are so in it, "
             "and it cannot be restored"

@@ -9,19 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_ext.jobs.errors import JobError
+from spark_ext.option_table import SELECTING
 from spark_ext.schema import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "rocketmq"
-
-CHOOSING = (
-    "subscribe", "subscribePattern", "assign", "topic", "includeSystemTopics", "subExpression",
-    "key", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
-    "startingOffsetsByTimestampStrategy",
-)  # fmt: skip
-"""Options that leave messages out, or bring in others than the job asks for."""
 
 
 def schema_of(columns: Iterable[str]) -> str:
@@ -58,7 +52,7 @@ class Source:
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job
         that would compute wrong numbers from the others."""
-        known = {name.lower() for name in CHOOSING}
+        known = {name.lower() for name in SELECTING}
         found = [f"-o {name}" for name in self.options if name.lower() in known]
         bounds = {"--since": self.since, "--until": self.until}
         found += [n for n, time in bounds.items() if time is not None and not times]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import ConfigError
@@ -10,19 +11,43 @@ from pyrmq.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "body": ("binary", "string"),
-    "topic": ("string",),
-    "tags": ("string",),
-    "keys": ("string",),
-    "properties": ("map<string,string>",),
-    "shardingKey": ("string",),
-    "brokerName": ("string",),
-    "queueId": ("int", "bigint"),
-    "delayTimeLevel": ("int", "bigint"),
-    "flag": ("int", "bigint"),
+
+@dataclass(frozen=True)
+class Column:
+    """One column of rows that are written. `types`: those of Spark's DDL that are taken."""
+
+    types: tuple[str, ...]
+    doc: str
+    """For docs/spark.md, in Markdown."""
+
+
+COLUMNS: dict[str, Column] = {
+    "body": Column(
+        ("binary", "string"), "the message; the one column that must be there, never null or empty"
+    ),
+    "topic": Column(
+        ("string",),
+        "topic of the row; option `topic` wins over it, and without the option no row may lack it",
+    ),
+    "tags": Column(("string",), "one tag"),
+    "keys": Column(("string",), "keys with blanks between them"),
+    "properties": Column(
+        ("map<string,string>",),
+        "properties of the user; pairs with a null or empty value are left out",
+    ),
+    "shardingKey": Column(
+        ("string",),
+        "rows with one key go to one queue, in their order (below); stored as `__SHARDINGKEY`",
+    ),
+    "brokerName": Column(("string",), "the broker to send to; wins over the sharding key"),
+    "queueId": Column(("int", "bigint"), "the queue to send to; wins over the sharding key"),
+    "delayTimeLevel": Column(
+        ("int", "bigint"),
+        "delay level, 1 to 18 (`messageDelayLevel` of the broker); null or 0: none",
+    ),
+    "flag": Column(("int", "bigint"), "flag of the message, 0 without"),
 }
-"""All of them with the types that are taken; the engine's list is native/src/arrow/send_rows.rs."""
+"""All of them; the engine's list is native/src/arrow/send_rows.rs."""
 
 
 def check(schema: StructType, topic: str | None) -> None:
@@ -37,8 +62,8 @@ def check(schema: StructType, topic: str | None) -> None:
             raise ConfigError(f"there are two columns {name}")
         seen.add(name)
         kind = field.dataType.simpleString()
-        if kind not in COLUMNS[name]:
-            wanted = " or ".join(COLUMNS[name])
+        if kind not in COLUMNS[name].types:
+            wanted = " or ".join(COLUMNS[name].types)
             raise ConfigError(f"column {field.name} is {kind}, it has to be {wanted}: cast it")
     if "body" not in seen:
         raise ConfigError(f"there is no column body, which every message needs; {_known()}")
@@ -54,5 +79,5 @@ def _near(name: str) -> str:
 
 
 def _known() -> str:
-    each = ", ".join(f"{name} ({' or '.join(types)})" for name, types in COLUMNS.items())
+    each = ", ".join(f"{name} ({' or '.join(c.types)})" for name, c in COLUMNS.items())
     return f"columns of a message are {each}"

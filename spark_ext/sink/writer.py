@@ -1,6 +1,6 @@
 """The sink: rows become messages, in batch and streaming queries.
 
-At least once: a task tells Spark that it is done only when every message was acknowledged. A task
+At least once: a task reports success to Spark only when every message was acknowledged. A task
 or a micro-batch that Spark runs again sends its rows again, with other unique keys. Nothing can be
 taken back: what was acknowledged before a failure stays.
 """
@@ -29,7 +29,7 @@ from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.progress import visible
 from spark_ext.sink import columns as sink_columns
 from spark_ext.sink.send import Sender, SendSettings
-from spark_ext.worker import Shipped, prepare
+from spark_ext.worker import VersionCheckedPickle, prepare
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -55,7 +55,7 @@ class TaskWritten(WriterCommitMessage):
     queues: tuple[tuple[str, str, int, int, int, int], ...]
 
 
-class _Writer(Shipped):
+class _Writer(VersionCheckedPickle):
     """What both writers have in common."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
@@ -63,8 +63,6 @@ class _Writer(Shipped):
             raise ConfigError(
                 "messages cannot be overwritten: write with mode append (outputMode append)"
             )
-        if options["nameServer"] is None:
-            raise ConfigError("a write needs option nameServer: HOST:PORT of a name server")
         sink_columns.check(schema, options["topic"])
         self._topic: str | None = options["topic"]
         self._send = SendSettings(
@@ -116,7 +114,7 @@ class _Writer(Shipped):
             ),
         )
 
-    def _told(self, messages: Sequence[WriterCommitMessage | None]) -> str:
+    def _summary(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """What tasks wrote, for the log."""
         visible(log)
         done = [m for m in messages if isinstance(m, TaskWritten)]
@@ -133,21 +131,21 @@ class SinkWriter(_Writer, DataSourceArrowWriter):
     """The batch sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log.info("rocketmq sink: wrote %s", escape(self._told(messages)))
+        log.info("rocketmq sink: wrote %s", escape(self._summary(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        told = self._told(messages)
-        log.warning("rocketmq sink: the write failed; tasks that were done wrote %s", escape(told))
+        written = self._summary(messages)
+        log.warning("rocketmq sink: the write failed; finished tasks wrote %s", escape(written))
 
 
 class StreamSinkWriter(_Writer, DataSourceStreamArrowWriter):
     """The streaming sink."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        log.info("rocketmq sink: batch %d wrote %s", batchId, escape(self._told(messages)))
+        log.info("rocketmq sink: batch %d wrote %s", batchId, escape(self._summary(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        told = self._told(messages)
+        written = self._summary(messages)
         log.warning(
-            "rocketmq sink: batch %d failed; tasks that were done wrote %s", batchId, escape(told)
+            "rocketmq sink: batch %d failed; finished tasks wrote %s", batchId, escape(written)
         )

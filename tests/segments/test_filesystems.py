@@ -74,7 +74,7 @@ def test_offsets_from_afar_are_not_looked_for(
     chosen = Selection(topics=("A",), queues=(0,), starting_offsets=offsets)
     with caplog.at_level("WARNING", "pyrmq.segments"):
         assert read(plan(open_stores([far]), chosen, HOW)) == []
-    assert "its queues are not local files, and the log is not walked from afar" in caplog.text
+    assert "its queues are not local files, and a remote log is not walked" in caplog.text
 
 
 def test_errors_from_afar(far: str) -> None:

@@ -9,14 +9,14 @@ from pyrmq.segments.offsets import parse_assign, parse_offsets
 
 
 def test_words_in_any_case() -> None:
-    assert parse_offsets(" Earliest ", "startingOffsets") == "earliest"
-    assert parse_offsets("LATEST", "endingOffsets") == "latest"
+    assert parse_offsets(" Earliest ", "starting_offsets") == "earliest"
+    assert parse_offsets("LATEST", "ending_offsets") == "latest"
 
 
 def test_offsets_by_queue() -> None:
     text = '{"T": {"a": {"0": 12, "7": -1}, "b": {"0": -2}}}'
     expected = {"T": {"a": {0: 12, 7: -1}, "b": {0: -2}}}
-    assert parse_offsets(text, "startingOffsets") == expected
+    assert parse_offsets(text, "starting_offsets") == expected
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_offsets_by_queue() -> None:
 )
 def test_wrong_offsets_say_what_is_expected(text: str, part: str) -> None:
     with pytest.raises(SegmentOptionError) as caught:
-        parse_offsets(text, "startingOffsets")
+        parse_offsets(text, "starting_offsets")
     told = str(caught.value)
-    assert told.startswith("startingOffsets: ")
+    assert told.startswith("starting_offsets: ")
     assert part in told
     assert '{"topic": {"broker": {"queue id": offset}}}' in told
     assert len(told) < 500
@@ -65,5 +65,5 @@ def test_wrong_assign_says_what_is_expected(text: str) -> None:
 def test_a_long_text_is_not_shown_whole() -> None:
     text = json.dumps({"T": {"a": {"0": "x" * 10_000}}})
     with pytest.raises(SegmentOptionError) as caught:
-        parse_offsets(text, "endingOffsets")
+        parse_offsets(text, "ending_offsets")
     assert len(str(caught.value)) < 400

@@ -70,8 +70,8 @@ def behind(
 
         return held
 
-    monkeypatch.setattr(bounds, "held", slow(bounds.held))
-    monkeypatch.setattr(stream_start, "held", slow(stream_start.held))
+    monkeypatch.setattr(bounds, "queue_extents", slow(bounds.queue_extents))
+    monkeypatch.setattr(stream_start, "queue_extents", slow(stream_start.queue_extents))
     expected = [row for row in made.of("A") if row[3] >= cut]
     reached = {q: min(row[2] for row in expected if row[1] == q) for q in range(4)}
     return root, reached, expected

@@ -143,7 +143,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     with pytest.raises(SegmentPathError, match=r"there is odd-\\udcff") as caught:
         one(tmp_path / "not there")
     str(caught.value).encode()
-    with pytest.raises(SegmentOptionError, match="give brokerName") as other:
+    with pytest.raises(SegmentOptionError, match="give broker_names") as other:
         one(tmp_path / odd)
     str(other.value).encode()
     (store,) = open_stores([str(tmp_path / odd)], ["b"])
@@ -176,7 +176,7 @@ def test_dledger_is_refused(tmp_path: Path) -> None:
     log_folder(tmp_path / "s" / "commitlog", 0)
     data = log_folder(tmp_path / "s" / "dledger-n0" / "data", 0)
     for path in (tmp_path / "s", data):
-        with pytest.raises(SegmentLayoutError, match=r"dledger-n0.*DLedger.*nameServer"):
+        with pytest.raises(SegmentLayoutError, match=r"dledger-n0.*DLedger.*through its broker"):
             one(path)
     entry = (1).to_bytes(4, "big") + bytes(20) + SIZE.to_bytes(8, "big")
     moved = log_folder(tmp_path / "moved", SIZE)
@@ -218,7 +218,7 @@ def test_broker_names(tmp_path: Path) -> None:
     for name in ("a", "b"):
         log_folder(tmp_path / name / "store" / "commitlog", 0)
     paths = [str(tmp_path / name / "store") for name in ("a", "b")]
-    with pytest.raises(SegmentOptionError, match=r"would both be broker 'store'.*give brokerName"):
+    with pytest.raises(SegmentOptionError, match=r"both be broker 'store'.*give broker_names"):
         open_stores(paths)
     assert [s.name for s in open_stores(paths, ["x", " y "])] == ["x", "y"]
     with pytest.raises(SegmentOptionError, match="1 names for 2 stores"):

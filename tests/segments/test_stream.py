@@ -355,12 +355,12 @@ def test_what_belongs_to_a_batch_is_refused(made: Made) -> None:
         planner(made.root, ending_offsets={"A": {BROKER: {0: 1}}})
     with pytest.raises(SegmentOptionError, match="a stream has no end"):
         planner(made.root, end_time=5)
-    with pytest.raises(SegmentOptionError, match="plan=index"):
+    with pytest.raises(SegmentOptionError, match="plan='index'"):
         planner(made.root, mode="index")
     stream = planner(made.root)
-    with pytest.raises(SegmentOptionError, match="maxOffsetsPerTrigger: 0"):
+    with pytest.raises(SegmentOptionError, match="max_offsets: 0"):
         stream.latest(stream.initial(), max_offsets=0)
-    with pytest.raises(SegmentOptionError, match="maxBytesPerTrigger needs the start"):
+    with pytest.raises(SegmentOptionError, match="max_bytes needs the start"):
         stream.latest(None, max_bytes=5)
 
 

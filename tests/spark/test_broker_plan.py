@@ -174,7 +174,7 @@ def test_what_comes_later_and_is_partly_gone(cluster: ScriptedCluster) -> None:
     cluster.first["T", "a", 2] = 3
     strict, lenient = stream(cluster), stream(cluster, failOnDataLoss="false")
     end = strict.latest(start)
-    with pytest.raises(DataLossError, match="its first 3 messages are gone"):
+    with pytest.raises(DataLossError, match="its first 3 messages are deleted"):
         strict.splits(start, end)
     assert planned(lenient.splits(start, end)) == {("T", "a", 2, 3, 4)}
 
@@ -184,7 +184,7 @@ def test_messages_deleted_under_a_stream(cluster: ScriptedCluster) -> None:
     start = position(a={"0": 2, "1": 0}, b={"0": 0})
     cluster.first["T", "a", 0] = 7
     strict, lenient = stream(cluster), stream(cluster, failOnDataLoss="false")
-    with pytest.raises(DataLossError, match="offsets 2 to 7 are gone"):
+    with pytest.raises(DataLossError, match="offsets 2 to 7 are deleted"):
         strict.splits(start, strict.latest(start))
     assert planned(lenient.splits(start, lenient.latest(start))) == {("T", "a", 0, 7, 10)}
 

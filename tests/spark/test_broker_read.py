@@ -196,7 +196,7 @@ def test_a_loaded_frame_is_a_snapshot(spark: SparkSession, filled: Filled) -> No
         ),
         (
             {"topic": "Alpha", "startingOffsets": '{"Beta": {"broker-a": {"0": 0}}}'},
-            "'Beta', which is not chosen",
+            "'Beta', which is not selected",
         ),
         ({"topic": "Alpha", "startingOffsets": "latest"}, "cannot be latest"),
         ({"topic": "Alpha", "maxBytesPerTrigger": "1m"}, "does not belong to a batch read through"),

@@ -10,7 +10,8 @@ import pytest
 
 from pyrmq.errors import PyrmqError
 from spark_ext.option import Query
-from spark_ext.options import OPTIONS, TABLE, Options
+from spark_ext.option_table import OPTIONS, TABLE
+from spark_ext.options import Options
 
 
 def batch(**given: str) -> Options:

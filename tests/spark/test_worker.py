@@ -17,7 +17,7 @@ from tests.spark import bare_python
 LOAD = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).value)"
 
 
-class Piece(worker.Shipped, InputPartition):
+class Piece(worker.VersionCheckedPickle, InputPartition):
     pass
 
 

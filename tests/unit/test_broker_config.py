@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from pyrmq.broker import config as module
-from pyrmq.broker import config_keys as keys
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.errors import ConfigError
+from pyrmq.namesrv import config as namesrv
 from pyrmq.namesrv.config import NamesrvConfig
-from pyrmq.net.properties_file import key_of, load_file, parse_properties
+from pyrmq.net.config_table import FixedKey, UnusedKey, keys_of
+from pyrmq.net.properties_file import load_file, parse_properties
 
 SHIPPED = """
 # Licensed to the Apache Software Foundation (ASF) under one or more
@@ -36,8 +37,9 @@ fileReservedTime=48
 brokerRole=SYNC_MASTER
 flushDiskType=SYNC_FLUSH
 """
-FIELDS = {key_of(f.name): f.name for f in dataclasses.fields(BrokerConfig)}
-BOUNDS = sorted(keys.BOUNDS.items())
+ROWS = keys_of(BrokerConfig)
+FIELDS = {key: field for key, (field, _) in ROWS.items()}
+BOUNDS = sorted((key, (row.low, row.high)) for key, (_, row) in ROWS.items() if row.high < 1 << 62)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +96,6 @@ def test_name_server_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(("key", "bounds"), BOUNDS)
 def test_bounds(key: str, bounds: tuple[int, int]) -> None:
-    assert key in FIELDS, f"the bounds of {key} have no field"
     name = FIELDS[key]
     for value in bounds:
         assert getattr(BrokerConfig.from_properties({key: str(value)}), name) == value
@@ -108,9 +109,36 @@ def test_every_default_is_within_its_bounds() -> None:
         assert low <= getattr(BrokerConfig(), FIELDS[key]) <= high
 
 
-def test_no_key_is_in_two_tables() -> None:
-    tables = [set(FIELDS), set(keys.FIXED), set(keys.WITHOUT_EFFECT)]
-    assert sum(len(t) for t in tables) == len(set().union(*tables))
+def test_bounds_are_those_of_numbers() -> None:
+    assert len(BOUNDS) == 40
+    assert all(type(getattr(BrokerConfig(), FIELDS[key])) is int for key, _ in BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("cls", "others"), [(BrokerConfig, OTHER_KEYS), (NamesrvConfig, namesrv.OTHER_KEYS)]
+)
+def test_no_key_is_there_twice(
+    cls: type[BrokerConfig | NamesrvConfig], others: tuple[FixedKey | UnusedKey, ...]
+) -> None:
+    names = [*keys_of(cls), *(row.name for row in others)]
+    assert len(names) == len(set(names))
+    for row in others:
+        if isinstance(row, FixedKey):
+            for value in row.accepted:
+                assert cls.from_properties({row.name: value}) == cls()
+            with pytest.raises(ConfigError, match=rf"{row.name}=x is not supported"):
+                cls.from_properties({row.name: "x"})
+        else:
+            assert cls.from_properties({row.name: "x"}) == cls()
+
+
+def test_choices_and_checks_hold_for_configurations_made_in_python() -> None:
+    for field, value in {
+        "flush_disk_type": "sync", "broker_name": "a b", "delete_when": "24",
+        "broker_ip1": "localhost", "namesrv_addr": "host",
+    }.items():  # fmt: skip
+        with pytest.raises(ConfigError, match=f"={value}: |{value}"):
+            BrokerConfig(**{field: value})  # type: ignore[arg-type]
 
 
 def test_keys_are_spelt_as_rocketmq_spells_them() -> None:

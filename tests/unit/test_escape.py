@@ -84,7 +84,6 @@ OWN = {
     "event.value",
     "format_address(server)",
     "found",
-    "key",
     "more",
     "outcome.state",
     "path",
@@ -96,7 +95,6 @@ OWN = {
     "since",
     "state",
     "what",
-    "without_effect[key]",
 }
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 

@@ -11,25 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrmq.errors import ConfigError
-from pyrmq.net.properties_file import load_file, parse_properties, settings
+from pyrmq.net.config_table import FixedKey, UnusedKey, from_properties, key, markdown
+from pyrmq.net.properties_file import load_file, parse_properties
 
 
 @dataclass(frozen=True)
 class Sample:
-    listen_port: int = 1
-    broker_ip1: str = ""
-    trace_on: bool = False
-    store_path_root_dir: Path = Path("/x")
-    max_size: int = 5
+    listen_port: int = key(1, "Port.", high=65535, section="Places")
+    broker_ip1: str = key("", "Address.", name="brokerIP1")
+    trace_on: bool = key(False, "Trace.")
+    store_path_root_dir: Path = key(lambda: Path("/x"), "Folder.", shown="x")  # noqa: RUF009
+    max_size: int = key(5, "Size.", section="Sizes")
 
 
-FIXED = {"brokerRole": ("ASYNC_MASTER", "SYNC_MASTER"), "aclEnable": ("false",)}
-WITHOUT_EFFECT = {"deleteWhen": "nothing is deleted"}
-BOUNDS = {"listenPort": (0, 65535)}
+OTHERS = (
+    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER")),
+    FixedKey("aclEnable", ("false",)),
+    UnusedKey("deleteWhen", "nothing is deleted"),
+    UnusedKey("deleteHow", "nothing is deleted"),
+)
 
 
 def build(**values: str) -> Sample:
-    return settings(Sample, values, fixed=FIXED, without_effect=WITHOUT_EFFECT, bounds=BOUNDS)
+    return from_properties(Sample, values, OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -155,3 +159,43 @@ def test_keys_without_effect_warn(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert build(deleteWhen="04") == Sample()
     assert caplog.messages == ["deleteWhen=04 has no effect: nothing is deleted"]
+
+
+def test_a_factory_needs_a_text() -> None:
+    with pytest.raises(TypeError, match="shown"):
+        key(Path.home, "Folder.")
+
+
+def test_the_documentation_of_a_table() -> None:
+    assert (
+        markdown(Sample, OTHERS)
+        == """\
+### Places
+
+| Key | Default | Values | Meaning |
+|---|---|---|---|
+| listenPort | 1 | 0 to 65535 | Port. |
+| brokerIP1 |  | text | Address. |
+| traceOn | false | true, false | Trace. |
+| storePathRootDir | x | a folder | Folder. |
+
+### Sizes
+
+| Key | Default | Values | Meaning |
+|---|---|---|---|
+| maxSize | 5 | 0 or more | Size. |
+
+### Features that are not there
+
+| Key | Accepted |
+|---|---|
+| brokerRole | ASYNC_MASTER, SYNC_MASTER |
+| aclEnable | false |
+
+### Keys without effect
+
+| Keys | Why |
+|---|---|
+| deleteWhen, deleteHow | nothing is deleted |
+"""
+    )

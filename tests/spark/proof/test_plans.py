@@ -232,7 +232,7 @@ def test_a_deleted_head(headless: Material, mode: str):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_offsets_that_are_deleted(headless: Material, mode: str):
-    """An error that says so; with failOnDataLoss=false it goes on with what there is."""
+    """An error that says so; with fail_on_data_loss=False reading continues behind them."""
     offsets = {"Orders": {headless.broker: {0: 0}}}
     options: dict[str, Any] = {
         "names": [headless.broker], "mode": mode, "topics": ("Orders",),
@@ -240,7 +240,7 @@ def test_offsets_that_are_deleted(headless: Material, mode: str):
     }  # fmt: skip
     with pytest.raises(SegmentError, match="Orders") as told:
         read([headless.root], **options)
-    assert "failOnDataLoss" in str(told.value)
+    assert "fail_on_data_loss=False" in str(told.value)
     found = read([headless.root], **options, fail_on_data_loss=False)
     assert_same(found, [r for r in headless.rows if r["topic"] == "Orders"], mode)
 

@@ -1,4 +1,4 @@
-"""A log cut into ranges: around what is missing, and into shares for tasks."""
+"""Ranges of a log: those that are present around holes, and those that tasks read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-import pyrmq.engine as engine
+from pyrmq.engine import segment_end
 from pyrmq.errors import DataLossError
 from pyrmq.escape import escape
 from pyrmq.segments.store import File, SegmentStore
@@ -15,7 +15,7 @@ from pyrmq.segments.store import File, SegmentStore
 log = logging.getLogger("pyrmq.segments")
 
 SMALLEST = 16 << 20
-"""Bytes of a range that minPartitions does not go below."""
+"""Bytes of a range that `min_partitions` does not go below."""
 _BLANK_MAGIC = 0xCBD43194
 _BLANK = 8
 """Bytes of a blank record: length and magic."""
@@ -23,12 +23,12 @@ _BEHIND = 2
 """Files behind a range that its reader gets too, to find the next record behind damage."""
 
 
-def runs(
+def present_ranges(
     store: SegmentStore, start: int, end: int, *, fail_on_data_loss: bool
 ) -> list[tuple[int, int]]:
-    """The parts of `start..end` that lie in files without a hole between them.
+    """The ranges of physical offsets of `start..end` that files hold, without those missing.
 
-    DataLossError where something is missing, unless that is to be passed over.
+    DataLossError where something is missing, with `fail_on_data_loss=False` a warning.
     """
     lost = []
     if start < store.first:
@@ -37,7 +37,7 @@ def runs(
     lost = [hole for hole in lost if hole[0] < store.first or not _is_blank(store, *hole)]
     out = []
     for hole in lost:
-        tell_loss(
+        report_loss(
             f"{store.root}: bytes {hole[0]} to {hole[1]} of the log of broker {store.name} are "
             "missing",
             fail_on_data_loss,
@@ -49,28 +49,28 @@ def runs(
     return [(low, high) for low, high in out if low < high]
 
 
-def tell_loss(text: str, fail: bool) -> None:
-    """DataLossError, or one warning that what there is is taken."""
+def report_loss(text: str, fail: bool) -> None:
+    """DataLossError if `fail`, else one warning that reading continues with what is present."""
     if fail:
         raise DataLossError(text)
-    log.warning("%s; going on with the earliest that there is", escape(text))
+    log.warning("%s; continuing with the earliest record available", escape(text))
 
 
 def _end_before(store: SegmentStore, start: int, hole: int) -> int:
     """Where the last whole record before a hole ends."""
     files = overlapping(store.files, start, hole)
-    end, _ = engine.segment_end(files, opener=store.opener())
+    end, _ = segment_end(files, opener=store.opener())
     return end
 
 
 def _is_blank(store: SegmentStore, start: int, end: int) -> bool:
     """Whether a hole is only the rest of a blank record, as where filled segments were cut."""
     before = next(f for f in reversed(store.files) if f[0] < start)
-    last, _ = engine.segment_end([before], opener=store.opener())
-    return behind_blank(store, last) == end
+    last, _ = segment_end([before], opener=store.opener())
+    return next_record(store, last) == end
 
 
-def behind_blank(store: SegmentStore, end: int) -> int:
+def next_record(store: SegmentStore, end: int) -> int:
     """Where the next record will start, behind a log that ends at `end`: at the front of the next
     segment if a blank record says that there is no room in this one."""
     for base, length, path in store.files:
@@ -87,7 +87,7 @@ def overlapping(files: Sequence[File], start: int, end: int) -> tuple[File, ...]
     return tuple(f for f in files if f[0] < end and start < f[0] + f[1])
 
 
-def files_for(store: SegmentStore, start: int, end: int, log_end: int) -> tuple[Any, int]:
+def files_of(store: SegmentStore, start: int, end: int, log_end: int) -> tuple[Any, int]:
     """The files that a reader of a range gets, and how far it may look behind it."""
     own = overlapping(store.files, start, end)
     if not own:
@@ -104,7 +104,9 @@ def split_size(total: int, split_bytes: int, min_partitions: int | None) -> int:
     return min(split_bytes, max(SMALLEST, -(-total // min_partitions)))
 
 
-def cut(files: Sequence[File], start: int, end: int, size: int) -> list[tuple[int, int, bool]]:
+def even_ranges(
+    files: Sequence[File], start: int, end: int, size: int
+) -> list[tuple[int, int, bool]]:
     """(start, end, whether a record starts there) of even ranges of about `size` bytes.
 
     `start` is a record's start. A cut near a segment's start is made there: no search is needed.
@@ -123,7 +125,7 @@ def cut(files: Sequence[File], start: int, end: int, size: int) -> list[tuple[in
     return [(low, high, low in known) for low, high in zip(edges, [*edges[1:], end], strict=True)]
 
 
-def by_file(files: Sequence[File], start: int, end: int) -> list[tuple[int, int, bool]]:
-    """As `cut`, one range a segment."""
+def file_ranges(files: Sequence[File], start: int, end: int) -> list[tuple[int, int, bool]]:
+    """As `even_ranges`, one range a segment."""
     own = overlapping(files, start, end)
     return [(max(start, f[0]), min(end, f[0] + f[1]), True) for f in own]

@@ -1,0 +1,355 @@
+"""All options of `format("rocketmq")`, of reads and writes: one table.
+
+Names and defaults are in the style of Spark's Kafka source and of rocketmq-spark. Parsing, checks,
+the parameters of `pyrmq.segments` that options stand for, what jobs need to know of an option, and
+the table of docs/spark.md all come from here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from pyrmq.segments.offsets import parse_assign, parse_offsets
+from pyrmq.segments.parameters import (
+    ON_CORRUPTION,
+    PLAN,
+    PROPERTIES,
+    TIMESTAMP_STRATEGY,
+    VERIFY_CRC,
+)
+from pyrmq.segments.selection import parse_tags
+from spark_ext.broker import options as broker_options
+from spark_ext.option import (
+    BATCHES,
+    FILES,
+    READS,
+    STREAMS,
+    WRITES,
+    Option,
+    Query,
+    boolean,
+    choice,
+    integer,
+    json_object,
+    names,
+    size,
+    text,
+)
+
+
+def _paths(value: str) -> tuple[str, ...]:
+    """Spark hands over `load([a, b])` as a JSON list."""
+    found = json_object(f'{{"paths": {value}}}')["paths"]
+    if not isinstance(found, list) or not found or not all(isinstance(p, str) for p in found):
+        raise ValueError('must be a JSON list of paths: ["/a", "/b"]')
+    return tuple(text(path) for path in found)
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text(value)
+
+
+def _storage(value: str) -> dict[str, Any]:
+    """Never quoted in messages: it may hold secrets."""
+    try:
+        return json_object(value)
+    except ValueError:
+        raise ValueError("must be a JSON object") from None
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "path",
+        text,
+        FILES,
+        None,
+        "Store folder (it holds `commitlog/`), commit-log folder or segment file; local, or a URI "
+        "of a file system that pyarrow or fsspec knows. What `load(p)` sets.",
+        group="path",
+    ),
+    Option(
+        "paths",
+        _paths,
+        FILES,
+        None,
+        "Several of them, as a JSON list: several stores are several brokers. What `load([..])` "
+        "sets.",
+        group="path",
+    ),
+    Option(
+        "brokerName",
+        names,
+        FILES,
+        None,
+        "Broker names, one per store, with commas. Fills `brokerName` and is the key in offsets "
+        "and checkpoints, so it must stay the same. Default: the name of the store's folder.",
+        parameter="broker_names",
+    ),
+    Option(
+        "storageOptions",
+        _storage,
+        FILES,
+        None,
+        "JSON object with arguments for the file system of a remote `path` (fsspec's "
+        "`storage_options`).",
+        parameter="storage_options",
+    ),
+    Option(
+        "subscribe",
+        names,
+        READS,
+        None,
+        "Topics, with commas. At most one of subscribe, subscribePattern, assign and topic; none: "
+        "all topics of users.",
+        parameter="topics",
+        group="topics",
+        selects=True,
+    ),
+    Option(
+        "subscribePattern",
+        _pattern,
+        READS,
+        None,
+        "Regular expression that the whole topic name must match.",
+        parameter="pattern",
+        group="topics",
+        selects=True,
+    ),
+    Option(
+        "assign",
+        parse_assign,
+        READS,
+        None,
+        'Queues as JSON: `{"topic": {"broker": [0, 1]}}`.',
+        parameter="assign",
+        group="topics",
+        selects=True,
+    ),
+    Option(
+        "topic",
+        text,
+        READS | WRITES,
+        None,
+        "Read: one topic, as `subscribe`. Write: the topic of all rows; wins over the column.",
+        parameter="topic",
+        group="topics",
+        selects=True,
+    ),
+    Option(
+        "includeSystemTopics",
+        boolean,
+        READS,
+        "false",
+        "Whether the broker's own topics (delayed messages, halves, ops, traces, timers) belong "
+        "to all topics and to patterns. A topic that is named is read in any case.",
+        parameter="include_system_topics",
+        selects=True,
+    ),
+    Option(
+        "subExpression",
+        parse_tags,
+        READS,
+        "*",
+        "`*`, or tags joined by `||`. Selects before anything is decoded.",
+        parameter="tags",
+        selects=True,
+    ),
+    Option(
+        "key",
+        text,
+        frozenset({Query.BATCH}),
+        None,
+        "Only messages with this key (one of `keys`, or the unique key), found through the "
+        "store's index files where they are there.",
+        parameter="key",
+        selects=True,
+    ),
+    Option(
+        "startingOffsets",
+        partial(parse_offsets, parameter="starting_offsets"),
+        READS,
+        "earliest",
+        "`earliest`, `latest` (streams only), or JSON topic -> broker -> queue -> queue offset, "
+        "with -2 for earliest and -1 for latest; queues not named start at earliest.",
+        stream_default="latest",
+        parameter="starting_offsets",
+        selects=True,
+    ),
+    Option(
+        "endingOffsets",
+        partial(parse_offsets, parameter="ending_offsets"),
+        BATCHES,
+        "latest",
+        "`latest`, or JSON as above, exclusive; -2 is not allowed.",
+        parameter="ending_offsets",
+        selects=True,
+    ),
+    Option(
+        "startingTimestamp",
+        integer(0),
+        READS,
+        None,
+        "First store time, in ms. Wins over startingOffsets. A stream over files starts there and "
+        "reads all later records, whatever their time.",
+        parameter="start_time",
+        selects=True,
+    ),
+    Option(
+        "endingTimestamp",
+        integer(0),
+        BATCHES,
+        None,
+        "Store time, in ms, before which reading ends. Wins over endingOffsets.",
+        parameter="end_time",
+        selects=True,
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        choice(*TIMESTAMP_STRATEGY),
+        READS,
+        "error",
+        "When startingTimestamp is later than every message: `error`, or start at `latest`.",
+        parameter="timestamp_strategy",
+        selects=True,
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        integer(1),
+        STREAMS,
+        None,
+        "Most messages of a micro-batch, in log order.",
+        parameter="max_offsets",
+        pyspark=(4, 2),
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        size(1),
+        frozenset({Query.STREAM}),
+        "1g",
+        "Most bytes of log of a micro-batch, but at least one message.",
+        parameter="max_bytes",
+        pyspark=(4, 2),
+    ),
+    Option(
+        "splitBytes",
+        size(64 << 10),
+        FILES,
+        "256m",
+        "Bytes of log that one task reads.",
+        parameter="split_bytes",
+    ),
+    Option(
+        "minPartitions",
+        integer(1, 100_000),
+        READS,
+        None,
+        "Hint: makes splitBytes smaller, down to 16 MiB, until there are about so many tasks.",
+        parameter="min_partitions",
+    ),
+    Option(
+        "plan",
+        choice(*PLAN),
+        FILES,
+        "auto",
+        "`scan`: ranges of bytes; `index`: what the consume queues name; `file`: a task per "
+        "segment. `auto`: index when the chosen queues hold less than 30 % of the bytes.",
+        parameter="plan",
+    ),
+    Option(
+        "batchRows",
+        integer(1, 1_000_000),
+        READS,
+        "10000",
+        "Most rows of one Arrow batch.",
+        parameter="batch_rows",
+    ),
+    Option(
+        "batchBytes",
+        size(1 << 10, 1 << 30),
+        READS,
+        "1m",
+        "Bytes at which an Arrow batch is closed.",
+        parameter="batch_bytes",
+    ),
+    Option(
+        "columns",
+        names,
+        READS,
+        None,
+        "Columns to build, with commas. `.schema(...)` does the same.",
+        parameter="columns",
+    ),
+    Option(
+        "properties",
+        choice(*PROPERTIES),
+        READS,
+        "map",
+        "Form of the column `properties`: a map, a JSON object as text, the text as stored, or "
+        "no such column.",
+        parameter="properties",
+        group="properties",
+    ),
+    Option(
+        "includeHeaders",
+        boolean,
+        READS,
+        None,
+        "Kafka's name: true is properties=map, false is properties=none.",
+        group="properties",
+    ),
+    Option(
+        "decompress",
+        boolean,
+        READS,
+        "true",
+        "Whether bodies that were compressed by the producer come decompressed.",
+        parameter="decompress",
+    ),
+    Option(
+        "verifyCrc",
+        choice(*VERIFY_CRC),
+        FILES,
+        "tail",
+        "Bodies whose CRC is checked: none, that of the last record in front of the end, all.",
+        parameter="verify_crc",
+    ),
+    Option(
+        "failOnDataLoss",
+        boolean,
+        READS,
+        "true",
+        "When the messages to start from are deleted, or a segment is missing: an error, or "
+        "(false) a warning, and reading continues with the earliest record available.",
+        parameter="fail_on_data_loss",
+    ),
+    Option(
+        "onCorruption",
+        choice(*ON_CORRUPTION),
+        FILES,
+        "fail",
+        "A damaged record is an error with file and offset, or is left out, counted and logged.",
+        parameter="on_corruption",
+    ),
+    *broker_options.OPTIONS,
+)
+
+TABLE: dict[str, Option] = {option.name.lower(): option for option in OPTIONS}
+"""By name in lower case, as Spark gives names."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    group: tuple(o.name for o in OPTIONS if o.group == group)
+    for group in dict.fromkeys(o.group for o in OPTIONS if o.group)
+}
+"""Options of which a query takes one."""
+
+SELECTING: tuple[str, ...] = tuple(option.name for option in OPTIONS if option.selects)
+"""Options that select messages."""
+
+NAME_OF: dict[str, str] = {o.parameter: o.name for o in OPTIONS if o.parameter}
+"""The option for each parameter of `pyrmq.segments` that a query can set."""
