@@ -25,7 +25,7 @@ mod walk;
 
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
-pub use error::{Result, ScanError};
+pub use error::{EncodeError, Result, ScanError};
 pub use files::{LogFile, Open, OpenLocal, ReadAt, Row};
 pub use reader::{Damage, Reader, Settings, Stats, Verify, Way};
 pub use select::{Ask, Selection, TopicRule};

@@ -6,9 +6,9 @@ use super::error::{Result, ScanError};
 use super::files::{Row, Window};
 use super::inflate::{Children, children, inflate, is_compressed};
 use super::select::{Selection, Wanted};
-use super::walk::{MAX_RECORD, Step, Walk, crc_fits, damage_error};
-use crate::format::record::{self, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag};
-use crate::format::{get_i32, get_i64};
+use super::walk::{Step, Walk, crc_fits, damage_error};
+use crate::format::candidate::{self, MAX_RECORD, MIN_LEN, Start};
+use crate::format::record::{self, View, sys_flag};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use memmap2::Mmap;
@@ -560,17 +560,16 @@ fn place(
     if head.len() < MIN_LEN {
         return Ok(Err("the index leads to the end of a file".to_owned()));
     }
-    let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-    let sound = matches!(magic, MAGIC_V1 | MAGIC_V2)
-        && total >= MIN_LEN as i32
-        && total as u64 <= left
-        && total as usize <= MAX_RECORD
-        && (size == 0 || size == total as usize);
-    if !sound {
+    let sound = |total: &usize| *total <= MAX_RECORD && (size == 0 || size == *total);
+    let total = match candidate::start(head, left) {
+        Start::Record(total) => Some(total).filter(sound),
+        _ => None,
+    };
+    let Some(total) = total else {
         return Ok(Err("the index leads to what is no record".to_owned()));
-    }
-    let bytes = window.bytes(index, at, total as usize)?;
-    let view = match bytes.len() == total as usize {
+    };
+    let bytes = window.bytes(index, at, total)?;
+    let view = match bytes.len() == total {
         true => record::parse(bytes).filter(|v| v.phys == phys as i64),
         false => None,
     };
@@ -582,29 +581,20 @@ fn back_to_back(bytes: &[u8], at: &mut usize) -> Option<std::result::Result<View
     if rest.is_empty() {
         return None;
     }
-    let total = if rest.len() < MIN_LEN {
-        0
-    } else {
-        get_i32(rest, 0)
-    };
-    let whole = total >= MIN_LEN as i32 && total as usize <= rest.len().min(MAX_RECORD);
-    let len = if whole { total as usize } else { rest.len() };
+    // What is no record is left out by the length that it states, if that can be one.
+    let left = rest.len().min(MAX_RECORD) as u64;
+    let stated = candidate::stated_len(rest, left);
+    let len = stated.unwrap_or(rest.len());
     *at += len;
-    let known = whole && matches!(get_i32(rest, 4), MAGIC_V1 | MAGIC_V2);
-    let view = if known {
-        record::parse(&rest[..len])
-    } else {
-        None
+    let view = match candidate::start(rest, left) {
+        Start::Record(total) => record::parse(&rest[..total]),
+        _ => None,
     };
     Some(view.ok_or_else(|| {
-        let stated = if rest.len() < MIN_LEN {
-            0
-        } else {
-            get_i64(rest, 28).max(0) as u64
-        };
+        let from = candidate::stated_phys(rest).map_or(0, |phys| phys.max(0) as u64);
         Fault {
-            from: stated,
-            to: stated.saturating_add(len as u64),
+            from,
+            to: from.saturating_add(len as u64),
             why: "what the broker sent is no record".to_owned(),
         }
     }))

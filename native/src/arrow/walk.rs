@@ -7,14 +7,12 @@
 
 use super::error::{Result, ScanError};
 use super::files::{Row, Window};
-use crate::format::record::{
-    self, BLANK_LEN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag,
+use crate::format::candidate::{
+    self, BLANK_LEN, HEAD_LEN, Layout, MAX_RECORD, MIN_LEN, MagicFinder, Start,
 };
-use crate::format::{get_i16, get_i32, get_i64};
-use memchr::memmem::Finder;
+use crate::format::get_i32;
+use crate::format::record::{self, View};
 
-/// Largest record that is read; brokers take 4 MiB unless told otherwise.
-pub const MAX_RECORD: usize = 128 << 20;
 /// So many zeros in the file that is being written, more than a usual message has, mean that nothing was
 /// written behind them.
 const EMPTY: u64 = 8 << 20;
@@ -204,30 +202,32 @@ impl Walk {
         let at = self.at - base;
         let left = len - at;
         let head = self.window.bytes(index, at, BLANK_LEN)?;
-        if head.len() < BLANK_LEN {
-            return Ok(match left >= BLANK_LEN as u64 {
-                true => Look::Invalid(SHORTER.to_owned()),
-                false => Look::Invalid("less than 8 bytes left in the file".to_owned()),
-            });
-        }
-        let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-        if magic == MAGIC_BLANK {
-            return Ok(match is_filler(self.row(), index, at, total) {
-                true => Look::Blank(self.at + total as u64),
-                false => Look::Invalid(format!("a blank record of {total} bytes, {left} are left")),
-            });
-        }
-        if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
-            return Ok(match (total, magic) {
-                (0, 0) => Look::Zeros,
-                _ => Look::Invalid(format!("no record: magic {magic:#010x}")),
-            });
-        }
-        if total < MIN_LEN as i32 || total as u64 > left || total as usize > MAX_RECORD {
-            let text = format!("a record of {total} bytes where {left} are left");
-            return Ok(Look::Invalid(text));
-        }
-        let total = total as usize;
+        let total = match candidate::start(head, left) {
+            Start::Record(total) if total <= MAX_RECORD => total,
+            Start::Record(_) | Start::BadLength(_) => {
+                let total = get_i32(head, 0);
+                let text = format!("a record of {total} bytes where {left} are left");
+                return Ok(Look::Invalid(text));
+            }
+            Start::Blank(total) if is_filler(self.row(), index, at, total) => {
+                return Ok(Look::Blank(self.at + total as u64));
+            }
+            Start::Blank(total) => {
+                let text = format!("a blank record of {total} bytes, {left} are left");
+                return Ok(Look::Invalid(text));
+            }
+            Start::Zeros => return Ok(Look::Zeros),
+            Start::NoMagic(magic) => {
+                return Ok(Look::Invalid(format!("no record: magic {magic:#010x}")));
+            }
+            Start::Short if left >= BLANK_LEN as u64 => {
+                return Ok(Look::Invalid(SHORTER.to_owned()));
+            }
+            Start::Short => {
+                let text = "less than 8 bytes left in the file";
+                return Ok(Look::Invalid(text.to_owned()));
+            }
+        };
         let bytes = self.window.bytes(index, at, total)?;
         if bytes.len() < total {
             return Ok(Look::Invalid(SHORTER.to_owned()));
@@ -288,10 +288,7 @@ impl Walk {
 
     /// First position in `start..stop` of a file where a record, or a blank one, starts.
     fn search_file(&mut self, index: usize, start: u64, stop: u64) -> Result<Option<u64>> {
-        let finders = [
-            Finder::new(b"\xda\xa3\x20"),
-            Finder::new(b"\xcb\xd4\x31\x94"),
-        ];
+        let finder = MagicFinder::with_blanks();
         let file = &self.window.row().files[index];
         let (base, len) = (file.base, file.len);
         let open = self.is_open(index);
@@ -302,10 +299,6 @@ impl Walk {
                 return Err(self.row().damaged(base + at, SHORTER));
             }
             let piece = self.window.rest(index, at + 4)?;
-            let hits = finders
-                .each_ref()
-                .map(|finder| finder.find_iter(piece).peekable());
-            let [mut records, mut blanks] = hits;
             let size = piece.len() as u64;
             if open {
                 zeros = if piece.iter().all(|&b| b == 0) {
@@ -317,14 +310,8 @@ impl Walk {
                     return Ok(None);
                 }
             }
-            loop {
-                let (record, blank) = (records.peek().copied(), blanks.peek().copied());
-                let hit = match (record, blank) {
-                    (None, None) => break,
-                    (Some(hit), other) if other.is_none_or(|b| hit < b) => records.next(),
-                    _ => blanks.next(),
-                };
-                let place = at + hit.expect("it was peeked at") as u64;
+            for hit in finder.positions(piece) {
+                let place = at + hit as u64;
                 if place >= stop {
                     return Ok(None);
                 }
@@ -348,48 +335,20 @@ impl Walk {
 fn starts(probe: &mut Window, index: usize, at: u64) -> Result<bool> {
     let file = &probe.row().files[index];
     let (phys, left) = (file.base + at, file.len - at);
-    let b = probe.bytes(index, at, 128)?;
-    if b.len() < BLANK_LEN {
-        return Ok(false);
-    }
-    let (total, magic) = (get_i32(b, 0), get_i32(b, 4));
-    if magic == MAGIC_BLANK {
-        return Ok(is_filler(probe.row(), index, at, total));
-    }
-    let fits = matches!(magic, MAGIC_V1 | MAGIC_V2)
-        && total >= MIN_LEN as i32
-        && total as u64 <= left
-        && total as usize <= MAX_RECORD
-        && b.len() >= MIN_LEN
-        && get_i64(b, 28) == phys as i64;
-    if !fits {
-        return Ok(false);
-    }
-    let sys = get_i32(b, 36);
-    let v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
-        + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
-    let body_at = 84 + 12 * v6;
-    if b.len() < body_at + 4 {
-        return Ok(false);
-    }
-    let body = get_i32(b, body_at) as i64;
-    let topic_at = (body_at + 4) as i64 + body;
-    let width = if magic == MAGIC_V2 { 2 } else { 1 };
-    if body < 0 || topic_at + width + 2 > total as i64 {
-        return Ok(false);
-    }
-    let b = probe.bytes(index, at + topic_at as u64, width as usize)?;
-    let topic = match b {
-        [one] => *one as i8 as i64,
-        [_, _] => get_i16(b, 0) as i64,
+    let b = probe.bytes(index, at, HEAD_LEN)?;
+    let total = match candidate::start(b, left) {
+        Start::Record(total) if total <= MAX_RECORD && b.len() >= MIN_LEN => total,
+        Start::Blank(total) => return Ok(is_filler(probe.row(), index, at, total)),
         _ => return Ok(false),
     };
-    let props_at = topic_at + width + topic;
-    if topic < 0 || props_at + 2 > total as i64 {
+    if candidate::stated_phys(b) != Some(phys as i64) {
         return Ok(false);
     }
-    let b = probe.bytes(index, at + props_at as u64, 2)?;
-    Ok(b.len() == 2 && props_at + 2 + get_i16(b, 0) as i64 == total as i64)
+    let parts = Layout::of(b).parts_by(total, |place, width| {
+        let field = probe.bytes(index, at + place as u64, width)?;
+        Ok((field.len() == width).then(|| candidate::length(field)))
+    })?;
+    Ok(parts.is_some())
 }
 
 /// Whether a blank record of this length, at this position of a file, leads to the next one.

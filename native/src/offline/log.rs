@@ -1,9 +1,9 @@
 //! The row of commit-log files.
 
-use super::files::common_size;
+use super::file_size::common_size;
 use super::source::{SCATTERED, Source};
-use crate::format::record::{self, BLANK_LEN, MAGIC_V1, MAGIC_V2, MIN_LEN, sys_flag};
-use crate::format::{get_i16, get_i32, get_i64};
+use crate::format::candidate::{self, HEAD_LEN, Layout, Start};
+use crate::format::{get_i32, get_i64};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,6 @@ pub struct Head {
     pub total: usize,
     pub queue_id: i32,
     pub queue_offset: i64,
-    pub phys: i64,
     pub sys_flag: i32,
     pub store_timestamp: i64,
     pub topic: Vec<u8>,
@@ -92,46 +91,41 @@ impl HeadReader {
         let (index, at) = self.row.locate(phys)?;
         let left = self.row.files[index].len.min(self.row.size) - at;
         let source = self.source(index)?;
-        let b = source.bytes(at, 128).ok()?;
-        if b.len() < MIN_LEN || !matches!(get_i32(b, 4), MAGIC_V1 | MAGIC_V2) {
+        let b = source.bytes(at, HEAD_LEN).ok()?;
+        let Start::Record(total) = candidate::start(b, left) else {
+            return None;
+        };
+        if candidate::stated_phys(b) != Some(phys as i64) {
             return None;
         }
-        let total = usize::try_from(get_i32(b, 0)).ok()?;
-        let sys = get_i32(b, 36);
-        let mut pos = record::store_timestamp_at(sys);
+        let layout = Layout::of(b);
+        let body = candidate::length(b.get(layout.body_len..layout.body_len + 4)?);
         let mut head = Head {
             total,
             queue_id: get_i32(b, 12),
             queue_offset: get_i64(b, 20),
-            phys: get_i64(b, 28),
-            sys_flag: sys,
-            store_timestamp: get_i64(b, pos),
+            sys_flag: get_i32(b, 36),
+            store_timestamp: get_i64(b, layout.store_timestamp),
             topic: Vec::new(),
             props: Vec::new(),
         };
-        pos += if sys & sys_flag::STORE_HOST_V6 != 0 {
-            28
-        } else {
-            16
-        };
-        let v2 = get_i32(b, 4) == MAGIC_V2;
-        if head.phys != phys as i64 || (total as u64) > left || pos + 16 > b.len() {
-            return None;
-        }
-        let body = usize::try_from(get_i32(b, pos + 12)).ok()?;
-        let tail_at = pos + 16 + body;
+        let tail_at = layout.body_len + 4 + usize::try_from(body).ok()?;
         let tail_len = total.checked_sub(tail_at)?;
         if tail_len > 2 * (2 + i16::MAX as usize) {
             return None;
         }
         let tail = source.bytes(at + tail_at as u64, tail_len).ok()?;
-        let (topic, rest) = split(tail, if v2 { 2 } else { 1 })?;
-        let (props, rest) = split(rest, 2)?;
-        if !rest.is_empty() {
-            return None;
-        }
-        head.topic = topic.to_vec();
-        head.props = props.to_vec();
+        let in_tail = |at: usize, width: usize| tail.get(at - tail_at..at - tail_at + width);
+        let parts = layout.parts_by::<std::convert::Infallible>(total, |at, width| {
+            Ok(match at == layout.body_len {
+                true => Some(body),
+                false => in_tail(at, width).map(candidate::length),
+            })
+        });
+        let Ok(parts) = parts;
+        let parts = parts?;
+        head.topic = in_tail(parts.topic.start, parts.topic.len())?.to_vec();
+        head.props = in_tail(parts.props.start, parts.props.len())?.to_vec();
         Some(head)
     }
 
@@ -140,20 +134,4 @@ impl HeadReader {
         let base = self.row.files.get(index)?.base;
         self.head(base).map(|h| h.store_timestamp)
     }
-}
-
-/// A part that is led by its length in `width` bytes, and what follows it.
-fn split(b: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
-    let len = match width {
-        1 => *b.first()? as i8 as i64,
-        _ if b.len() < 2 => return None,
-        _ => get_i16(b, 0) as i64,
-    };
-    let end = width.checked_add(usize::try_from(len).ok()?)?;
-    (end <= b.len()).then(|| (&b[width..end], &b[end..]))
-}
-
-/// Whether eight bytes are the head of a blank record.
-pub fn is_blank(b: &[u8]) -> bool {
-    b.len() >= BLANK_LEN && get_i32(b, 4) == record::MAGIC_BLANK
 }

@@ -10,6 +10,7 @@
 //! each other, `inspect` sums up, `select` finds records to be shown.
 
 mod entries;
+mod file_size;
 mod files;
 mod findings;
 mod index;

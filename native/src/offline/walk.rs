@@ -1,13 +1,10 @@
 //! From record to record through the log, over damaged places where something valid follows.
 
-use super::log::{LogRow, is_blank};
+use super::log::LogRow;
 use super::source::{SCATTERED, SEQUENTIAL, Source};
-use crate::format::record::{self, BLANK_LEN, Found, MAGIC_V1, MAGIC_V2, MIN_LEN, View};
-use crate::format::{get_i32, get_i64};
-use memchr::memmem;
-
-/// Largest record that is read; brokers take 4 MiB unless told otherwise.
-const MAX_RECORD: usize = 128 << 20;
+use crate::format::candidate::{self, BLANK_LEN, MAX_RECORD, MagicFinder, Start};
+use crate::format::get_i32;
+use crate::format::record::{self, Found, View};
 
 /// What the walk met.
 #[derive(Debug)]
@@ -167,26 +164,18 @@ fn read_at(source: &mut Source, at: u64, base: u64, end: u64) -> Result<Found, S
     }
     let io = |e: std::io::Error| format!("cannot be read: {e}");
     let head = source.bytes(at, BLANK_LEN).map_err(io)?;
-    if head.len() < BLANK_LEN || left < BLANK_LEN as u64 {
-        return Err("less than 8 bytes left in the file".to_owned());
-    }
-    let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-    if is_blank(head) {
-        return Ok(Found::Blank);
-    }
-    if total == 0 && magic == 0 {
-        return Err("zeros".to_owned());
-    }
-    if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
-        return Err(format!("no record: magic {magic:#010x}"));
-    }
-    if total < MIN_LEN as i32 || total as u64 > left {
-        return Err(format!("length {total} where {left} bytes are left"));
-    }
-    if total as usize > MAX_RECORD {
-        return Err(format!("a record of {total} bytes is not read"));
-    }
-    let bytes = source.bytes(at, total as usize).map_err(io)?;
+    let total = match candidate::start(head, left) {
+        Start::Record(total) if total <= MAX_RECORD => total,
+        Start::Record(total) => return Err(format!("a record of {total} bytes is not read")),
+        Start::Blank(_) => return Ok(Found::Blank),
+        Start::Zeros => return Err("zeros".to_owned()),
+        Start::NoMagic(magic) => return Err(format!("no record: magic {magic:#010x}")),
+        Start::BadLength(total) => {
+            return Err(format!("length {total} where {left} bytes are left"));
+        }
+        Start::Short => return Err("less than 8 bytes left in the file".to_owned()),
+    };
+    let bytes = source.bytes(at, total).map_err(io)?;
     match record::read(bytes, true) {
         Found::Record(v) if v.phys != (base + at) as i64 => {
             Err(format!("the record states physical offset {}", v.phys))
@@ -230,10 +219,7 @@ impl RecordReader {
 /// Looks for a record or a fitting blank from `from` on. Candidates are only such that state
 /// their own place; what is spent on false ones is bounded by the file's length.
 fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -> Option<u64> {
-    let finder = [
-        memmem::Finder::new(b"\xda\xa3\x20"),
-        memmem::Finder::new(b"\xcb\xd4\x31\x94"),
-    ];
+    let finder = MagicFinder::with_blanks();
     let mut budget = end.saturating_mul(4).saturating_add(1 << 20);
     let mut at = from;
     while at + (BLANK_LEN as u64) <= end {
@@ -249,24 +235,23 @@ fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -
         if len < BLANK_LEN as u64 {
             return None;
         }
-        let mut hits: Vec<u64> = finder
-            .iter()
-            .flat_map(|f| f.find_iter(piece))
+        // Collected, because looking at one reads elsewhere.
+        let hits: Vec<u64> = finder
+            .positions(piece)
             .filter(|&p| p >= 4)
             .map(|p| at + p as u64 - 4)
             .collect();
-        hits.sort_unstable();
         for place in hits {
             let Ok(head) = source.bytes(place, 36) else {
                 continue;
             };
-            if is_blank(head) {
-                if get_i32(head, 0) as i64 == size as i64 - place as i64 {
+            if let Some(total) = candidate::blank_len(head) {
+                if total as i64 == size as i64 - place as i64 {
                     return Some(place);
                 }
                 continue;
             }
-            if head.len() < 36 || get_i64(head, 28) != (base + place) as i64 {
+            if candidate::stated_phys(head) != Some((base + place) as i64) {
                 continue;
             }
             let cost = get_i32(head, 0).max(0) as u64;

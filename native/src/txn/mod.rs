@@ -19,25 +19,22 @@ mod pending;
 mod rebuild;
 mod renew;
 mod settle;
+mod state;
 #[cfg(test)]
 mod testing;
 
 use crate::store::{Appended, PutGuard, Result, Store, StoreError, Topic};
-use ops::Ops;
 use parking_lot::Mutex;
-use pending::Table;
+use state::State;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::format::names::CHECK_MAX_TOPIC;
+pub use crate::format::names::{CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC};
 pub use half::{Fields, Half, MAX_GROUP, is_half_only};
 pub use pending::{Due, Origin, Pending};
 pub use rebuild::{Rebuilt, Start};
 pub use renew::Copied;
 pub use settle::End;
-
-pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
-pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 
 /// The transactions of one store.
 pub struct Transactions {
@@ -49,14 +46,6 @@ pub struct Transactions {
     /// transactionOpMsgMaxSize: bytes of one op record's body.
     max_op_body: usize,
     counters: Counters,
-}
-
-#[derive(Default)]
-struct State {
-    table: Table,
-    ops: Ops,
-    /// Halves that are dealt with and named by no op record yet.
-    owed: Vec<i64>,
 }
 
 /// How many, since the start.

@@ -3,7 +3,8 @@
 use super::half::{Fields, Half};
 use super::ops;
 use super::pending::{Pending, Table};
-use super::{HALF_TOPIC, State};
+use super::state::State;
+use crate::format::names::HALF_TOPIC;
 use crate::store::{ConsumeQueue, Result, Store, Topic};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
