@@ -20,9 +20,9 @@ pub enum ScanError {
     },
     #[error("{0}")]
     Illegal(String),
-    /// The one who chooses topics failed.
+    /// `TopicRules` failed.
     #[error("{0}")]
-    Ask(Box<dyn std::error::Error + Send + Sync>),
+    TopicRules(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why rows cannot be sent.

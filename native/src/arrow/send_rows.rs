@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-/// Every column there may be, with its types as they are told.
+/// Every column there may be, with its types as errors name them.
 pub const COLUMNS: [(&str, &str); 10] = [
     ("body", "binary or string"),
     ("topic", "string"),

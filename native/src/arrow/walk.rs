@@ -6,7 +6,7 @@
 //! reaches over the part's end, so that over all parts of a log every damaged byte is met once.
 
 use super::error::{Result, ScanError};
-use super::files::{Row, Window};
+use super::files::{FileSet, Window};
 use crate::format::candidate::{
     self, BLANK_LEN, HEAD_LEN, Layout, MAX_RECORD, MIN_LEN, MagicFinder, Start,
 };
@@ -32,7 +32,8 @@ pub enum Step {
     End,
 }
 
-enum Look {
+/// What stands at a place of the log.
+enum Content {
     Record,
     /// A blank record, up to this place.
     Blank(u64),
@@ -41,10 +42,10 @@ enum Look {
     Invalid(String),
 }
 
-impl Look {
+impl Content {
     fn why(self) -> String {
         match self {
-            Look::Invalid(why) => why,
+            Content::Invalid(why) => why,
             _ => "zeros where a record should be".to_owned(),
         }
     }
@@ -71,12 +72,12 @@ pub struct Walk {
 impl Walk {
     /// Records that start in `start..stop`; `exact` if `start` is a record's start.
     pub fn new(window: Window, (start, stop): (u64, u64), log_end: u64, exact: bool) -> Self {
-        let row = window.row().clone();
-        // At the front of a file stands a record, or damage that is this part's to tell.
-        let anchored = exact || row.files.iter().any(|f| f.base == start);
+        let file_set = window.file_set().clone();
+        // At the front of a file stands a record, or damage that this part reports.
+        let anchored = exact || file_set.files.iter().any(|f| f.base == start);
         Walk {
             window,
-            probe: Window::new(row, PROBE_STEP),
+            probe: Window::new(file_set, PROBE_STEP),
             at: start,
             stop,
             log_end: log_end.max(stop),
@@ -96,8 +97,8 @@ impl Walk {
         self
     }
 
-    pub fn row(&self) -> &Row {
-        self.window.row()
+    pub fn file_set(&self) -> &FileSet {
+        self.window.file_set()
     }
 
     pub fn window(&self) -> &Window {
@@ -136,27 +137,27 @@ impl Walk {
                 return Ok(Step::End);
             }
             let owned = self.at < self.stop;
-            match self.look()? {
+            match self.content()? {
                 // Whoever owns this place finds it as well.
-                Look::Record | Look::Blank(_) if !owned => {
+                Content::Record | Content::Blank(_) if !owned => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                Look::Record => {
+                Content::Record => {
                     self.at += self.view.total as u64;
                     return Ok(Step::Record);
                 }
-                Look::Blank(to) => self.at = to,
-                Look::Zeros if self.is_open(self.file.0) => {
+                Content::Blank(to) => self.at = to,
+                Content::Zeros if self.is_open(self.file.0) => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                // What is wrong at the front of a file is told by the part that has the front.
-                Look::Zeros | Look::Invalid(_) if !owned && self.is_front(self.at) => {
+                // What is wrong at the front of a file is reported by the part that has the front.
+                Content::Zeros | Content::Invalid(_) if !owned && self.is_front(self.at) => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                found @ (Look::Zeros | Look::Invalid(_)) => {
+                found @ (Content::Zeros | Content::Invalid(_)) => {
                     let from = self.at;
                     let why = found.why();
                     // While the log is being written it may have been finished by now.
@@ -178,14 +179,17 @@ impl Walk {
 
     /// Whether a file begins there.
     fn is_front(&self, phys: u64) -> bool {
-        self.row().locate(phys).is_some_and(|(_, at)| at == 0)
+        self.file_set().locate(phys).is_some_and(|(_, at)| at == 0)
     }
 
     /// Looks again, at bytes that are read again.
     fn is_sound_now(&mut self) -> Result<bool> {
         self.window.forget();
         self.probe.forget();
-        Ok(matches!(self.look()?, Look::Record | Look::Blank(_)))
+        Ok(matches!(
+            self.content()?,
+            Content::Record | Content::Blank(_)
+        ))
     }
 
     /// Whether this file, or one before it, is being written.
@@ -194,7 +198,7 @@ impl Walk {
     }
 
     /// What stands here.
-    fn look(&mut self) -> Result<Look> {
+    fn content(&mut self) -> Result<Content> {
         let (mut index, mut base, mut len) = self.file;
         if self.at < base || self.at - base >= len {
             (index, base, len) = self.enter()?;
@@ -207,60 +211,60 @@ impl Walk {
             Start::Record(_) | Start::BadLength(_) => {
                 let total = get_i32(head, 0);
                 let text = format!("a record of {total} bytes where {left} are left");
-                return Ok(Look::Invalid(text));
+                return Ok(Content::Invalid(text));
             }
-            Start::Blank(total) if is_filler(self.row(), index, at, total) => {
-                return Ok(Look::Blank(self.at + total as u64));
+            Start::Blank(total) if is_filler(self.file_set(), index, at, total) => {
+                return Ok(Content::Blank(self.at + total as u64));
             }
             Start::Blank(total) => {
                 let text = format!("a blank record of {total} bytes, {left} are left");
-                return Ok(Look::Invalid(text));
+                return Ok(Content::Invalid(text));
             }
-            Start::Zeros => return Ok(Look::Zeros),
+            Start::Zeros => return Ok(Content::Zeros),
             Start::NoMagic(magic) => {
-                return Ok(Look::Invalid(format!("no record: magic {magic:#010x}")));
+                return Ok(Content::Invalid(format!("no record: magic {magic:#010x}")));
             }
             Start::Short if left >= BLANK_LEN as u64 => {
-                return Ok(Look::Invalid(SHORTER.to_owned()));
+                return Ok(Content::Invalid(SHORTER.to_owned()));
             }
             Start::Short => {
                 let text = "less than 8 bytes left in the file";
-                return Ok(Look::Invalid(text.to_owned()));
+                return Ok(Content::Invalid(text.to_owned()));
             }
         };
         let bytes = self.window.bytes(index, at, total)?;
         if bytes.len() < total {
-            return Ok(Look::Invalid(SHORTER.to_owned()));
+            return Ok(Content::Invalid(SHORTER.to_owned()));
         }
         let Some(view) = record::parse(bytes) else {
             let text = "the parts of the record do not add up to its length";
-            return Ok(Look::Invalid(text.to_owned()));
+            return Ok(Content::Invalid(text.to_owned()));
         };
         if view.phys != self.at as i64 {
             let text = format!("the record states physical offset {}", view.phys);
-            return Ok(Look::Invalid(text));
+            return Ok(Content::Invalid(text));
         }
         self.last = (index, at, total);
         self.view = view;
-        Ok(Look::Record)
+        Ok(Content::Record)
     }
 
     /// The file that holds the current place.
     #[cold]
     fn enter(&mut self) -> Result<(usize, u64, u64)> {
-        let row = self.window.row();
-        let Some((index, _)) = row.locate(self.at) else {
-            let next = row.next_from(self.at);
-            let why = match row.files.get(next) {
+        let file_set = self.window.file_set();
+        let Some((index, _)) = file_set.locate(self.at) else {
+            let next = file_set.next_from(self.at);
+            let why = match file_set.files.get(next) {
                 Some(f) => format!(
                     "a segment is missing: nothing is here from {} to {}, where {} begins",
                     self.at, f.base, f.path
                 ),
                 None => format!("the log ends before {}", self.log_end),
             };
-            return Err(row.damaged(self.at.saturating_sub(1), why));
+            return Err(file_set.damaged(self.at.saturating_sub(1), why));
         };
-        let file = &row.files[index];
+        let file = &file_set.files[index];
         self.file = (index, file.base, file.len);
         Ok(self.file)
     }
@@ -268,9 +272,9 @@ impl Walk {
     /// First place in `from..to` where a record or a blank one starts, or a file begins, at whose front a
     /// record has to be.
     pub fn search(&mut self, from: u64, to: u64) -> Result<Option<u64>> {
-        let row = self.window.row().clone();
-        let first = row.files.partition_point(|f| f.base + f.len <= from);
-        for (index, file) in row.files.iter().enumerate().skip(first) {
+        let file_set = self.window.file_set().clone();
+        let first = file_set.files.partition_point(|f| f.base + f.len <= from);
+        for (index, file) in file_set.files.iter().enumerate().skip(first) {
             if file.base >= to {
                 break;
             }
@@ -289,14 +293,14 @@ impl Walk {
     /// First position in `start..stop` of a file where a record, or a blank one, starts.
     fn search_file(&mut self, index: usize, start: u64, stop: u64) -> Result<Option<u64>> {
         let finder = MagicFinder::with_blanks();
-        let file = &self.window.row().files[index];
+        let file = &self.window.file_set().files[index];
         let (base, len) = (file.base, file.len);
         let open = self.is_open(index);
         let (mut at, mut zeros) = (start, 0);
         // The magic stands behind the length.
         while at < stop && at + 8 <= len {
             if self.window.bytes(index, at + 4, 4)?.len() < 4 {
-                return Err(self.row().damaged(base + at, SHORTER));
+                return Err(self.file_set().damaged(base + at, SHORTER));
             }
             let piece = self.window.rest(index, at + 4)?;
             let size = piece.len() as u64;
@@ -333,12 +337,12 @@ impl Walk {
 /// Whether a record, or a blank one, starts at this position of a file. Reads its body's
 /// surroundings only: false ones cost the same however long they claim to be.
 fn starts(probe: &mut Window, index: usize, at: u64) -> Result<bool> {
-    let file = &probe.row().files[index];
+    let file = &probe.file_set().files[index];
     let (phys, left) = (file.base + at, file.len - at);
     let b = probe.bytes(index, at, HEAD_LEN)?;
     let total = match candidate::start(b, left) {
         Start::Record(total) if total <= MAX_RECORD && b.len() >= MIN_LEN => total,
-        Start::Blank(total) => return Ok(is_filler(probe.row(), index, at, total)),
+        Start::Blank(total) => return Ok(is_filler(probe.file_set(), index, at, total)),
         _ => return Ok(false),
     };
     if candidate::stated_phys(b) != Some(phys as i64) {
@@ -352,10 +356,10 @@ fn starts(probe: &mut Window, index: usize, at: u64) -> Result<bool> {
 }
 
 /// Whether a blank record of this length, at this position of a file, leads to the next one.
-fn is_filler(row: &Row, index: usize, at: u64, total: i32) -> bool {
-    let file = &row.files[index];
+fn is_filler(file_set: &FileSet, index: usize, at: u64, total: i32) -> bool {
+    let file = &file_set.files[index];
     let to = file.base + at + total.max(0) as u64;
-    let next = row.files.get(index + 1).is_some_and(|f| f.base == to);
+    let next = file_set.files.get(index + 1).is_some_and(|f| f.base == to);
     total >= BLANK_LEN as i32 && (next || to == file.base + file.len)
 }
 
@@ -365,10 +369,10 @@ pub fn crc_fits(view: &View, bytes: &[u8]) -> bool {
 }
 
 /// The damage of a step as the error that it is where nothing may be skipped.
-pub fn damage_error(row: &Row, from: u64, to: u64, why: &str) -> ScanError {
+pub fn damage_error(file_set: &FileSet, from: u64, to: u64, why: &str) -> ScanError {
     let text = format!(
         "{why}; the next record starts {} bytes later (onCorruption=skip leaves this out)",
         to - from
     );
-    row.damaged(from, text)
+    file_set.damaged(from, text)
 }

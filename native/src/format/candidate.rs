@@ -18,8 +18,8 @@ pub const MAGIC_BLANK: i32 = 0xCBD4_3194u32 as i32;
 pub const BLANK_LEN: usize = 8;
 /// Smallest length that a record may state: V1, IPv4 hosts, no body, topic or properties.
 pub const MIN_LEN: usize = 91;
-/// Largest record that is read from a log that nobody has open; brokers take 4 MiB unless told
-/// otherwise.
+/// Largest record that is read from a log that nobody has open; brokers take 4 MiB by
+/// default.
 pub const MAX_RECORD: usize = 128 << 20;
 /// Bytes from a record's start that hold every field up to its body length, whatever its hosts.
 pub const HEAD_LEN: usize = 112;

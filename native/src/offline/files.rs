@@ -1,6 +1,6 @@
 //! What lies in a store folder. [StorePathConfigHelper, BrokerPathConfigHelper]
 
-use super::log::{LogFile, LogRow};
+use super::log::{LogFile, LogFileSet};
 use super::queues::QueueSet;
 use crate::format::names::parse_file_name;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Inventory {
     pub groups: BTreeMap<String, Group>,
     /// Paths that belong to nothing that is known, at most `MAX_UNKNOWN`.
     pub unknown: Vec<String>,
-    pub log: LogRow,
+    pub log: LogFileSet,
     pub queues: QueueSet,
     pub index: Vec<IndexPath>,
     /// Queues are in a RocksDB (storeType=defaultRocksDB): they cannot be read here.
@@ -68,7 +68,7 @@ impl Inventory {
             root: root.to_path_buf(),
             groups: BTreeMap::new(),
             unknown: Vec::new(),
-            log: LogRow::default(),
+            log: LogFileSet::default(),
             queues: QueueSet::default(),
             index: Vec::new(),
             rocksdb: root.join("consumequeue/CURRENT").is_file(),
@@ -86,7 +86,7 @@ impl Inventory {
             }
             out.read_log_dir(dir, &mut log_files)?;
         }
-        out.log = LogRow::new(log_files);
+        out.log = LogFileSet::new(log_files);
         for path in top {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             match &*name {

@@ -1,4 +1,4 @@
-//! The row of commit-log files.
+//! The set of commit-log files.
 
 use super::file_size::common_size;
 use super::source::{SCATTERED, Source};
@@ -16,19 +16,19 @@ pub struct LogFile {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct LogRow {
+pub struct LogFileSet {
     /// Sorted by `base`.
     pub files: Vec<LogFile>,
     /// What a file should have (mappedFileSizeCommitLog), found out from lengths and names.
     pub size: u64,
 }
 
-impl LogRow {
+impl LogFileSet {
     pub fn new(mut files: Vec<LogFile>) -> Self {
         files.sort_by_key(|f| f.base);
         let gaps = files.windows(2).map(|w| w[1].base - w[0].base);
         let size = common_size(files.iter().map(|f| f.len).chain(gaps));
-        LogRow { files, size }
+        LogFileSet { files, size }
     }
 
     pub fn min(&self) -> u64 {
@@ -69,18 +69,21 @@ pub struct Head {
 
 /// Reads heads at scattered places; keeps the last file open.
 pub struct HeadReader {
-    row: LogRow,
+    file_set: LogFileSet,
     open: Option<(usize, Source)>,
 }
 
 impl HeadReader {
-    pub fn new(row: LogRow) -> Self {
-        HeadReader { row, open: None }
+    pub fn new(file_set: LogFileSet) -> Self {
+        HeadReader {
+            file_set,
+            open: None,
+        }
     }
 
     fn source(&mut self, index: usize) -> Option<&mut Source> {
         if self.open.as_ref().is_none_or(|(i, _)| *i != index) {
-            let source = Source::open(&self.row.files[index].path, SCATTERED).ok()?;
+            let source = Source::open(&self.file_set.files[index].path, SCATTERED).ok()?;
             self.open = Some((index, source));
         }
         self.open.as_mut().map(|(_, s)| s)
@@ -88,8 +91,8 @@ impl HeadReader {
 
     /// The head of the record that starts at `phys`; None if none does. The CRC is not looked at.
     pub fn head(&mut self, phys: u64) -> Option<Head> {
-        let (index, at) = self.row.locate(phys)?;
-        let left = self.row.files[index].len.min(self.row.size) - at;
+        let (index, at) = self.file_set.locate(phys)?;
+        let left = self.file_set.files[index].len.min(self.file_set.size) - at;
         let source = self.source(index)?;
         let b = source.bytes(at, HEAD_LEN).ok()?;
         let Start::Record(total) = candidate::start(b, left) else {
@@ -131,7 +134,7 @@ impl HeadReader {
 
     /// Store time of a file's first record; None if none starts there.
     pub fn first_time(&mut self, index: usize) -> Option<i64> {
-        let base = self.row.files.get(index)?.base;
+        let base = self.file_set.files.get(index)?.base;
         self.head(base).map(|h| h.store_timestamp)
     }
 }

@@ -1,6 +1,6 @@
 //! From record to record through the log, over damaged places where something valid follows.
 
-use super::log::LogRow;
+use super::log::LogFileSet;
 use super::source::{SCATTERED, SEQUENTIAL, Source};
 use crate::format::candidate::{self, BLANK_LEN, MAX_RECORD, MagicFinder, Start};
 use crate::format::get_i32;
@@ -24,7 +24,7 @@ pub enum Event {
 }
 
 pub struct Walker {
-    row: LogRow,
+    file_set: LogFileSet,
     index: usize,
     at: u64,
     source: Option<Source>,
@@ -33,9 +33,9 @@ pub struct Walker {
 }
 
 impl Walker {
-    pub fn new(row: LogRow) -> Self {
+    pub fn new(file_set: LogFileSet) -> Self {
         Walker {
-            row,
+            file_set,
             index: 0,
             at: 0,
             source: None,
@@ -45,24 +45,24 @@ impl Walker {
     }
 
     /// Starts at `phys`, where a record should be.
-    pub fn from(row: LogRow, phys: u64) -> Self {
-        let mut walker = Walker::new(row);
-        match walker.row.locate(phys) {
+    pub fn from(file_set: LogFileSet, phys: u64) -> Self {
+        let mut walker = Walker::new(file_set);
+        match walker.file_set.locate(phys) {
             Some((index, at)) => (walker.index, walker.at) = (index, at),
-            None if phys > walker.row.min() => walker.index = walker.row.files.len(),
+            None if phys > walker.file_set.min() => walker.index = walker.file_set.files.len(),
             None => {}
         }
         walker
     }
 
     pub fn phys(&self) -> u64 {
-        match self.row.files.get(self.index) {
+        match self.file_set.files.get(self.index) {
             Some(f) => f.base + self.at,
             None => self
-                .row
+                .file_set
                 .files
                 .last()
-                .map_or(0, |f| f.base + f.len.min(self.row.size)),
+                .map_or(0, |f| f.base + f.len.min(self.file_set.size)),
         }
     }
 
@@ -80,7 +80,7 @@ impl Walker {
         if self.done {
             return None;
         }
-        let why = match self.look() {
+        let why = match self.read_event() {
             Ok(event) => return Some(event),
             Err(why) => why,
         };
@@ -108,8 +108,8 @@ impl Walker {
     }
 
     /// What stands at the current place; why it is nothing otherwise.
-    fn look(&mut self) -> Result<Event, String> {
-        let Some(file) = self.row.files.get(self.index) else {
+    fn read_event(&mut self) -> Result<Event, String> {
+        let Some(file) = self.file_set.files.get(self.index) else {
             return Err("the last file is full".to_owned());
         };
         let (base, at) = (file.base, self.at);
@@ -119,14 +119,14 @@ impl Walker {
             self.source = Some(opened.map_err(|e| e.to_string())?);
         }
         let source = self.source.as_mut().expect("opened above");
-        let end = source.len().min(self.row.size);
+        let end = source.len().min(self.file_set.size);
         if let Found::Record(view) = read_at(source, at, base, end)? {
             self.last = (at, view.total);
             self.at += view.total as u64;
             return Ok(Event::Record(view));
         }
         let states = get_i32(source.bytes(at, BLANK_LEN).map_err(|e| e.to_string())?, 0);
-        let fits = states as i64 == (self.row.size - at) as i64;
+        let fits = states as i64 == (self.file_set.size - at) as i64;
         self.index += 1;
         self.at = 0;
         self.source = None;
@@ -136,14 +136,14 @@ impl Walker {
     /// The next place where something valid starts, as file and position. Moves `data_end` behind
     /// the last byte that is not zero if there is none.
     fn search(&mut self, data_end: &mut u64) -> Option<(usize, u64)> {
-        for index in self.index..self.row.files.len() {
-            let file = &self.row.files[index];
+        for index in self.index..self.file_set.files.len() {
+            let file = &self.file_set.files[index];
             let from = if index == self.index { self.at + 1 } else { 0 };
             let Ok(mut source) = Source::open(&file.path, SEQUENTIAL) else {
                 continue;
             };
-            let end = source.len().min(self.row.size);
-            let found = search_file(&mut source, file.base, from, end, self.row.size);
+            let end = source.len().min(self.file_set.size);
+            let found = search_file(&mut source, file.base, from, end, self.file_set.size);
             if let Some(at) = found {
                 return Some((index, at));
             }
@@ -187,25 +187,28 @@ fn read_at(source: &mut Source, at: u64, base: u64, end: u64) -> Result<Found, S
 
 /// Whole records at scattered places; keeps the last file open.
 pub struct RecordReader {
-    row: LogRow,
+    file_set: LogFileSet,
     open: Option<(usize, Source)>,
 }
 
 impl RecordReader {
-    pub fn new(row: LogRow) -> Self {
-        RecordReader { row, open: None }
+    pub fn new(file_set: LogFileSet) -> Self {
+        RecordReader {
+            file_set,
+            open: None,
+        }
     }
 
     /// The record that starts at `phys`, or why there is none.
     pub fn read(&mut self, phys: u64) -> Result<(Box<View>, &[u8]), String> {
-        let (index, at) = self.row.locate(phys).ok_or("outside of the log")?;
-        let file = &self.row.files[index];
+        let (index, at) = self.file_set.locate(phys).ok_or("outside of the log")?;
+        let file = &self.file_set.files[index];
         if self.open.as_ref().is_none_or(|(i, _)| *i != index) {
             let source = Source::open(&file.path, 64 << 10).map_err(|e| e.to_string())?;
             self.open = Some((index, source));
         }
         let (_, source) = self.open.as_mut().expect("opened above");
-        let end = source.len().min(self.row.size);
+        let end = source.len().min(self.file_set.size);
         match read_at(source, at, file.base, end)? {
             Found::Record(view) => {
                 let bytes = source.bytes(at, view.total).map_err(|e| e.to_string())?;
