@@ -90,7 +90,7 @@ impl ReadAt for PyFile {
 struct PyTopicRules(Py<PyAny>);
 
 impl TopicRules for PyTopicRules {
-    fn rule_of(&mut self, topic: &str) -> Result<TopicRule, TopicRules, ScanError> {
+    fn rule_of(&mut self, topic: &str) -> Result<TopicRule, ScanError> {
         Python::attach(|py| -> PyResult<TopicRule> {
             let answer = self.0.call1(py, (topic,))?;
             let answer = answer.bind(py);
