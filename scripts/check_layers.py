@@ -16,7 +16,7 @@ from import_graph import Graph, circles, shortest
 from python_imports import PythonTree
 
 PYTHON_LAYERS = [
-    {"errors"},
+    {"version", "escape", "errors"},
     {"model"},
     {"engine"},
     {"segments"},
