@@ -383,7 +383,7 @@ fn bodies_are_unpacked() {
     let mut skipping = reader(&disk.file_set, (0, end), end, settings(&[Column::Body]));
     assert_eq!(batches(&mut skipping)[0].num_rows(), 1);
     assert_eq!(skipping.damage().len(), 2);
-    assert!(skipping.damage()[0].why.contains("unknown source 7"));
+    assert!(skipping.damage()[0].why.contains("unknown way 7"));
     let strict = Settings {
         skip: false,
         ..settings(&[Column::Body])
