@@ -29,6 +29,7 @@ java_hash = _native.java_hash
 parse_json = _native.parse_json
 Listener = _native.Listener
 Transactions = _native.Transactions
+half_timing = _native.half_timing
 Verifier = _native.Verifier
 Records = _native.Records
 SendRows = _native.SendRows

@@ -42,7 +42,7 @@ class State(Enum):
     PENDING = "pending: neither committed nor rolled back"
     COMMITTED = "committed: its message is in its topic"
     SETTLED = "settled without a message in its topic: rolled back (or its message is gone)"
-    SET_ASIDE = f"set aside: its producer did not decide, it lies in {CHECK_MAX_TOPIC}"
+    DISCARDED = f"moved to {CHECK_MAX_TOPIC}: its producer did not decide"
     PASSED = (
         "settled: the broker has passed it, and there is no message in its topic: "
         "rolled back (or its message is gone)"
@@ -66,7 +66,7 @@ class Transaction:
     identity: Identity
     copies: list[ReceivedMessage]
     """The half and its copies, by queue offset."""
-    set_aside: list[ReceivedMessage] = field(default_factory=list)
+    discarded: list[ReceivedMessage] = field(default_factory=list)
     committed: list[ReceivedMessage] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     state: State = State.PENDING
@@ -75,7 +75,7 @@ class Transaction:
     @property
     def message(self) -> ReceivedMessage:
         """The one that says most of it: the last copy, or what else there is."""
-        return (self.copies or self.set_aside or self.committed)[-1]
+        return (self.copies or self.discarded or self.committed)[-1]
 
     @property
     def transaction_id(self) -> str:
@@ -114,10 +114,12 @@ class Look:
         seeds = await self._seeds(name)
         keys = {k for s in seeds if (k := s.properties.get(UNIQ_KEY))}
         halves = {s.commit_log_offset: s for s in seeds if s.topic == HALF_TOPIC}
-        aside = {s.commit_log_offset: s for s in seeds if s.topic == CHECK_MAX_TOPIC}
+        discarded = {s.commit_log_offset: s for s in seeds if s.topic == CHECK_MAX_TOPIC}
         for key in keys:
             halves |= {m.commit_log_offset: m for m in await self.link.query(HALF_TOPIC, key)}
-            aside |= {m.commit_log_offset: m for m in await self.link.query(CHECK_MAX_TOPIC, key)}
+            discarded |= {
+                m.commit_log_offset: m for m in await self.link.query(CHECK_MAX_TOPIC, key)
+            }
         if keys:
             halves |= {m.commit_log_offset: m for m in await self._latest(keys)}
         found = []
@@ -126,7 +128,7 @@ class Look:
                 self.link,
                 identity,
                 [m for _, m in sorted(halves.items()) if _identity(m) == identity],
-                [m for _, m in sorted(aside.items()) if _identity(m) == identity],
+                [m for _, m in sorted(discarded.items()) if _identity(m) == identity],
             )
             await self._complete(t, [s for s in seeds if _identity(s) == identity], ops)
             found.append(t)
@@ -179,7 +181,7 @@ class Look:
         """Finds the committed message and the op records, and judges."""
         assert self._where is not None
         assert self._settled is not None
-        places = [*t.copies, *t.set_aside, *seeds]
+        places = [*t.copies, *t.discarded, *seeds]
         topics = {m.properties.get(REAL_TOPIC) for m in places}
         candidates = [s for s in seeds if s.topic in topics]
         for topic in topics - {None, "", HALF_TOPIC, CHECK_MAX_TOPIC}:
@@ -260,10 +262,10 @@ def _judge(t: Transaction, where: Bounds, settled: OffsetSet) -> None:
             t.notes.append(f"delivered {len(t.committed)} times")
         if open_copy:
             t.notes.append("its half is not settled yet: the broker may ask the producer again")
-    elif t.set_aside and (
-        last is None or t.set_aside[-1].commit_log_offset > last.commit_log_offset
+    elif t.discarded and (
+        last is None or t.discarded[-1].commit_log_offset > last.commit_log_offset
     ):
-        t.state = State.SET_ASIDE
+        t.state = State.DISCARDED
     elif open_copy:
         t.state = State.PENDING
     else:

@@ -231,7 +231,7 @@ class Statistics:
 
     scan: Scan | None
     """None where the broker never had a transaction."""
-    set_aside: int
+    discarded: int
     counters: dict[str, str]
 
 

@@ -1,4 +1,4 @@
-"""Deciding transactions in their producers' place, and what was set aside."""
+"""Deciding transactions in their producers' place, and what was discarded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyrmq.model.names import CHECK_MAX_TOPIC
 from pyrmq.model.transaction import TransactionState
 
 
-async def set_aside(
+async def list_discarded(
     link: BrokerLink, limit: int, wanted: Filter | None = None, progress: Progress = no_progress
 ) -> tuple[list[Half], int]:
-    """The oldest messages that were set aside and that nobody has resumed or committed since, and
-    how many were ever set aside of those that are still stored. Their offsets are those in the
+    """The oldest messages that were discarded and that nobody has resumed or committed since, and
+    how many were ever discarded of those that are still stored. Their offsets are those in the
     topic where they lie."""
     table = PendingTable(limit, wanted)
     begin, end = await link.queue_range(CHECK_MAX_TOPIC)
@@ -32,7 +32,7 @@ async def set_aside(
     look = Look(link, progress)
     for half in table.rows():
         for t in await look.find(half.offset_msg_id, ops=False):
-            if t.state is State.SET_ASIDE:
+            if t.state is State.DISCARDED:
                 found[t.identity] = half
     return list(found.values()), table.count
 
@@ -61,9 +61,9 @@ def check_decidable(t: Transaction, state: TransactionState) -> ReceivedMessage:
     """The copy that a decision is to name. ClientError for what is decided already."""
     if state is TransactionState.UNKNOWN:
         raise ClientError("unknown is no decision")
-    late = t.state is State.SET_ASIDE and state is TransactionState.COMMIT
+    late = t.state is State.DISCARDED and state is TransactionState.COMMIT
     if not (t.state is State.PENDING or late):
-        hint = " (resume it first)" if t.state is State.SET_ASIDE else ""
+        hint = " (resume it first)" if t.state is State.DISCARDED else ""
         raise ClientError(f"{t.label} is {t.state.value}{hint}")
     if not t.copies:
         raise ClientError(f"{t.label}: its half message is gone; resume it instead")
@@ -91,10 +91,12 @@ async def decide(t: Transaction, state: TransactionState) -> Answer:
 
 
 def check_resumable(t: Transaction) -> ReceivedMessage:
-    """The set-aside message that can be resumed. ClientError if there is none."""
-    if t.state is not State.SET_ASIDE:
-        raise ClientError(f"{t.label} is {t.state.value}: only what is set aside can be resumed")
-    return t.set_aside[-1]
+    """The discarded message that can be resumed. ClientError if there is none."""
+    if t.state is not State.DISCARDED:
+        raise ClientError(
+            f"{t.label} is {t.state.value}: only what is in {CHECK_MAX_TOPIC} can be resumed"
+        )
+    return t.discarded[-1]
 
 
 async def resume(t: Transaction) -> Answer:

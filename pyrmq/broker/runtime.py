@@ -20,7 +20,7 @@ _TRANSACTION_KEYS = {
     "rollbacks": "transactionRollbackCount",
     "pending": "transactionPendingCount",
     "checks": "transactionCheckCount",
-    "setAside": "transactionSetAsideCount",
+    "discarded": "transactionDiscardedCount",
     "lost": "transactionLostCount",
     "repeated": "transactionRepeatedEndCount",
     "owed": "transactionOwedOpCount",

@@ -30,7 +30,7 @@ from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import State
 from pyrmq.txn import Rules, TransactionService
-from pyrmq.txn.asking import BUSY, Ask
+from pyrmq.txn.asking import BUSY, PickedProducer
 from pyrmq.txn.ending import EndTransaction
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def rules(config: BrokerConfig) -> Rules:
         transaction_time_out=config.transaction_time_out,
         transaction_check_interval=config.transaction_check_interval,
         transaction_check_max=config.transaction_check_max,
-        # Set aside before its file may be deleted.
+        # Discarded before its file may be deleted.
         file_reserved_time=max(kept - 2 * config.transaction_check_interval, kept // 2),
     )
 
@@ -74,7 +74,7 @@ class ProducerChoice:
     def reachable(self, group: str) -> bool:
         return bool(self._connected(group))
 
-    def pick(self, group: str, turn: int) -> Ask:
+    def pick(self, group: str, turn: int) -> PickedProducer:
         producers = self._connected(group)
         for i in range(len(producers)):
             connection = producers[(turn + i) % len(producers)]
@@ -117,7 +117,7 @@ class TransactionProcessor:
         return None if end is None else Durable(Response(), end)
 
     def resume(self, connection: Connection, command: Command) -> Durable:
-        """RESUME_CHECK_HALF_MESSAGE: a message that was set aside is asked about again."""
+        """RESUME_CHECK_HALF_MESSAGE: a message that was discarded is asked about again."""
         text = fields.text(command, "msgId")
         phys = offset_of_message_id(text)
         if phys is None:
@@ -127,7 +127,7 @@ class TransactionProcessor:
 
 
 async def make_overflow_topic(topics: TopicTable) -> None:
-    """TRANS_CHECK_MAX_TIME_TOPIC exists before something is set aside."""
+    """TRANS_CHECK_MAX_TIME_TOPIC exists before something is discarded."""
     topics.create_send_back(CHECK_MAX_TOPIC, 1)
     if not topics.is_saved(CHECK_MAX_TOPIC):
         await topics.saved(CHECK_MAX_TOPIC)

@@ -55,7 +55,7 @@ def _wanted(topic: str | None, group: str | None, older_than: float | None) -> F
     metavar="SECONDS",
     help="Only what was sent so long ago.",
 )
-@click.option("--set-aside", "aside", is_flag=True, help="What was set aside instead.")
+@click.option("--discarded", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
 @_json
 def list_(
@@ -63,7 +63,7 @@ def list_(
     topic: str | None,
     group: str | None,
     older_than: float | None,
-    aside: bool,
+    discarded: bool,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -72,16 +72,16 @@ def list_(
     Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
     """
     from pyrmq.admin.scan import pending
-    from pyrmq.admin.transactions import set_aside
+    from pyrmq.admin.transactions import list_discarded
     from pyrmq.cli import txn_text as text
     from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, older_than)
 
     async def look(link: BrokerLink, line: ScanLine) -> tuple[list[Half], list[str]]:
-        if aside:
-            halves, count = await set_aside(link, limit, wanted, line)
-            return halves, list(text.aside_lines(link.name, count, limit))
+        if discarded:
+            halves, count = await list_discarded(link, limit, wanted, line)
+            return halves, list(text.discarded_lines(link.name, count, limit))
         scan = await pending(link, limit, wanted, line)
         return scan.table.rows(), list(text.scan_lines(link.name, scan, limit))
 
@@ -91,9 +91,9 @@ def list_(
     with text.printing():
         if as_json:
             for half in rows[:limit]:
-                click.echo(json_line(text.half_json(half, aside)))
+                click.echo(json_line(text.half_json(half, discarded)))
         elif rows:
-            for one in text.table(rows[:limit], len(results) > 1, aside):
+            for one in text.table(rows[:limit], len(results) > 1, discarded):
                 click.echo(escape(one))
     for _, lines in found:
         for one in lines:
@@ -120,7 +120,7 @@ def _tell_failures(results: list[Any]) -> None:
 @_group
 @_json
 def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -> None:
-    """Count what is pending, by topic and producer group, and what is set aside."""
+    """Count what is pending, by topic and group, and what is in TRANS_CHECK_MAX_TIME_TOPIC."""
     from pyrmq.admin.scan import statistics
     from pyrmq.cli import txn_text as text
     from pyrmq.escape import escape, json_line
@@ -324,7 +324,7 @@ def _decide(target: Target, ids: Sequence[str], verb: str, yes: bool, state: Any
 @_ids
 @_yes
 def resume(target: Target, ids: tuple[str, ...], yes: bool) -> None:
-    """Have the producer asked again about a transaction that was set aside."""
+    """Have the producer asked again about a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
     from pyrmq.admin.transactions import check_resumable
     from pyrmq.admin.transactions import resume as resume_it
 

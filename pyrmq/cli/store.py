@@ -4,95 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pyrmq.escape import escape, json_line
-
-if TYPE_CHECKING:
-    from pyrmq.engine import Verifier
-
-STEP = 32 << 20
-"""Bytes that the engine works on between two movements of the progress bar."""
-SOUND, DAMAGED, UNREADABLE = 0, 1, 2
-"""Exit codes of `verify`, and of the others as far as they apply."""
-
-Finding = tuple[str, str, str, int | None, str]
-"""severity, kind, path, byte, text"""
-
-
-class CannotReadError(click.ClickException):
-    """There is no store, or it cannot be read now."""
-
-    exit_code = UNREADABLE
-
-
-path_argument = click.argument("path", type=click.Path(path_type=Path))
-commit_log_option = click.option(
-    "--commitlog",
-    "commit_log",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A folder of commit-log files, if not PATH/commitlog. May be repeated.",
+from pyrmq.cli.store_checks import (
+    DAMAGED,
+    SOUND,
+    STEP,
+    commit_log_option,
+    finding_line,
+    path_argument,
+    reading,
+    refuse_if_open,
+    result_lines,
+    run_check,
 )
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """OSErrors become one line and exit code 2."""
-    try:
-        yield
-    except OSError as e:
-        raise CannotReadError(e.strerror or str(e)) from e
-
-
-def refuse_if_open(path: Path) -> None:
-    from pyrmq.engine import store_is_held
-
-    with reading():
-        held = store_is_held(path)
-    if held:
-        raise CannotReadError(f"{path}: a broker has this store open; stop it first")
-
-
-def progress(total: int, label: str) -> AbstractContextManager[Any]:
-    """A bar on stderr, or nothing where nobody looks."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    return click.progressbar(length=max(total, 1), label=label, file=sys.stderr)
-
-
-def run_check(path: Path, verifier: Verifier, label: str, watch: bool = True) -> list[Finding]:
-    """Runs a check to its end; what it found. `watch`: a broker that starts meanwhile ends it."""
-    found: list[Finding] = []
-    done, total, finished = verifier.step(1)
-    looked = time.monotonic()
-    with progress(total, label) as bar:
-        while not finished:
-            before = done
-            done, total, finished = verifier.step(STEP)
-            found += verifier.findings()
-            if bar is not None:
-                bar.update(done - before)
-            if watch and time.monotonic() - looked > 1:
-                refuse_if_open(path)
-                looked = time.monotonic()
-    if watch:
-        refuse_if_open(path)
-    return found + verifier.findings()
-
-
-def finding_line(finding: Finding) -> str:
-    """A finding for people; names of files and topics in it may be anybody's."""
-    severity, _kind, path, at, text = finding
-    place = path if at is None else f"{path}:{at}"
-    return escape(f"{severity} {place} {text}")
+from pyrmq.cli.store_repair import repair
+from pyrmq.escape import escape, json_line
 
 
 def moment(ms: int) -> str:
@@ -101,31 +33,6 @@ def moment(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "milliseconds")
     except (OverflowError, ValueError, OSError):
         return str(ms)
-
-
-def result_lines(summary: dict[str, Any]) -> Iterator[str]:
-    """What a check comes to, in words."""
-    s = summary
-    yield (
-        f"{s['records']} records ({s['minPhyOffset']} to {s['maxPhyOffset']}), "
-        f"{s['queueEntries']} entries in {s['queues']} queues, "
-        f"{s['indexEntries']} in {s['indexFiles']} index files"
-    )
-    for key, text in (
-        ("toDispatch", "records are not yet in their queues: the next start enters them"),
-        ("keysToIndex", "keys are not yet in the index: the next start enters them"),
-        ("keysOutsideIndex", "keys of older records are in no index file"),
-        ("queueEntriesBehind", "queue entries lead behind the log's end: the next start cuts them"),
-        ("deletedTopics", "records are of topics that no longer exist"),
-        ("batch", "records of batch topics were checked in the log only"),
-        ("leftOut", "findings more than are listed"),
-    ):
-        if s[key]:
-            yield f"{s[key]} {text}"
-    if s["damage"]:
-        yield f"DAMAGED: {s['damage']} findings, {s['warnings']} warnings"
-    else:
-        yield f"sound, {s['warnings']} warnings"
 
 
 @click.group()
@@ -342,10 +249,4 @@ def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
     return {**record, "body": base64.b64encode(raw).decode(), "bodyEncoding": "base64"}
 
 
-def _add_repair() -> None:
-    from pyrmq.cli.store_repair import repair
-
-    store.add_command(repair)
-
-
-_add_repair()
+store.add_command(repair)

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from pyrmq.cli.store import (
+from pyrmq.cli.store_checks import (
     DAMAGED,
     SOUND,
     CannotReadError,

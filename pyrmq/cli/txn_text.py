@@ -76,10 +76,10 @@ class ScanLine:
             self._shown = False
 
 
-def half_json(half: Half, aside: bool = False) -> dict[str, Any]:
+def half_json(half: Half, discarded: bool = False) -> dict[str, Any]:
     return {
         "broker": half.broker,
-        "setAsideOffset" if aside else "halfOffset": half.queue_offset,
+        "discardedOffset" if discarded else "halfOffset": half.queue_offset,
         "commitLogOffset": half.phys,
         "offsetMsgId": half.offset_msg_id,
         "transactionId": half.transaction_id or None,
@@ -101,10 +101,10 @@ HEAD = (
 )  # fmt: skip
 
 
-def table(rows: Sequence[Half], with_broker: bool, aside: bool = False) -> Iterator[str]:
+def table(rows: Sequence[Half], with_broker: bool, discarded: bool = False) -> Iterator[str]:
     """Rows under a heading, columns as wide as they need to be."""
     now = now_ms()
-    lines: list[tuple[str, ...]] = [("SET ASIDE AT", *HEAD[1:]) if aside else HEAD]
+    lines: list[tuple[str, ...]] = [("DISCARDED AT", *HEAD[1:]) if discarded else HEAD]
     for half in rows:
         lines.append(
             (
@@ -129,10 +129,10 @@ def table(rows: Sequence[Half], with_broker: bool, aside: bool = False) -> Itera
         ).rstrip()
 
 
-def aside_lines(broker: str, count: int, limit: int) -> Iterator[str]:
-    """How many were set aside, in words."""
+def discarded_lines(broker: str, count: int, limit: int) -> Iterator[str]:
+    """How many were discarded, in a line."""
     some = f"; of the oldest {limit}," if count > limit else ";"
-    yield f"{broker}: {count} were set aside{some} those are shown that still are"
+    yield f"{broker}: {count} in TRANS_CHECK_MAX_TIME_TOPIC{some} those are shown that still are"
 
 
 def scan_lines(broker: str, scan: Scan, limit: int) -> Iterator[str]:
@@ -160,7 +160,7 @@ def statistics_json(broker: str, found: Statistics) -> dict[str, Any]:
         "oldestPendingAge": now - pending.oldest
         if pending is not None and pending.oldest is not None
         else None,
-        "setAside": found.set_aside,
+        "discarded": found.discarded,
         "places": [
             {
                 "topic": topic,
@@ -184,7 +184,7 @@ def statistics_lines(broker: str, found: Statistics) -> Iterator[str]:
             oldest = age(now - place.oldest) if place.oldest is not None else "-"
             name = f"{escape(topic)} {escape(group)}"
             yield f"  {name}: {place.count} pending, the oldest for {oldest}"
-    yield f"{broker}: {found.set_aside} set aside"
+    yield f"{broker}: {found.discarded} in TRANS_CHECK_MAX_TIME_TOPIC"
     for key, value in found.counters.items():
         yield f"  {escape(key)}={escape(value)}"
 
@@ -218,7 +218,7 @@ def transaction_json(t: Transaction, body: int) -> dict[str, Any]:
             for op in t.ops
         ],
         "committed": [place_json(m) for m in t.committed],
-        "setAside": [place_json(m) for m in t.set_aside],
+        "discarded": [place_json(m) for m in t.discarded],
         "notes": t.notes,
         "properties": message.properties,
         "bodyLength": len(message.body),
@@ -245,8 +245,8 @@ def transaction_lines(t: Transaction, body: int) -> Iterator[str]:
     for op in t.ops:
         names = ", ".join(map(str, op.names))
         yield f"  op         at {op.queue_offset}, {moment(op.stored)}, settles {names}"
-    for m in t.set_aside:
-        yield f"  set aside  {_place(m)}"
+    for m in t.discarded:
+        yield f"  discarded  {_place(m)}"
     for m in t.committed:
         yield f"  committed  queue {m.queue_id}, {_place(m)}"
     for name, value in sorted(message.properties.items()):

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from pyrmq.client.listener import Check, Execute
+from pyrmq.client.listener import Check, Execute, TransactionListener
 from pyrmq.client.transaction_result import TransactionSendResult
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
-if TYPE_CHECKING:
-    from pyrmq.client.transaction import TransactionalProducer
+
+class TransactionSender(Protocol):
+    """What a transaction function needs of its `TransactionalProducer`."""
+
+    def listener_of(self, topic: str) -> TransactionListener | None:
+        """Who runs and answers for transactions of a topic."""
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+        check_immunity: int | None = None,
+    ) -> TransactionSendResult:
+        """Sends a half, runs the local transaction and reports its outcome."""
 
 
 class TransactionFunction:
@@ -20,7 +35,7 @@ class TransactionFunction:
     Made by `TransactionalProducer.transaction`; `check` decorates what answers for it later.
     """
 
-    def __init__(self, producer: TransactionalProducer, execute: Execute) -> None:
+    def __init__(self, producer: TransactionSender, execute: Execute) -> None:
         self.__name__: str = getattr(execute, "__name__", type(execute).__name__)
         self.__doc__ = execute.__doc__
         self.__wrapped__ = execute

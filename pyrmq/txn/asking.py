@@ -16,15 +16,16 @@ class Busy(Enum):
 
 
 BUSY = Busy.BUSY
-Ask = Callable[[bytes], None] | Busy | None
-"""Sends a frame to a producer; BUSY, or None if the group has nobody."""
+PickedProducer = Callable[[bytes], None] | Busy | None
+"""Sends a frame to the producer that was picked; BUSY: none of the group takes more now; None: the
+group has none."""
 
 
 class Producers(Protocol):
     def reachable(self, group: str) -> bool:
         """Whether a group has a producer, busy or not."""
 
-    def pick(self, group: str, turn: int) -> Ask:
+    def pick(self, group: str, turn: int) -> PickedProducer:
         """Whom to ask; producers take turns."""
 
 

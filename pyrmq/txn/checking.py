@@ -18,9 +18,9 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
-from pyrmq.txn.asking import BUSY, Ask, Producers, check_frame
+from pyrmq.txn.asking import BUSY, PickedProducer, Producers, check_frame
+from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
-from pyrmq.txn.set_aside import SetAside
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ that a restart need not look through all of those."""
 
 Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
 """A user's say about a half that nobody answered for: COMMIT or ROLLBACK settles it, UNKNOWN keeps
-it waiting, None sets it aside."""
+it waiting, None has it moved to TRANS_CHECK_MAX_TIME_TOPIC."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Checker:
         store: Store,
         engine: Transactions,
         rules: Rules,
-        aside: SetAside,
+        discarded: Discarded,
         *,
         producers: Producers,
         broker_name: str,
@@ -89,7 +89,7 @@ class Checker:
         self._store = store
         self._engine = engine
         self._rules = rules
-        self._aside = aside
+        self._discarded = discarded
         self._producers = producers
         self._broker_name = broker_name
         self._message_id = message_id
@@ -151,8 +151,8 @@ class Checker:
         action, _ = TABLE[State.PENDING, event]
         if action is Action.ASK:
             await self._ask(half, met)
-        elif action is Action.SET_ASIDE:
-            await self._set_aside(half, event)
+        elif action is Action.DISCARD:
+            await self._discard(half, event)
         elif event is Event.UNREACHABLE:
             met.unreachable += 1
 
@@ -166,14 +166,14 @@ class Checker:
 
     async def _someone(self, half: PendingHalf, met: Pass) -> Callable[[bytes], None] | None:
         turn = half.born_timestamp + half.checks  # the next check goes to another one
-        send: Ask = self._producers.pick(half.group, turn)
+        send: PickedProducer = self._producers.pick(half.group, turn)
         while send is BUSY and met.may_wait(half.group):
             met.wait(half.group, BUSY_PAUSE)
             await trio.sleep(BUSY_PAUSE)
             send = self._producers.pick(half.group, turn)
         return None if send is BUSY else send
 
-    async def _set_aside(self, half: PendingHalf, event: Event) -> None:
+    async def _discard(self, half: PendingHalf, event: Event) -> None:
         """Out of the way, unless the user knows better."""
         word = await self._asked_user(half)
         if word is TransactionState.UNKNOWN or self._engine.find(half.offset) is None:
@@ -189,11 +189,11 @@ class Checker:
                 raise ResponseError(text, ResponseCode.SYSTEM_ERROR) from e
         if self._engine.find(half.offset) is None:
             return  # settled meanwhile
-        key, phys = self._engine.set_aside(half.offset)
-        self._aside.add((key, half.born_timestamp, half.group, half.topic), phys)
+        key, phys = self._engine.discard(half.offset)
+        self._discarded.add((key, half.born_timestamp, half.group, half.topic), phys)
         log.error(
-            "transaction %s of group %s for topic %s is set aside (%s after %d checks): its "
-            "message is in TRANS_CHECK_MAX_TIME_TOPIC, offset id %s",
+            "transaction %s of group %s for topic %s was moved to TRANS_CHECK_MAX_TIME_TOPIC "
+            "(%s after %d checks), offset id %s",
             escape(key),
             escape(half.group),
             escape(half.topic),
@@ -209,7 +209,7 @@ class Checker:
             word = self.on_exhausted(half)
             return await word if isinstance(word, Awaitable) else word
         except Exception as e:
-            log.exception("on_exhausted failed, the half is set aside: %s", escape(e))
+            log.exception("on_exhausted failed, the half is discarded: %s", escape(e))
             return None
 
     async def _move_up(self, until: int) -> None:

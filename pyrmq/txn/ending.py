@@ -13,8 +13,8 @@ from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
+from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
-from pyrmq.txn.set_aside import SetAside
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Ender:
         self._engine = engine
         self._rules = rules
         self._now = now
-        self.aside = SetAside(store)
+        self.discarded = Discarded(store)
         self.repeated = 0
         """Requests for what was settled already."""
 
@@ -48,11 +48,11 @@ class Ender:
             return None
         half = self._half(request)
         live = self._engine.live(half.commit_log_offset)
-        aside = self.aside.find(half) if live is None else None
+        discarded = self.discarded.find(half) if live is None else None
         if live is not None:
             state = State.PENDING
         else:
-            state = State.SETTLED if aside is None else State.SET_ASIDE
+            state = State.SETTLED if discarded is None else State.DISCARDED
         event = ended(
             request.commit_or_rollback,
             self._now() - half.born_timestamp,
@@ -69,10 +69,10 @@ class Ender:
             assert live is not None
             return self._engine.settle(live, action is Action.DELIVER)
         if action is Action.DELIVER_LATE:
-            assert aside is not None
-            return self._deliver_late(half, aside)
+            assert discarded is not None
+            return self._deliver_late(half, discarded)
         if action is Action.FORGET:
-            self.aside.close(half)
+            self.discarded.close(half)
             return 0
         self.repeated += 1
         self._engine.write_owed()  # settled counts once its op record is written
@@ -106,22 +106,22 @@ class Ender:
         return half
 
     def resume(self, phys: int) -> int:
-        """Has a message that was set aside asked about again; returns what must be durable."""
-        record = self._engine.record(phys, aside=True)
+        """Has a message that was discarded asked about again; returns what must be durable."""
+        record = self._engine.record(phys, discarded=True)
         if record is None:
-            raise _refused(f"there is no message that was set aside at physical offset {phys}")
+            raise _refused(f"there is no message that was discarded at physical offset {phys}")
         message = decode_record(memoryview(record), inflate_body=False)
-        state = State.SET_ASIDE if self.aside.find(message) == phys else State.SETTLED
+        state = State.DISCARDED if self.discarded.find(message) == phys else State.SETTLED
         action, _ = TABLE[state, Event.RESUME]
         if action is Action.REFUSE:
             raise _refused("it was delivered, rolled back or taken up again meanwhile")
         _, end = self._engine.resume(phys)
-        self.aside.close(message)
+        self.discarded.close(message)
         return end
 
-    def _deliver_late(self, half: ReceivedMessage, aside: int) -> int:
-        end = self._engine.deliver_late(aside, half.commit_log_offset)
-        self.aside.close(half)
+    def _deliver_late(self, half: ReceivedMessage, discarded: int) -> int:
+        end = self._engine.deliver_late(discarded, half.commit_log_offset)
+        self.discarded.close(half)
         return end
 
 

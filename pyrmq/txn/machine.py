@@ -1,9 +1,9 @@
 """What becomes of a half message: states, events, and a table of what is done. No I/O, no clock.
 
-A half is PENDING from its append on. What ends that is a word of its producer (COMMIT, ROLLBACK),
-or that nobody can be got to say one (EXHAUSTED, EXPIRED): then it is set aside, out of the way but
-not lost. Time makes the events of a check pass: `tick` says which. What a producer says makes those
-of END_TRANSACTION: `ended` says which.
+A half is PENDING from its append on. What ends that is the decision of its producer (COMMIT,
+ROLLBACK), or that no decision can be got (EXHAUSTED, EXPIRED): then it is discarded, as RocketMQ
+calls it, which means moved to TRANS_CHECK_MAX_TIME_TOPIC. Time makes the events of a check pass:
+`tick` says which. What a producer says makes those of END_TRANSACTION: `ended` says which.
 
 The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself where nothing else has to be
 looked at; what it does then is what stands here. [TransactionalMessageServiceImpl.check,
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from pyrmq.engine import half_timing
 from pyrmq.model.transaction import TransactionState
 
 
@@ -23,7 +24,7 @@ class State(Enum):
     PENDING = "pending"
     SETTLED = "settled"
     """Committed or rolled back, and an op record says so."""
-    SET_ASIDE = "set aside"
+    DISCARDED = "discarded"
     """Stands in TRANS_CHECK_MAX_TIME_TOPIC; nobody is asked any more."""
 
 
@@ -51,10 +52,10 @@ class Action(Enum):
     NOTHING = "nothing"
     SAY_TOO_LATE = "answer ILLEGAL_OPERATION"
     ASK = "append again with one check more, op record, ask a producer"
-    SET_ASIDE = "append to the overflow topic, op record, tell"
+    DISCARD = "append to TRANS_CHECK_MAX_TIME_TOPIC, op record, log"
     SAY_SETTLED = "answer SUCCESS: it is settled already"
     DELIVER_LATE = "append to the real topic"
-    FORGET = "let it stay in the overflow topic"
+    FORGET = "let it stay in TRANS_CHECK_MAX_TIME_TOPIC"
     REOPEN = "append to the half topic without checks"
     REFUSE = "answer an error"
 
@@ -67,21 +68,21 @@ TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
     (State.PENDING, Event.YOUNG): (Action.NOTHING, State.PENDING),
     (State.PENDING, Event.DUE): (Action.ASK, State.PENDING),
     (State.PENDING, Event.UNREACHABLE): (Action.NOTHING, State.PENDING),
-    (State.PENDING, Event.EXHAUSTED): (Action.SET_ASIDE, State.SET_ASIDE),
-    (State.PENDING, Event.EXPIRED): (Action.SET_ASIDE, State.SET_ASIDE),
+    (State.PENDING, Event.EXHAUSTED): (Action.DISCARD, State.DISCARDED),
+    (State.PENDING, Event.EXPIRED): (Action.DISCARD, State.DISCARDED),
     (State.PENDING, Event.RESUME): (Action.REFUSE, State.PENDING),
     (State.SETTLED, Event.COMMIT): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.ROLLBACK): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.UNKNOWN): (Action.NOTHING, State.SETTLED),
     (State.SETTLED, Event.TOO_LATE): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.RESUME): (Action.REFUSE, State.SETTLED),
-    (State.SET_ASIDE, Event.COMMIT): (Action.DELIVER_LATE, State.SETTLED),
-    (State.SET_ASIDE, Event.ROLLBACK): (Action.FORGET, State.SETTLED),
-    (State.SET_ASIDE, Event.UNKNOWN): (Action.NOTHING, State.SET_ASIDE),
-    (State.SET_ASIDE, Event.RESUME): (Action.REOPEN, State.PENDING),
+    (State.DISCARDED, Event.COMMIT): (Action.DELIVER_LATE, State.SETTLED),
+    (State.DISCARDED, Event.ROLLBACK): (Action.FORGET, State.SETTLED),
+    (State.DISCARDED, Event.UNKNOWN): (Action.NOTHING, State.DISCARDED),
+    (State.DISCARDED, Event.RESUME): (Action.REOPEN, State.PENDING),
 }
 """Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only. Nor is a
-word too late for what is set aside: nobody will be asked about it."""
+word too late for what is discarded: nobody will be asked about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Rules:
 
 
 class PendingHalf(NamedTuple):
-    """A half that waits, as the engine tells of it."""
+    """A half that waits, as the engine gives it."""
 
     offset: int
     """Of this copy, in the half topic's queue."""
@@ -113,17 +114,20 @@ class PendingHalf(NamedTuple):
 
 
 def tick(half: PendingHalf, now: int, rules: Rules, reachable: bool) -> Event:
-    """What time has done to a half at `now` (ms since 1970). A half from the future is due: the
-    clocks differ, and nobody knows its age."""
-    age = now - half.born_timestamp
-    limit = half.immunity * 1000 if half.immunity >= 0 else rules.transaction_time_out
-    if half.checks >= rules.transaction_check_max:
-        return Event.EXHAUSTED
-    if now - half.since > rules.file_reserved_time:
-        return Event.EXPIRED
-    if 0 <= age <= limit:
-        return Event.YOUNG
-    return Event.DUE if reachable else Event.UNREACHABLE
+    """What time has done to a half at `now` (ms since 1970). The engine has the rule
+    (native/src/txn/due.rs): by the same it finds what a check pass decides about."""
+    timing = half_timing(
+        half.born_timestamp,
+        half.since,
+        half.immunity,
+        half.checks,
+        now,
+        rules.transaction_time_out,
+        rules.transaction_check_max,
+        rules.file_reserved_time,
+    )
+    event = Event(timing)
+    return Event.UNREACHABLE if event is Event.DUE and not reachable else event
 
 
 _WORDS = {

@@ -29,7 +29,7 @@ PROGRESS_INTERVAL = 1.0
 class TransactionService:
     """`producers` says whom to ask in a group. `keep_progress` stores how far all is settled (half
     offset, op offset). `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists. `broker_name`
-    and `message_id` (physical offset to offsetMsgId) are what producers are told."""
+    and `message_id` (physical offset to offsetMsgId) go to producers with each check."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class TransactionService:
             store,
             engine,
             rules,
-            self.ender.aside,
+            self.ender.discarded,
             producers=producers,
             broker_name=broker_name,
             message_id=message_id,
@@ -77,7 +77,7 @@ class TransactionService:
 
     @property
     def on_exhausted(self) -> Decide | None:
-        """Asked about a half before it is set aside."""
+        """Asked about a half before it is discarded."""
         return self.checker.on_exhausted
 
     @on_exhausted.setter
@@ -131,8 +131,8 @@ class TransactionService:
         await self.checker.check_pass()
 
     def stats(self) -> dict[str, int]:
-        """Figures since the start: halves, commits, rollbacks, checks, setAside, lost, repeated; as
-        of now: pending, owed, oldestPendingAgeMs; as of the last pass: unreachable, failed."""
+        """Figures since the start: halves, commits, rollbacks, checks, discarded, lost, repeated;
+        as of now: pending, owed, oldestPendingAgeMs; as of the last pass: unreachable, failed."""
         figures = dict(self.engine.stats())
         born = figures.pop("oldestBorn")
         figures["oldestPendingAgeMs"] = max(self._now() - born, 0) if figures["pending"] else 0

@@ -13,7 +13,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -25,6 +25,7 @@ from spark_ext.jobs.archive_manifest import (
     CHECKPOINT,
     HEAD,
     MANIFESTS,
+    Archived,
     File,
     Head,
     LogRange,
@@ -75,23 +76,6 @@ def day_of(time: str) -> Column:
     first, last = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
     number = f"greatest({first}L, least({last}L, unix_millis({time}) div {DAY_MS}))"
     return F.expr(f"date_from_unix_date(int({number}))")
-
-
-@dataclass(frozen=True)
-class Archived:
-    """What a call of `archive` added: runs that hold something, without what is in them (a call
-    that follows a log goes on for long; `Manifest.run` has it)."""
-
-    root: str
-    runs: Sequence[Run]
-
-    @property
-    def rows(self) -> int:
-        return sum(run.rows for run in self.runs)
-
-    @property
-    def file_bytes(self) -> int:
-        return sum(run.fileBytes for run in self.runs)
 
 
 def archive(

@@ -190,3 +190,20 @@ class Manifest:
 
 def _highest(names: Sequence[str]) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What a call of `archive` added: runs that hold something, without what is in them (a call
+    that follows a log goes on for long; `Manifest.run` has it)."""
+
+    root: str
+    runs: Sequence[Run]
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for run in self.runs)
+
+    @property
+    def file_bytes(self) -> int:
+        return sum(run.fileBytes for run in self.runs)

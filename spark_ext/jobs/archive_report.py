@@ -12,7 +12,7 @@ from spark_ext.jobs.archive_read import leftovers, opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_ext.jobs.archive import Archived
+    from spark_ext.jobs.archive_manifest import Archived
 
 
 def table(spark: SparkSession, root: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What became of transactions: half and op topic, committed messages and those set aside, joined.
+"""What became of transactions: half and op topic, committed messages and those discarded, joined.
 
 A half stands in the half topic; an op record names the queue offsets of halves that are dealt with;
 a committed message has the physical offset of its half. When a producer is asked about a half,
@@ -8,7 +8,7 @@ and group, and are one transaction here. Only the last copy can still wait.
 | State | The log has |
 |---|---|
 | committed | a committed message that names a copy |
-| setAside | the message in the overflow topic, behind the last copy (after the last check) |
+| discarded | a copy in TRANS_CHECK_MAX_TIME_TOPIC, behind the last one (after the last check) |
 | pending | none of these, and no op record of the last copy |
 | rolledBack | none of these, and an op record of the last copy |
 
@@ -50,7 +50,7 @@ COMMITTED_COLUMNS = (
     "storeTimestamp",
 )  # fmt: skip
 """What is read of all other topics."""
-STATES = ("pending", "committed", "rolledBack", "setAside")
+STATES = ("pending", "committed", "rolledBack", "discarded")
 TYPE_MASK, COMMIT_TYPE = 0xC, 0x8
 """sysFlag: bits of the transaction type, and the type of a committed message. [MessageSysFlag]"""
 IDENTITY = ["brokerName", "transactionId", "bornTimestamp", "producerGroup"]
@@ -111,14 +111,14 @@ def _committed(messages: DataFrame) -> DataFrame:
     )
 
 
-def _set_aside(stored: DataFrame) -> DataFrame:
+def _discarded(stored: DataFrame) -> DataFrame:
     rows = stored.where(F.col("topic") == CHECK_MAX_TOPIC)
     return rows.groupBy(
         "brokerName",
         "transactionId",
         "bornTimestamp",
         F.coalesce(_property(PRODUCER_GROUP), F.lit("")).alias("producerGroup"),
-    ).agg(F.max("storeTimestamp").alias("setAsideAt"))
+    ).agg(F.max("storeTimestamp").alias("discardedAt"))
 
 
 def _with_ops(halves: DataFrame, ops: DataFrame) -> DataFrame:
@@ -158,19 +158,19 @@ def compute(stored: DataFrame, messages: DataFrame, as_of: datetime) -> DataFram
         F.min("committedQueueOffset").alias("committedQueueOffset"),
         F.min("committedAt").alias("committedAt"),
     )
-    found = found.join(_set_aside(stored), IDENTITY, "left")
+    found = found.join(_discarded(stored), IDENTITY, "left")
     # A producer that sent twice: the other half can wait although one is committed.
     waits = F.col("last.opTimestamp").isNull() & F.col("last.deliveries").isNull()
     other_waits = waits & (F.col("halves") > 1)
     state = (
         F.when((F.col("deliveries") > 0) & ~other_waits, F.lit("committed"))
-        .when(F.col("setAsideAt") >= F.col("last.storeTimestamp"), F.lit("setAside"))
+        .when(F.col("discardedAt") >= F.col("last.storeTimestamp"), F.lit("discarded"))
         .when(waits, F.lit("pending"))
         .otherwise(F.lit("rolledBack"))
     )
     decided = (
         F.when(F.col("state") == "committed", F.col("committedAt"))
-        .when(F.col("state") == "setAside", F.col("setAsideAt"))
+        .when(F.col("state") == "discarded", F.col("discardedAt"))
         .when(F.col("state") == "rolledBack", F.col("last.opTimestamp"))
     )
     now = F.lit(round(as_of.timestamp() * 1000)).cast("bigint")
@@ -248,7 +248,7 @@ def summary(found: DataFrame, top: int = 20) -> str:
     text = [
         f"{sum(counts.values())} transactions: {counts['pending']} pending, "
         f"{counts['committed']} committed, {counts['rolledBack']} rolled back, "
-        f"{counts['setAside']} set aside"
+        f"{counts['discarded']} discarded"
     ]
     repeated = sum(row.repeated for row in rows)
     if repeated:
@@ -298,7 +298,7 @@ def plot(found: DataFrame, path: str) -> None:
 @output_options()
 @spark_options
 def command(spark: SparkSession, source: Source, output: Output, top: int) -> None:
-    """What became of the half messages in STORE: pending, committed, rolled back or set aside,
+    """What became of the half messages in STORE: pending, committed, rolled back or discarded,
     how often their producers were asked, how old they are or became.
 
     The table has one row per transaction."""

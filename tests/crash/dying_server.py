@@ -4,7 +4,7 @@ Environment: PYRMQ_DIE names the step, `POINT before|after WHAT`. The process se
 when it gets there; nothing of it runs any more. Points:
 
 - feed: the engine handles bytes of a connection that contain WHAT;
-- settle, renew, set_aside: the engine does this to a half of the producer group WHAT;
+- settle, renew, discard: the engine does this to a half of the producer group WHAT;
 - resume, deliver_late: the engine does this (WHAT is empty);
 - keep: how far all is settled is noted for consumerOffset.json, once there is a file WHAT;
 - open: the engine looks for what waits at start (after: op records that are owed are written);

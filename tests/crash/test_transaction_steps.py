@@ -394,11 +394,11 @@ def check_of(steps: Steps, name: str) -> Callable[[], None]:
     return check
 
 
-# Set aside: in lives of their own, as transactionCheckMax is 1 there.
+# Discarded: in lives of their own, as transactionCheckMax is 1 there.
 
 
-def set_aside(story: Story, key: str, step: str) -> None:
-    """A transaction is asked about once, nobody answers, and it is set aside."""
+def discard(story: Story, key: str, step: str) -> None:
+    """A transaction is asked about once, nobody answers, and it is discarded."""
     story.server.conf = CONF.format(checks=1)
     story.begin(step)
     story.half(key, COMMIT)
@@ -408,14 +408,14 @@ def set_aside(story: Story, key: str, step: str) -> None:
         story.killed()
     else:
         deadline = time.monotonic() + PATIENCE
-        while not aside(story, key):
-            assert time.monotonic() < deadline, f"{key} is not set aside"
+        while not discarded(story, key):
+            assert time.monotonic() < deadline, f"{key} is not discarded"
             time.sleep(0.01)
         story.kill()
     story.server.conf = CONF.format(checks=10_000)
 
 
-def aside(story: Story, key: str) -> list[Record]:
+def discarded(story: Story, key: str) -> list[Record]:
     if story.c.max_offset(OVERFLOW_TOPIC, 0) == 0:
         return []
     return [r for r in delivered(story.c, OVERFLOW_TOPIC, 1) if r.body == key.encode()]
@@ -431,24 +431,24 @@ def late_commit(story: Story, key: str) -> None:
 
 
 @FLUSHES
-def test_killed_while_it_is_set_aside(story: Story) -> None:
+def test_killed_while_it_is_discarded(story: Story) -> None:
     story.begin()
     assert create_topic(story.c, TOPIC, 1).code == 0
     story.kill()
 
-    set_aside(story, "before", "set_aside before PG_before")
+    discard(story, "before", "discard before PG_before")
     story.begin()
-    assert aside(story, "before") == []
+    assert discarded(story, "before") == []
     assert story.settle_all() == {"before": 2}, "it waits still"
     story.expected["before"] = 1
     story.check_delivered()
     story.kill()
 
-    set_aside(story, "without_op", "set_aside after PG_without_op")
+    discard(story, "without_op", "discard after PG_without_op")
     cut(story.server.store, without_last_op)
     story.begin()
-    (copy,) = aside(story, "without_op")
-    assert story.settle_all() == {}, "it is set aside all the same"
+    (copy,) = discarded(story, "without_op")
+    assert story.settle_all() == {}, "it is discarded all the same"
     late_commit(story, "without_op")
     story.expected["without_op"] = 1
     story.check_delivered()
@@ -456,7 +456,7 @@ def test_killed_while_it_is_set_aside(story: Story) -> None:
     assert refused.code != 0, "it was committed: it is not taken up again"
     story.kill()
 
-    set_aside(story, "with_op", "set_aside after PG_with_op")
+    discard(story, "with_op", "discard after PG_with_op")
     story.begin("deliver_late before")
     assert story.settle_all() == {}, "nobody is asked any more"
     story.check_delivered()
@@ -471,14 +471,14 @@ def test_killed_while_it_is_set_aside(story: Story) -> None:
     for _ in range(3):
         late_commit(story, "with_op")
         story.check_delivered()
-    (copy,) = aside(story, "with_op")
+    (copy,) = discarded(story, "with_op")
     refused = story.c.call(RESUME_CHECK_HALF_MESSAGE, msgId=copy.offset_msg_id)
     assert refused.code != 0, "it was delivered late: it is not taken up again"
     story.kill()
 
-    set_aside(story, "resumed", "")
+    discard(story, "resumed", "")
     story.begin("resume before")
-    (copy,) = aside(story, "resumed")
+    (copy,) = discarded(story, "resumed")
     resume = {"msgId": copy.offset_msg_id}
     story.until_killed(lambda: Command(RESUME_CHECK_HALF_MESSAGE, dict(resume)))
     story.begin("resume after")

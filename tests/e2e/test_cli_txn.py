@@ -22,7 +22,7 @@ from pyrmq.cli import main
 from pyrmq.engine import Store
 from tests.e2e.command import PYRMQ, assert_refused, environment, run
 from tests.support.client import Client
-from tests.support.fake_broker import ASIDE, BORN, HALF, OP, FakeBroker
+from tests.support.fake_broker import BORN, DISCARDED, HALF, OP, FakeBroker
 from tests.support.records import encode_properties, encode_record
 from tests.support.server import ServerProcess
 from tests.support.wire import Command
@@ -231,32 +231,35 @@ def test_a_refusal_of_the_broker(broker: FakeBroker, address: str) -> None:
 
 def test_resume(broker: FakeBroker, address: str) -> None:
     broker.half("K")
-    aside = broker.half("K", where=ASIDE, TRANSACTION_CHECK_TIMES="15")
+    discarded = broker.half("K", where=DISCARDED, TRANSACTION_CHECK_TIMES="15")
     broker.offsets[HALF] = 1
-    (row,) = lines(txn("list", "--set-aside", "-b", address, "--json"))
-    assert (row["setAsideOffset"], row["transactionId"], row["checks"]) == (0, "K", 15)
-    assert "SET ASIDE AT" in txn("list", "--set-aside", "-b", address).stdout
-    result = txn("resume", "-y", aside.offset_msg_id, "-b", address)
+    (row,) = lines(txn("list", "--discarded", "-b", address, "--json"))
+    assert (row["discardedOffset"], row["transactionId"], row["checks"]) == (0, "K", 15)
+    assert "DISCARDED AT" in txn("list", "--discarded", "-b", address).stdout
+    result = txn("resume", "-y", discarded.offset_msg_id, "-b", address)
     assert result.stdout == f"K on {address}: resume: the broker answered 0 SUCCESS\n"
     assert [r["halfOffset"] for r in lines(txn("list", "-b", address, "--json"))] == [1]
-    assert lines(txn("list", "--set-aside", "-b", address, "--json")) == []
-    assert "only what is set aside" in txn("resume", "-y", "K", "-b", address).stderr
+    assert lines(txn("list", "--discarded", "-b", address, "--json")) == []
+    assert (
+        "only what is in TRANS_CHECK_MAX_TIME_TOPIC"
+        in txn("resume", "-y", "K", "-b", address).stderr
+    )
 
 
 def test_statistics(broker: FakeBroker, address: str) -> None:
     for n in range(5):
         broker.half(f"K{n}", topic=f"T{n % 2}")
-    broker.half("K9", where=ASIDE)
+    broker.half("K9", where=DISCARDED)
     broker.op(0)
     broker.info = {"transactionHalfCount": "5", "transactionCheckCount": "\x1b[1m"}
     result = txn("stats", "-b", address)
     assert result.exit_code == 0
     assert "4 pending, the oldest for" in result.stdout
     assert "  T0 PG: 2 pending" in result.stdout
-    assert f"{address}: 1 set aside" in result.stdout
+    assert f"{address}: 1 in TRANS_CHECK_MAX_TIME_TOPIC" in result.stdout
     assert "transactionHalfCount=5" in result.stdout
     (found,) = lines(txn("stats", "-b", address, "--json"))
-    assert (found["pending"], found["setAside"]) == (4, 1)
+    assert (found["pending"], found["discarded"]) == (4, 1)
     assert [(p["topic"], p["pending"]) for p in found["places"]] == [("T0", 2), ("T1", 2)]
     assert found["counters"] == {"transactionHalfCount": 5, "transactionCheckCount": "\x1b[1m"}
 
@@ -450,7 +453,7 @@ def test_our_broker_over_its_name_server(server: ServerProcess) -> None:
     (settled,) = lines(txn("show", "K1", "-n", namesrv, "--json"))
     assert settled["state"] == "SETTLED"
     (counted,) = lines(txn("stats", "-n", namesrv, "--json"))
-    assert (counted["pending"], counted["setAside"]) == (2, 0)
+    assert (counted["pending"], counted["discarded"]) == (2, 0)
     assert counted["counters"]["transactionPendingCount"] == 2
     assert counted["counters"]["transactionOldestPendingAgeMs"] > 0
 

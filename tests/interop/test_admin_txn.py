@@ -84,7 +84,7 @@ def restless(
 def brief(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """The same, and sets aside what was asked about once in vain."""
+    """The same, and discards what was asked about once in vain."""
     with running(request, tmp_path_factory.mktemp("brief"), BRIEF) as broker:
         yield broker
 
@@ -251,23 +251,23 @@ def test_a_half_that_is_asked_about_again_and_again(
             assert pending(restless, topic) == []
 
 
-def test_set_aside_resumed_and_committed_late(brief: Running, topic: str, group: str) -> None:
+def test_discarded_resumed_and_committed_late(brief: Running, topic: str, group: str) -> None:
     with Client(brief.broker) as client:
         tx.join_group(client, group)
         half = tx.send_half(client, topic, b"old", group=group, change=long_ago())
         name = half.unique_key
-        until(lambda: shown(brief, name)["state"] == "SET_ASIDE", "it is set aside")
+        until(lambda: shown(brief, name)["state"] == "DISCARDED", "it is discarded")
         assert pending(brief, topic) == []
-        (row,) = objects(brief, "list", "--set-aside", "-t", topic)
+        (row,) = objects(brief, "list", "--discarded", "-t", topic)
         assert row["transactionId"] == name
         (counted,) = objects(brief, "stats")
-        assert counted["setAside"] >= 1
+        assert counted["discarded"] >= 1
         assert txn(brief, "rollback", "-y", name).exit_code == 1
 
         # Resumed, it is a half again without checks; the producer still says nothing.
         result = txn(brief, "resume", "-y", row["offsetMsgId"])
         assert result.exit_code == 0, result.output
-        until(lambda: len(shown(brief, name)["setAside"]) == 2, "it is set aside again")
+        until(lambda: len(shown(brief, name)["discarded"]) == 2, "it is discarded again")
         halves = shown(brief, name)["halves"]
         assert [m["checks"] or "0" for m in halves] == ["0", "1", "0", "1"]
 
@@ -279,4 +279,4 @@ def test_set_aside_resumed_and_committed_late(brief: Running, topic: str, group:
         for verb in ("commit", "resume"):
             assert txn(brief, verb, "-y", name).exit_code == 1
         assert_delivered(client, topic, b"old")
-        assert objects(brief, "list", "--set-aside", "-t", topic) == []
+        assert objects(brief, "list", "--discarded", "-t", topic) == []

@@ -1,7 +1,7 @@
 """Transactions on one store directory that Apache RocketMQ 5.3.3 and our broker open in turn.
 
 Whoever comes second asks about what is pending, and about nothing that the first one has settled:
-committed, rolled back, committed after a check, set aside. After it the first one finds nothing
+committed, rolled back, committed after a check, discarded. After it the first one finds nothing
 left to ask about. Every change of hands leaves what is stored as it was.
 """
 
@@ -33,7 +33,7 @@ transactionCheckMax=1000
 """
 PEER_CONF = "transactionOpBatchInterval=100\n"
 OLD = 2000 * 3600
-"""Seconds; Apache's broker sets a half aside at the first pass that was born so long ago."""
+"""Seconds; Apache's broker discards a half at the first pass that was born so long ago."""
 ONE_CHECK = CONF.replace("transactionCheckMax=1000", "transactionCheckMax=1")
 COMMITTED = [f"committed{i}" for i in range(40)]
 ROLLED_BACK = [f"rolled-back{i}" for i in range(40)]
@@ -43,7 +43,7 @@ ASKED = [f"asked{i}" for i in range(4)]
 """Checked at least once, without a decision."""
 PENDING = [f"pending{i}" for i in range(4)]
 """Not checked yet when the brokers change, or hardly."""
-ASIDE = "aside"
+DISCARDED = "discarded"
 Broker = Ours | peer.RealBroker
 
 
@@ -76,19 +76,19 @@ def first_turn(producer: Producer) -> dict[str, int]:
     return {name: half.queue_offset for name, half in every.items()}
 
 
-def start_with_one_set_aside(broker: Broker) -> None:
+def start_with_one_discarded(broker: Broker) -> None:
     """Ours goes by its own clock and by checks that it has made."""
     if isinstance(broker, Ours):
         broker.conf = ONE_CHECK
         with broker, Producer(broker.address, GROUP) as producer:
-            producer.send(ASIDE, TOPIC)
+            producer.send(DISCARDED, TOPIC)
             halves.await_stored(producer.client, halves.OVERFLOW, bool)
         broker.conf = CONF
         broker.start()
     else:
         broker.start()
         with Producer(broker.address, GROUP) as producer:
-            producer.send(ASIDE, TOPIC, age=OLD)
+            producer.send(DISCARDED, TOPIC, age=OLD)
 
 
 def await_committed(producer: Producer, names: Iterable[str]) -> Counter[str]:
@@ -161,12 +161,12 @@ def exchange(order: str, how: str, folder: Path, namesrv: str) -> None:
 def turns(first: Broker, second: Broker, how: str) -> None:
     """Only ours has to deliver once what is asked about more than once."""
     committed = {*COMMITTED, "answered-commit"}
-    start_with_one_set_aside(first)
+    start_with_one_discarded(first)
     with Producer(first.address, GROUP) as producer:
         places = first_turn(producer)
         times = await_committed(producer, committed)
-        aside = halves.await_stored(producer.client, halves.OVERFLOW, bool)
-        assert halves.names(aside) == [ASIDE]
+        discarded = halves.await_stored(producer.client, halves.OVERFLOW, bool)
+        assert halves.names(discarded) == [DISCARDED]
         if isinstance(first, peer.RealBroker):
             done = {n: places[n] for n in [*COMMITTED, *ROLLED_BACK, *ANSWERED]}
             await_progress(first, producer, decide_later, done)

@@ -230,19 +230,19 @@ def test_checks(run: Run) -> None:
 
 
 def test_unknown_for_ever(run: Run) -> None:
-    """Asked as often as the broker allows, then set aside, and never delivered."""
+    """Asked as often as the broker allows, then discarded, and never delivered."""
     counts = [int(line["properties"][halves.CHECK_TIMES]) for line in run.checks("forever")]
     assert counts == list(range(1, CHECK_MAX + 1))
-    (aside,) = (record for record in run.overflow if record.properties["name"] == "forever")
+    (discarded,) = (record for record in run.overflow if record.properties["name"] == "forever")
     sent = run.sent("forever")
-    assert aside.body == body(sent)
-    assert aside.properties["UNIQ_KEY"] == sent["msgId"]
-    assert aside.properties["REAL_TOPIC"] == sent["topic"]
-    assert aside.properties[halves.CHECK_TIMES] == str(CHECK_MAX)
+    assert discarded.body == body(sent)
+    assert discarded.properties["UNIQ_KEY"] == sent["msgId"]
+    assert discarded.properties["REAL_TOPIC"] == sent["topic"]
+    assert discarded.properties[halves.CHECK_TIMES] == str(CHECK_MAX)
 
 
 @only_ours
-def test_nothing_else_is_set_aside(run: Run) -> None:
+def test_nothing_else_is_discarded(run: Run) -> None:
     """A commit of an older copy of a half settles its later copies: they are not asked about."""
     assert halves.names(run.overflow) == ["forever"]
 
@@ -307,7 +307,7 @@ def test_repeated_answers_change_nothing(run: Run, server: TxnServer) -> None:
                 line["name"], line["topic"], line["msgId"], offset_in_log(line), line["queueOffset"]
             )
             for state in (halves.COMMIT, halves.ROLLBACK):
-                if line["name"] != "forever":  # set aside: a late commit counts
+                if line["name"] != "forever":  # discarded: a late commit counts
                     answer = client.request(halves.end_command(half, group, state))
                     assert answer.code == 0, (line["name"], answer.remark)
         for topic in run.topics.every:

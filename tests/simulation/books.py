@@ -1,4 +1,4 @@
-"""The end of a run: late words about what was set aside, and then the log is read."""
+"""The end of a run: late words about what was discarded, and then the log is read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 async def late_ends(world: World, life: Life) -> None:
-    """A word about what was set aside still counts, once."""
+    """A word about what was discarded still counts, once."""
     life.settle_flush()
-    aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
+    discarded = read_queue(life.store, OVERFLOW_TOPIC, 0)
     halves = read_queue(life.store, HALF_TOPIC, 0)
     producer = world.producers[0]
     for transaction in world.model.transactions.values():
         if transaction.kind is Kind.MUTE and world.random.random() < 0.5:
             transaction.decide(COMMIT)
-    for body in dict.fromkeys(r.body for r in aside):
+    for body in dict.fromkeys(r.body for r in discarded):
         transaction = world.model.transactions[world.model.chain(body).key]
         if transaction.forgotten or transaction.decision is None:
             continue
@@ -53,13 +53,13 @@ def audit(world: World, life: Life) -> None:
         for queue in range(4)
         for record in read_queue(life.store, topic, queue)
     ]
-    aside = read_queue(life.store, OVERFLOW_TOPIC, 0)
+    discarded = read_queue(life.store, OVERFLOW_TOPIC, 0)
     unnamed = sorted({r.queue_offset for r in halves} - set(ops))
     if unnamed:
         raise Broken(f"no op record names the settled halves {unnamed}")
-    world.model.check(halves, messages, aside)
+    world.model.check(halves, messages, discarded)
     world.count("runs")
-    for what, n in (("halves", halves), ("delivered", messages), ("aside", aside)):
+    for what, n in (("halves", halves), ("delivered", messages), ("discarded", discarded)):
         world.counts[what] = len(n)
     offsets = life.offsets.to_json()["offsetTable"]
     kept = [offsets.get(f"{t}@CID_RMQ_SYS_TRANS", {}).get(0, -1) for t in (HALF_TOPIC, OP_TOPIC)]

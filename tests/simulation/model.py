@@ -122,31 +122,31 @@ class Model:
 
     # What must hold in the end.
 
-    def check(self, halves: list[Record], messages: list[Record], aside: list[Record]) -> None:
-        """Looks at all halves, delivered messages and set-aside messages of the log."""
+    def check(self, halves: list[Record], messages: list[Record], discarded: list[Record]) -> None:
+        """Looks at all halves, delivered messages and discarded messages of the log."""
         for transaction in self.transactions.values():
             chains = transaction.chains.values()
             counts = []
             for chain in chains:
                 stored = [r for r in halves if r.body == chain.body]
                 delivered = [r for r in messages if r.body == chain.body]
-                put_by = [r for r in aside if r.body == chain.body]
+                put_by = [r for r in discarded if r.body == chain.body]
                 if chain.half is not None and not chain.lost and not stored:
                     raise Broken(f"{chain.body!r} was acknowledged and is gone")
                 if stored:
                     counts.append(len(delivered))
                     self._check_chain(transaction, chain, stored, delivered, put_by)
                 elif delivered or put_by:
-                    raise Broken(f"{chain.body!r} was delivered or set aside without a half")
+                    raise Broken(f"{chain.body!r} was delivered or discarded without a half")
             if transaction.same_birth and counts:
-                self._check_twins(transaction, counts, aside)
+                self._check_twins(transaction, counts, discarded)
 
-    def _check_twins(self, tx: Transaction, counts: list[int], aside: list[Record]) -> None:
+    def _check_twins(self, tx: Transaction, counts: list[int], discarded: list[Record]) -> None:
         """Halves of one transaction and one birth may be taken for copies of each other."""
         if tx.decision is None:
             bodies = {chain.body for chain in tx.chains.values()}
-            if not any(r.body in bodies for r in aside):
-                raise Broken(f"nobody decided about {tx.key}, and it was not set aside")
+            if not any(r.body in bodies for r in discarded):
+                raise Broken(f"nobody decided about {tx.key}, and it was not discarded")
         if sum(counts) > (len(counts) if tx.commits() else 0):
             raise Broken(f"{tx.key} ({tx.decision}): {len(counts)} halves, delivered {counts}")
         if tx.commits() and not sum(counts) and not (tx.forgotten and tx.acknowledged_lost):
@@ -173,7 +173,7 @@ class Model:
         for record in put_by:
             count = int(record.properties.get("TRANSACTION_CHECK_TIMES", "0"))
             if count < self.check_max and not self.expires:
-                raise Broken(f"{name} was set aside after {count} checks of {self.check_max}")
+                raise Broken(f"{name} was discarded after {count} checks of {self.check_max}")
         decision = transaction.decision
         if transaction.kind is Kind.ONCE and transaction.forgotten:
             if transaction.acknowledged_lost:
@@ -186,7 +186,7 @@ class Model:
             if n:
                 raise Broken(f"{name} ({decision}) was delivered {n} times")
             if decision is None and not put_by and not transaction.same_birth:
-                raise Broken(f"nobody decided about {name}, and it was not set aside")
+                raise Broken(f"nobody decided about {name}, and it was not discarded")
         elif n > 1 and not transaction.same_birth:
             raise Broken(f"{name} was delivered {n} times")
         elif n == 0 and not transaction.same_birth:

@@ -25,7 +25,7 @@ class _Errors(logging.Handler):
         self.world = world
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "is set aside" not in record.getMessage():
+        if "moved to TRANS_CHECK_MAX_TIME_TOPIC" not in record.getMessage():
             self.world.trace.append(f"logged: {record.getMessage()} {record.exc_info}")
             raise Broken(record.getMessage())
 

@@ -79,7 +79,7 @@ class Link:
 class Engine:
     """Stands before the engine's Transactions: each call that writes may be the process's last."""
 
-    WRITING = ("settle", "renew", "set_aside", "resume", "deliver_late", "write_owed")
+    WRITING = ("settle", "renew", "discard", "resume", "deliver_late", "write_owed")
 
     def __init__(self, life: Life, native: Transactions) -> None:
         self._life = life

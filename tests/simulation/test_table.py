@@ -57,7 +57,7 @@ class Seen:
 
     halves: int
     delivered: int
-    aside: int
+    discarded: int
     named: frozenset[int]
     pending: tuple[PendingHalf, ...]
 
@@ -242,7 +242,7 @@ def check(
     action: Action, event: Event, before: Seen, after: Seen, code: int | None, stage: Stage
 ) -> None:
     """What an action leaves, compared with what was there before."""
-    halves, delivered, aside = before.halves, before.delivered, before.aside
+    halves, delivered, discarded = before.halves, before.delivered, before.discarded
     named, pending = before.named, before.pending
     asked, stage.producers.asked = stage.producers.asked, []
     by_request = event in (
@@ -269,8 +269,8 @@ def check(
             times = decode_record(frame.body).properties["TRANSACTION_CHECK_TIMES"]
             assert times == str(copy.checks)
             halves, named, pending = halves + 1, named | old, after.pending
-        case Action.SET_ASIDE:
-            aside, named, pending = aside + 1, named | old, ()
+        case Action.DISCARD:
+            discarded, named, pending = discarded + 1, named | old, ()
         case Action.DELIVER_LATE:
             delivered += 1
         case Action.REOPEN:
@@ -285,7 +285,7 @@ def check(
             pass
     assert code == answer, f"answer {code}, {answer} expected"
     assert not asked
-    assert after == Seen(halves, delivered, aside, named, pending)
+    assert after == Seen(halves, delivered, discarded, named, pending)
 
 
 steps = st.tuples(
@@ -306,7 +306,7 @@ def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[S
         if restart:
             stage.restart()
             if last is Action.FORGET:
-                state = State.SET_ASIDE  # that is remembered in memory only
+                state = State.DISCARDED  # that is remembered in memory only
                 last = Action.NOTHING
         if not feasible(state, event, stage.immunity):
             continue
@@ -337,7 +337,7 @@ def test_every_path_is_the_table_s(
 WAYS = {
     State.PENDING: [],
     State.SETTLED: [Event.COMMIT],
-    State.SET_ASIDE: [Event.DUE, Event.EXHAUSTED],
+    State.DISCARDED: [Event.DUE, Event.EXHAUSTED],
 }
 
 

@@ -13,7 +13,7 @@ from tests.simulation.seeds import run_seeds
 SEEDS = int(os.environ.get("PYRMQ_SIM_SEEDS", "500"))
 HAPPENS = (
     "kill", "kill in call", "power", "stop", "deaths", "jumps", "stalls", "resumes", "late",
-    "delivered", "aside", "ended", "replaced",
+    "delivered", "discarded", "ended", "replaced",
 )  # fmt: skip
 
 

@@ -246,9 +246,9 @@ class World(Chance):
             return
         producer = self.random.choice(self.producers)
         self.life.settle_flush()
-        aside = read_queue(self.life.store, OVERFLOW_TOPIC, 0)
-        if aside and producer.link is not None:
-            self.nursery.start_soon(self._resume_one, producer, self.random.choice(aside))
+        discarded = read_queue(self.life.store, OVERFLOW_TOPIC, 0)
+        if discarded and producer.link is not None:
+            self.nursery.start_soon(self._resume_one, producer, self.random.choice(discarded))
 
     async def _resume_one(self, producer: Producer, record: Record) -> None:
         command = Command(RESUME_CHECK_HALF_MESSAGE, {"msgId": record.offset_msg_id})

@@ -13,7 +13,7 @@ from pyrmq.admin.look import Look, State, Transaction, body_head, find
 from pyrmq.admin.transactions import Answer, check_decidable, check_resumable, decide, resume
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.transaction import TransactionState
-from tests.support.fake_broker import ASIDE, BORN, HALF, OP, FakeBroker
+from tests.support.fake_broker import BORN, DISCARDED, HALF, OP, FakeBroker
 from tests.unit.fake_link import FakeLink
 
 COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK
@@ -168,7 +168,7 @@ def test_what_is_decided_is_refused_from_then_on(
     for again in (COMMIT, ROLLBACK):
         with pytest.raises(ClientError, match=r"K is (committed|settled)"):
             decided(t, again)
-    with pytest.raises(ClientError, match="only what is set aside"):
+    with pytest.raises(ClientError, match="only what is in TRANS_CHECK_MAX_TIME_TOPIC"):
         check_resumable(t)
 
 
@@ -227,52 +227,52 @@ def test_a_copy_is_settled_by_the_half_that_it_stands_for(broker: FakeBroker) ->
     assert one(broker, "K").state is State.SETTLED
 
 
-def test_set_aside_and_resumed(broker: FakeBroker) -> None:
+def test_discarded_and_resumed(broker: FakeBroker) -> None:
     broker.half("K")
-    aside = broker.half("K", where=ASIDE, TRANSACTION_CHECK_TIMES="15")
+    discarded = broker.half("K", where=DISCARDED, TRANSACTION_CHECK_TIMES="15")
     broker.offsets[HALF] = 1
-    for name in ("K", "0", aside.offset_msg_id):
-        assert one(broker, name).state is State.SET_ASIDE, name
+    for name in ("K", "0", discarded.offset_msg_id):
+        assert one(broker, name).state is State.DISCARDED, name
     with pytest.raises(ClientError, match="resume it first"):
         check_decidable(one(broker, "K"), ROLLBACK)
     assert run(resume, one(broker, "K")).done
-    assert [c.ext["msgId"] for c in broker.asked if c.code == 323] == [aside.offset_msg_id]
+    assert [c.ext["msgId"] for c in broker.asked if c.code == 323] == [discarded.offset_msg_id]
     assert one(broker, "K").state is State.PENDING
-    with pytest.raises(ClientError, match="only what is set aside"):
+    with pytest.raises(ClientError, match="only what is in TRANS_CHECK_MAX_TIME_TOPIC"):
         run(resume, one(broker, "K"))
     assert decided(one(broker, "K"), ROLLBACK).done
     assert one(broker, "K").state is State.SETTLED
 
 
-def test_what_was_set_aside_can_be_committed_late(broker: FakeBroker) -> None:
+def test_what_was_discarded_can_be_committed_late(broker: FakeBroker) -> None:
     broker.half("K")
-    broker.half("K", where=ASIDE)
+    broker.half("K", where=DISCARDED)
     broker.offsets[HALF] = 1
     assert decided(one(broker, "K"), COMMIT).done
     assert one(broker, "K").state is State.COMMITTED
 
 
-def test_set_aside_with_its_half_deleted(broker: FakeBroker) -> None:
+def test_discarded_with_its_half_deleted(broker: FakeBroker) -> None:
     broker.half("other")
-    aside = broker.half("K", where=ASIDE)
-    t = one(broker, aside.offset_msg_id)
-    assert (t.state, t.copies) == (State.SET_ASIDE, [])
+    discarded = broker.half("K", where=DISCARDED)
+    t = one(broker, discarded.offset_msg_id)
+    assert (t.state, t.copies) == (State.DISCARDED, [])
     with pytest.raises(ClientError, match="resume it instead"):
         check_decidable(t, COMMIT)
     assert run(resume, t).done
 
 
-def test_what_still_is_set_aside(broker: FakeBroker) -> None:
+def test_what_still_is_discarded(broker: FakeBroker) -> None:
     for key in ("gone", "resumed", "committed", "there"):
         broker.half(key)
-        broker.half(key, where=ASIDE)
+        broker.half(key, where=DISCARDED)
     broker.offsets[HALF] = 4
     assert run(resume, one(broker, "resumed")).done
     assert decided(one(broker, "committed"), COMMIT).done
     before = len(broker.asked)
 
     async def look() -> tuple[list, int]:
-        return await transactions.set_aside(FakeLink(broker), 10)
+        return await transactions.list_discarded(FakeLink(broker), 10)
 
     halves, count = trio.run(look)
     assert ([h.transaction_id for h in halves], count) == (["gone", "there"], 4)
@@ -325,18 +325,18 @@ def test_compressed_bodies(broker: FakeBroker) -> None:
         body_head(one(broker, "LIE").message, 12)
 
 
-def test_no_runtime_info_and_no_set_aside_topic(broker: FakeBroker) -> None:
+def test_no_runtime_info_and_no_discarded_topic(broker: FakeBroker) -> None:
     async def look() -> scan.Statistics:
         return await scan.statistics(FakeLink(broker))
 
     empty = trio.run(look)
-    assert (empty.scan, empty.set_aside, empty.counters) == (None, 0, {})
+    assert (empty.scan, empty.discarded, empty.counters) == (None, 0, {})
     broker.half("K")
-    broker.half("L", where=ASIDE)
+    broker.half("L", where=DISCARDED)
     broker.info = {"transactionHalfCount": "7", "bootTimestamp": "1"}
     full = trio.run(look)
     assert full.scan is not None
-    assert (full.scan.table.count, full.set_aside) == (1, 1)
+    assert (full.scan.table.count, full.discarded) == (1, 1)
     assert full.counters == {"transactionHalfCount": "7"}
     broker.change[28] = lambda c: c.reply(3)
     assert trio.run(look).counters == {}

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> ModuleType:
-    """The script, looking at a package of the test's own."""
-    spec = importlib.util.spec_from_file_location("check_layers_under_test", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.ROOT = tmp_path / "pyrmq"
+def check(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, with no circle that it may overlook."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    module = importlib.import_module("check_layers")
+    monkeypatch.setattr(module, "KNOWN_STORE_CIRCLES", [])
     return module
 
 
-def plant(check: ModuleType, path: str, text: str) -> list[str]:
-    file: Path = check.ROOT / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    found: list[str] = check.faults()
-    return found
+class Tree:
+    """A made-up source tree, and what the script finds in it."""
+
+    def __init__(self, check: ModuleType, root: Path) -> None:
+        self.check = check
+        self.root = root
+
+    def plant(self, path: str, text: str) -> list[str]:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return self.faults()
+
+    def files(self, files: dict[str, str]) -> list[str]:
+        for path, text in files.items():
+            file = self.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return self.faults()
+
+    def faults(self) -> list[str]:
+        found: list[str] = self.check.faults(self.root)
+        return found
+
+
+@pytest.fixture
+def tree(check: ModuleType, tmp_path: Path) -> Tree:
+    return Tree(check, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +65,8 @@ def plant(check: ModuleType, path: str, text: str) -> list[str]:
         "from .. import broker",
     ],
 )
-def test_an_upward_import(check: ModuleType, text: str) -> None:
-    (fault,) = plant(check, "net/x.py", text)
+def test_an_upward_import(tree: Tree, text: str) -> None:
+    (fault,) = tree.plant("pyrmq/net/x.py", text)
     assert "net/x.py" in fault
     assert "broker" in fault
 
@@ -60,8 +79,8 @@ def test_an_upward_import(check: ModuleType, text: str) -> None:
         ("server.py", "testing"), ("demo.py", "cli"),
     ],
 )  # fmt: skip
-def test_every_layer(check: ModuleType, path: str, target: str) -> None:
-    assert len(plant(check, path, f"from pyrmq.{target} import x")) == 1
+def test_every_layer(tree: Tree, path: str, target: str) -> None:
+    assert len(tree.plant(f"pyrmq/{path}", f"from pyrmq.{target} import x")) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,27 +92,262 @@ def test_every_layer(check: ModuleType, path: str, target: str) -> None:
         "x = 'from pyrmq.cli import main'",
     ],
 )
-def test_what_is_allowed(check: ModuleType, text: str) -> None:
-    assert plant(check, "broker/x.py", text) == []
+def test_what_is_allowed(tree: Tree, text: str) -> None:
+    assert tree.plant("pyrmq/broker/x.py", text) == []
 
 
-def test_native_code_has_one_door(check: ModuleType) -> None:
-    (fault,) = plant(check, "cli/x.py", "from pyrmq import _native")
+def test_native_code_has_one_door(tree: Tree) -> None:
+    (fault,) = tree.plant("pyrmq/cli/x.py", "from pyrmq import _native")
     assert "_native" in fault
 
 
 @pytest.mark.parametrize("text", ["import pyspark", "def f():\n    from spark_ext import jobs"])
-def test_spark_has_one_door(check: ModuleType, text: str) -> None:
-    assert plant(check, "cli/pipeline.py", text) == []
-    (fault,) = plant(check, "segments/x.py", text)
+def test_spark_has_one_door(tree: Tree, text: str) -> None:
+    assert tree.plant("pyrmq/cli/pipeline.py", text) == []
+    (fault,) = tree.plant("pyrmq/segments/x.py", text)
     assert "cli/pipeline.py" in fault
 
 
-def test_a_module_in_no_layer(check: ModuleType) -> None:
-    (fault,) = plant(check, "novel/x.py", "")
+def test_a_module_in_no_layer(tree: Tree) -> None:
+    (fault,) = tree.plant("pyrmq/novel/x.py", "")
     assert "novel" in fault
 
 
-def test_the_product_has_no_fault(check: ModuleType) -> None:
-    check.ROOT = SCRIPT.parent.parent / "pyrmq"
-    assert check.faults() == []
+def test_the_product_has_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    assert importlib.import_module("check_layers").faults(SCRIPTS.parent) == []
+
+
+# Circles of Python files.
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("import pyrmq.net.b", "import pyrmq.net.a"),
+        ("from pyrmq.net.b import B", "from pyrmq.net import a"),
+        ("from .b import B", "from . import a"),
+        ("import pyrmq.net.b", "def f():\n    from pyrmq.net.a import A"),
+        ("from pyrmq.net.b import B", "if TYPE_CHECKING:\n    from pyrmq.net.a import A"),
+        (
+            "from pyrmq.net.b import B",
+            "import typing\nif typing.TYPE_CHECKING:\n    from pyrmq.net.a import A",
+        ),
+    ],
+)
+def test_two_files_that_import_each_other(tree: Tree, a: str, b: str) -> None:
+    (fault,) = tree.files({"pyrmq/net/a.py": a, "pyrmq/net/b.py": b})
+    assert "pyrmq/net/a.py -> pyrmq/net/b.py -> pyrmq/net/a.py" in fault
+
+
+def test_a_longer_circle_names_all_its_files_once(tree: Tree) -> None:
+    (fault,) = tree.files(
+        {
+            "spark_ext/a.py": "import spark_ext.b\nimport spark_ext.out",
+            "spark_ext/b.py": "import spark_ext.c",
+            "spark_ext/c.py": "import spark_ext.a",
+            "spark_ext/out.py": "import os",
+            "spark_ext/into.py": "import spark_ext.a",
+        }
+    )
+    assert fault.startswith(
+        "a circle of 3 files: spark_ext/a.py, spark_ext/b.py, spark_ext/c.py; for example "
+    )
+
+
+def test_two_circles_are_two_faults(tree: Tree) -> None:
+    found = tree.files(
+        {
+            "pyrmq/net/a.py": "import pyrmq.net.b\nimport pyrmq.net.c",
+            "pyrmq/net/b.py": "import pyrmq.net.a",
+            "pyrmq/net/c.py": "import pyrmq.net.d",
+            "pyrmq/net/d.py": "import pyrmq.net.c",
+        }
+    )
+    assert len(found) == 2
+
+
+def test_a_name_of_the_package_is_an_import_of_its_init(tree: Tree) -> None:
+    init = "from pyrmq.net.a import A\n__version__ = '1'"
+    (fault,) = tree.files(
+        {"pyrmq/net/__init__.py": init, "pyrmq/net/a.py": "from pyrmq.net import __version__"}
+    )
+    assert "pyrmq/net/__init__.py" in fault
+
+
+@pytest.mark.parametrize("b", ["from pyrmq.net import c", "import pyrmq.net.c", "from . import c"])
+def test_a_submodule_is_no_import_of_the_init(tree: Tree, b: str) -> None:
+    init = "from pyrmq.net.b import B"
+    for suffix in ("py", "pyx"):
+        files = {"pyrmq/net/__init__.py": init, "pyrmq/net/b.py": b, f"pyrmq/net/c.{suffix}": ""}
+        assert tree.files(files) == []
+        (tree.root / f"pyrmq/net/c.{suffix}").unlink()
+
+
+FACE = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from pyrmq.client.producer import Producer as Producer
+__version__ = "1"
+def __getattr__(name):
+    from pyrmq.client.producer import Producer
+    return Producer
+"""
+
+
+def test_names_that_a_package_loads_lazily_are_no_imports_of_it(tree: Tree) -> None:
+    text = "from pyrmq import __version__"
+    assert tree.files({"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": text}) == []
+
+
+def test_a_name_that_is_loaded_lazily_is_an_import_of_the_file_that_defines_it(tree: Tree) -> None:
+    files = {"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": ""}
+    (fault,) = tree.files({**files, "pyrmq/net/x.py": "from pyrmq import Producer"})
+    assert "net imports pyrmq.client.producer.Producer" in fault
+    (tree.root / "pyrmq/net/x.py").unlink()
+    (fault,) = tree.files(
+        {
+            "pyrmq/client/producer.py": "import pyrmq.client.other",
+            "pyrmq/client/other.py": "from pyrmq import Producer",
+        }
+    )
+    assert "pyrmq/client/other.py -> pyrmq/client/producer.py" in fault
+
+
+# Rust.
+
+
+def crate(tree: Tree, **files: str) -> list[str]:
+    """Files of native/src by their name with `__` for `/`; `lib` is added where it is not given."""
+    folders = sorted({name.split("__")[0] for name in files} - {"lib"})
+    files.setdefault("lib", "".join(f"pub mod {folder};\n" for folder in folders))
+    return tree.files(
+        {f"native/src/{name.replace('__', '/')}.rs": text for name, text in files.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use crate::store::Store;",
+        "use crate::{format::get, store::{self, Store}};\nfn f() { store::open() }",
+        "fn f() -> crate::store::Store { todo!() }",
+        "use super::super::store::Store;",
+        "pub use crate::store::Store;",
+        "use crate::store;\nfn f() { store::inner::open() }",
+        "use crate::store::*;\nfn f(_: Store) {}",
+        "mod within { use crate::store::Store as Other; }",
+        "fn f<'a>(c: char) -> bool { c == '\"' && crate::store::Store::open('{') }",
+        'const S: &str = r#"}"{"#;\nuse crate::store::Store;',
+    ],
+)
+def test_an_upward_import_in_rust(tree: Tree, text: str) -> None:
+    (fault,) = crate(
+        tree,
+        format__mod="pub mod record;\npub fn get() {}",
+        format__record=text,
+        store__mod="pub mod inner;\npub use inner::Store;\npub use inner::open;",
+        store__inner="pub struct Store;\npub fn open() {}",
+    )
+    assert fault.startswith("native/src/format/record.rs: format imports store/inner.rs")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// use crate::store::Store;",
+        "/* a /* b */ use crate::store::Store; */",
+        'fn f() -> &\'static str { "use crate::store::Store;" }',
+        "#[cfg(test)]\nmod tests { use crate::store::Store; fn f() { if x { } } }",
+        "#[cfg(test)]\n#[allow(dead_code)]\nfn f(s: crate::store::Store) -> u8 { 1 }",
+        "#[cfg(test)]\nuse crate::store::{Store};",
+        "struct A { #[cfg(test)] s: crate::store::Store, t: u8 }",
+        "use store::Store;\nuse std::crate_like::store;",
+    ],
+)
+def test_what_is_allowed_in_rust(tree: Tree, text: str) -> None:
+    found = crate(
+        tree,
+        format__mod="mod record;",
+        format__record=text,
+        store__mod="use crate::format::record;\npub struct Store;\npub fn f() { record::x() }",
+    )
+    assert found == []
+
+
+def test_what_follows_a_test_item_is_read(tree: Tree) -> None:
+    text = "#[cfg(test)]\nmod tests {\n fn f() {}\n}\n#[cfg(not(test))]\nuse crate::wire::W;"
+    (fault,) = crate(tree, format__mod=text, wire__mod="pub struct W;")
+    assert "format imports wire/mod.rs" in fault
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ("store", "txn"), ("txn", "broker"), ("broker", "wire"), ("wire", "filter"),
+        ("filter", "wire"), ("wire", "arrow"), ("arrow", "offline"), ("offline", "python"),
+    ],
+)  # fmt: skip
+def test_every_layer_in_rust(tree: Tree, own: str, other: str) -> None:
+    files = {f"{own}__mod": f"use crate::{other}::X;", f"{other}__mod": "pub struct X;"}
+    assert len(crate(tree, **files)) == 1
+    files = {f"{other}__mod": f"pub struct X;\nuse crate::{own}::Y;", f"{own}__mod": "struct Y;"}
+    beside = {own, other} == {"wire", "filter"}
+    assert len(crate(tree, **files)) == (1 if beside else 0)
+
+
+def test_a_rust_folder_in_no_layer(tree: Tree) -> None:
+    (fault,) = crate(tree, novel__mod="")
+    assert "novel" in fault
+
+
+def test_a_circle_through_re_exports(tree: Tree) -> None:
+    (fault,) = crate(
+        tree,
+        store__mod="mod flush;\nmod put;\npub use flush::Flush;\npub use put::{Put as Append};",
+        store__flush="use super::Append;\npub struct Flush;",
+        store__put="use crate::store::Flush;\npub struct Put;",
+    )
+    assert "native/src/store/flush.rs -> native/src/store/put.rs -> native/src/store/f" in fault
+    assert "mod.rs" not in fault
+
+
+@pytest.mark.parametrize(
+    "b", ["use super::a::A;", "fn f() { super::a::g() }", "use super::*;\nfn f(_: a::A) {}"]
+)
+def test_a_circle_of_two_rust_files(tree: Tree, b: str) -> None:
+    a = (
+        "pub struct A;\npub fn g() {}\nimpl A { fn b(&self) { self::inner::f() } }\n"
+        "mod inner { pub fn f() { super::super::b::B } }"
+    )
+    (fault,) = crate(tree, wire__mod="mod a;\nmod b;", wire__a=a, wire__b=f"{b}\npub struct B;")
+    assert "native/src/wire/a.rs -> native/src/wire/b.rs -> native/src/wire/a.rs" in fault
+
+
+def test_a_circle_with_what_the_folder_itself_defines(tree: Tree) -> None:
+    body = "mod a;\npub use a::A;\npub const LIMIT: u8 = 1;\n"
+    a = "use super::LIMIT;\npub struct A;"
+    assert crate(tree, txn__mod=body, txn__a=a) == []
+    (fault,) = crate(tree, txn__mod=f"{body}fn f(_: A) {{}}", txn__a=a)
+    assert "native/src/txn/a.rs -> native/src/txn/mod.rs" in fault
+
+
+def test_a_child_in_a_file_of_its_own_name(tree: Tree) -> None:
+    parent = '#[path = "upkeep_of_a.rs"]\nmod upkeep;\nmod deep;\nfn f() { upkeep::go(); deep::X }'
+    (fault,) = crate(
+        tree,
+        store__mod="mod a;",
+        store__a=parent,
+        store__upkeep_of_a="use super::f;\npub fn go() {}",
+        store__a__deep="pub struct X;",
+    )
+    assert "native/src/store/a.rs -> native/src/store/upkeep_of_a.rs" in fault
+    assert "deep" not in fault
+
+
+def test_known_circles_of_the_store(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree.check, "KNOWN_STORE_CIRCLES", [{"a.rs", "b.rs"}])
+    files = {"store__mod": "mod a;\nmod b;", "store__a": "use super::b::B;\npub struct A;"}
+    assert crate(tree, **files, store__b="use super::a::A;\npub struct B;") == []
+    (fault,) = crate(tree, **files, store__b="pub struct B;")
+    assert fault.startswith("no circle any more")

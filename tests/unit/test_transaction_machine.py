@@ -24,7 +24,7 @@ def test_every_state_knows_every_event_that_can_happen_to_it() -> None:
     for state in State:
         for event in Event:
             possible = state is State.PENDING or event not in TIMED
-            possible &= (state, event) != (State.SET_ASIDE, Event.TOO_LATE)
+            possible &= (state, event) != (State.DISCARDED, Event.TOO_LATE)
             assert ((state, event) in TABLE) == possible, (state, event)
 
 
@@ -39,7 +39,7 @@ def test_the_document_shows_the_table() -> None:
 
 def test_only_a_pending_half_is_delivered_or_dropped() -> None:
     for (state, event), (action, then) in TABLE.items():
-        if action in (Action.DELIVER, Action.DROP, Action.ASK, Action.SET_ASIDE):
+        if action in (Action.DELIVER, Action.DROP, Action.ASK, Action.DISCARD):
             assert state is State.PENDING
         if state is State.SETTLED:
             assert then is State.SETTLED, "what is settled stays so"

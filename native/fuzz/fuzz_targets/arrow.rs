@@ -8,8 +8,8 @@
 
 use arrow_array::{Array, RecordBatch};
 use engine::arrow::{
-    ALL, Advance, LogFile, Open, PropertiesForm, ReadAt, Reader, Row, Selection, Settings, Verify,
-    Way, advance, find_end, first_times,
+    ALL, Advance, FileSet, LogFile, Open, PropertiesForm, ReadAt, Reader, RecordSource, Selection,
+    Settings, Verify, advance, find_end, first_times,
 };
 use libfuzzer_sys::fuzz_target;
 use pyrmq_fuzz::Dice;
@@ -24,7 +24,7 @@ impl Open for Memory {
             .0
             .iter()
             .find(|f| f.0 == path)
-            .expect("a file of the row");
+            .expect("a file of the file_set");
         Ok(Box::new(Bytes(file.1.clone())))
     }
 
@@ -55,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
         (names[1].clone(), second.to_vec()),
     ]);
     let [zero, one] = names;
-    let row = vec![
+    let file_set = vec![
         LogFile {
             base: 0,
             len: first.len() as u64,
@@ -67,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
             path: one,
         },
     ];
-    let Ok(row) = Row::new(row, Arc::new(files)) else {
+    let Ok(file_set) = FileSet::new(file_set, Arc::new(files)) else {
         return;
     };
     let settings = Settings {
@@ -89,8 +89,8 @@ fuzz_target!(|data: &[u8]| {
         batch_bytes: 1 << 20,
         views: false,
     };
-    let _ = first_times(&row);
-    let Ok((end, _)) = find_end(&row, None) else {
+    let _ = first_times(&file_set);
+    let Ok((end, _)) = find_end(&file_set, None) else {
         return;
     };
     assert!(end <= log.len() as u64);
@@ -100,17 +100,17 @@ fuzz_target!(|data: &[u8]| {
         ..Advance::default()
     };
     if end > 0 {
-        let (to, _) = advance(&row, (0, end), &mut Selection::new(None), bounds).unwrap();
+        let (to, _) = advance(&file_set, (0, end), &mut Selection::new(None), bounds).unwrap();
         assert!(to > 0 && to <= end);
     }
     let read = |range: (u64, u64)| {
-        let way = Way::Range {
-            row: row.clone(),
+        let source = RecordSource::Range {
+            file_set: file_set.clone(),
             range,
             log_end: end,
             exact: range.0 == 0,
         };
-        let mut reader = Reader::new(way, Selection::new(None), settings.clone()).unwrap();
+        let mut reader = Reader::new(source, Selection::new(None), settings.clone()).unwrap();
         let mut out: Vec<RecordBatch> = Vec::new();
         while let Ok(Some(batch)) = reader.next_batch() {
             assert!(batch.num_rows() > 0);
@@ -135,8 +135,8 @@ fuzz_target!(|data: &[u8]| {
         let sum = parts.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
         assert_eq!(sum, whole);
     }
-    let way = Way::Records(log.to_vec());
-    let mut reader = Reader::new(way, Selection::new(None), settings).unwrap();
+    let source = RecordSource::Records(log.to_vec());
+    let mut reader = Reader::new(source, Selection::new(None), settings).unwrap();
     while let Ok(Some(batch)) = reader.next_batch() {
         for column in batch.columns() {
             column.to_data().validate_full().unwrap();

@@ -4,7 +4,7 @@
 //!   their CRC, and in the queue at the offset that it states.
 //! - The log grows by whole records only, each with an entry of its place, size and tag code: what
 //!   a recovery would enter is what was entered.
-//! - Halves wait until somebody speaks about them: some are asked about or set aside, and every
+//! - Halves wait until somebody speaks about them: some are asked about or discarded, and every
 //!   END_TRANSACTION that is right settles its half once, with one op record and, if it commits, one
 //!   message.
 //! - Nothing that a peer sends makes the store fail, and a store that is closed and opened again
@@ -120,7 +120,7 @@ impl Rig {
             let pending = txn.find(*offset).expect("it waits");
             assert_eq!(pending.phys, *phys);
             match dice.below(8) {
-                0 => drop(txn.set_aside(*offset).unwrap()),
+                0 => drop(txn.discard(*offset).unwrap()),
                 1 | 2 => {
                     let copies = txn.renew(&[*offset], dice.below(2) == 0).unwrap();
                     assert_eq!((copies[0].old, &copies[0].unique_key), (*offset, key));

@@ -5,6 +5,7 @@
 //! sharding key. Then each group is cut into requests, made one at a time. What cannot go in a batch
 //! (delays, retry topics) becomes a request of its own. [MessageBatch, MessageDecoder.encodeMessages]
 
+use super::error::EncodeError;
 use super::send_props::{self, Measured, Rules};
 use super::send_rows::{Cells, Columns};
 use crate::broker::unique_key::KeyRun;
@@ -14,9 +15,9 @@ use rustc_hash::FxHashMap;
 /// Topics that clients may not send to. [TopicValidator]
 const NO_SEND: [&[u8]; 6] = [
     b"SCHEDULE_TOPIC_XXXX",
-    b"RMQ_SYS_TRANS_HALF_TOPIC",
-    b"RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    b"TRANS_CHECK_MAX_TIME_TOPIC",
+    names::HALF_TOPIC,
+    names::OP_TOPIC,
+    names::CHECK_MAX_TOPIC,
     b"SELF_TEST_TOPIC",
     b"OFFSET_MOVED_EVENT",
 ];
@@ -24,17 +25,6 @@ const NO_SEND: [&[u8]; 6] = [
 const ENTRY: usize = 22;
 /// Most messages of one batch: the answer names each with 33 characters.
 const MAX_ENTRIES: usize = 4096;
-
-#[derive(Debug, thiserror::Error)]
-pub enum EncodeError {
-    #[error("{0}")]
-    Column(String),
-    /// A row that cannot be a message; counted from the batch's first.
-    #[error("row {row}: {why}")]
-    Row { row: usize, why: String },
-    #[error("{0}")]
-    Usage(String),
-}
 
 /// What is the same for all rows.
 pub struct Settings {

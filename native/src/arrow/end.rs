@@ -1,7 +1,7 @@
 //! How far a log reaches, and how far a reader may go in one turn.
 
 use super::error::{Result, ScanError};
-use super::files::{Row, Window};
+use super::files::{FileSet, Window};
 use super::select::Selection;
 use super::walk::{Step, Walk, crc_fits, damage_error};
 use crate::format::get_i32;
@@ -17,19 +17,19 @@ const LOOK: u64 = 8 << 20;
 ///
 /// A writer may be half-way through the last record: it counts only if its body fits its CRC and its text
 /// reaches to its last byte. What is no record, with nothing valid behind it, is a torn tail.
-pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
-    let end = row.end();
-    let Some(file) = last_begun(row)? else {
+pub fn find_end(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)> {
+    let end = file_set.end();
+    let Some(file) = last_begun(file_set)? else {
         return Ok((
-            start.unwrap_or_else(|| row.files.first().map_or(0, |f| f.base)),
+            start.unwrap_or_else(|| file_set.files.first().map_or(0, |f| f.base)),
             String::new(),
         ));
     };
-    let (base, full) = (row.files[file].base, row.files[file].len);
-    let window = Window::new(row.clone(), 0);
+    let (base, full) = (file_set.files[file].base, file_set.files[file].len);
+    let window = Window::new(file_set.clone(), 0);
     let mut walk = Walk::new(window, (base, end), end, true).zeros_end(file);
     let mut low = start.unwrap_or(base).max(base);
-    let near = start == Some(low) && is_empty(row, low.saturating_add(WALK), 4096)?;
+    let near = start == Some(low) && is_empty(file_set, low.saturating_add(WALK), 4096)?;
     let mut high = base + full;
     while !near && high.saturating_sub(low) > WALK {
         let middle = low + (high - low) / 2;
@@ -51,7 +51,7 @@ pub fn find_end(row: &Row, start: Option<u64>) -> Result<(u64, String)> {
             Step::Damage { to, .. } if to < end => torn = None,
             // Nothing follows: the log ends in front of it.
             Step::Damage { from, why, .. } => {
-                let empty = is_empty(row, from, 4)?; // our writer gives the length last
+                let empty = is_empty(file_set, from, 4)?; // our writer gives the length last
                 let why = if empty { String::new() } else { why };
                 return Ok(cut_torn(torn, from, why));
             }
@@ -80,9 +80,9 @@ fn cut_torn(torn: Option<(u64, u64)>, end: u64, why: String) -> (u64, String) {
 }
 
 /// The last file that something was written to; files are made ahead of their use.
-fn last_begun(row: &Row) -> Result<Option<usize>> {
-    for index in (0..row.files.len()).rev() {
-        let mut window = Window::new(row.clone(), BLANK_LEN);
+fn last_begun(file_set: &FileSet) -> Result<Option<usize>> {
+    for index in (0..file_set.files.len()).rev() {
+        let mut window = Window::new(file_set.clone(), BLANK_LEN);
         let head = window.bytes(index, 0, BLANK_LEN)?;
         if head.iter().any(|&b| b != 0) {
             return Ok(Some(index));
@@ -92,11 +92,11 @@ fn last_begun(row: &Row) -> Result<Option<usize>> {
 }
 
 /// Whether `len` bytes from `phys` on are zeros.
-fn is_empty(row: &Row, phys: u64, len: usize) -> Result<bool> {
-    let Some((index, at)) = row.locate(phys) else {
+fn is_empty(file_set: &FileSet, phys: u64, len: usize) -> Result<bool> {
+    let Some((index, at)) = file_set.locate(phys) else {
         return Ok(true);
     };
-    let mut window = Window::new(row.clone(), len);
+    let mut window = Window::new(file_set.clone(), len);
     Ok(window.bytes(index, at, len)?.iter().all(|&b| b == 0))
 }
 
@@ -111,7 +111,7 @@ pub struct Advance {
 /// Where a turn from `start` stops that may go up to `end`: the start of a record, and how many
 /// messages are selected before it. A turn has at least one record.
 pub fn advance(
-    row: &Row,
+    file_set: &FileSet,
     (start, end): (u64, u64),
     selection: &mut Selection,
     bounds: Advance,
@@ -120,7 +120,7 @@ pub fn advance(
         let text = format!("a turn from {start} cannot end at {end}");
         return Err(ScanError::Illegal(text));
     }
-    let mut walk = Walk::new(Window::new(row.clone(), 0), (start, end), end, true);
+    let mut walk = Walk::new(Window::new(file_set.clone(), 0), (start, end), end, true);
     let mut rows = 0;
     loop {
         match walk.next()? {
@@ -139,7 +139,7 @@ pub fn advance(
                 rows += more;
             }
             Step::Damage { from, to, why } if !bounds.skip => {
-                return Err(damage_error(row, from, to, &why));
+                return Err(damage_error(file_set, from, to, &why));
             }
             Step::Damage { .. } => {}
             Step::End => return Ok((walk.phys().min(end), rows)),
@@ -148,10 +148,10 @@ pub fn advance(
 }
 
 /// Of each file the store time and the physical offset of its first record.
-pub fn first_times(row: &Row) -> Result<Vec<Option<(i64, u64)>>> {
-    let mut window = Window::new(row.clone(), 4096);
-    let mut out = Vec::with_capacity(row.files.len());
-    for (index, file) in row.files.iter().enumerate() {
+pub fn first_times(file_set: &FileSet) -> Result<Vec<Option<(i64, u64)>>> {
+    let mut window = Window::new(file_set.clone(), 4096);
+    let mut out = Vec::with_capacity(file_set.files.len());
+    for (index, file) in file_set.files.iter().enumerate() {
         let head = window.bytes(index, 0, 128)?;
         let sound = head.len() >= 36
             && crate::format::get_i64(head, 28) == file.base as i64

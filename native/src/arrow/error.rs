@@ -1,4 +1,4 @@
-//! What can go wrong while segments are read.
+//! What can go wrong while segments are read, and while rows are made into requests.
 
 pub type Result<T> = std::result::Result<T, ScanError>;
 
@@ -20,7 +20,19 @@ pub enum ScanError {
     },
     #[error("{0}")]
     Illegal(String),
-    /// The one who chooses topics failed.
+    /// `TopicRules` failed.
     #[error("{0}")]
-    Ask(Box<dyn std::error::Error + Send + Sync>),
+    TopicRules(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Why rows cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    #[error("{0}")]
+    Column(String),
+    /// A row that cannot be a message; counted from the batch's first.
+    #[error("row {row}: {why}")]
+    Row { row: usize, why: String },
+    #[error("{0}")]
+    Usage(String),
 }

@@ -1,4 +1,4 @@
-//! The row of segment files, and a window on their bytes.
+//! The set of segment files, and a window on their bytes.
 
 use super::error::{Result, ScanError};
 use memmap2::Mmap;
@@ -30,7 +30,7 @@ pub trait ReadAt: Send {
     fn read_at(&mut self, to: &mut [u8], at: u64) -> io::Result<usize>;
 }
 
-/// How a file of the row is opened.
+/// How a file of the set is opened.
 pub trait Open: Send + Sync {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>>;
     /// Bytes read at once.
@@ -94,12 +94,12 @@ impl ReadAt for Local {
 
 /// The segments of one log, in order.
 #[derive(Clone)]
-pub struct Row {
+pub struct FileSet {
     pub files: Arc<[LogFile]>,
     pub open: Arc<dyn Open>,
 }
 
-impl Row {
+impl FileSet {
     /// ScanError::Illegal if the files are not in order or overlap.
     pub fn new(files: Vec<LogFile>, open: Arc<dyn Open>) -> Result<Self> {
         for pair in files.windows(2) {
@@ -118,7 +118,7 @@ impl Row {
             let text = format!("{}: its offsets are beyond what a log has", file.path);
             return Err(ScanError::Illegal(text));
         }
-        Ok(Row {
+        Ok(FileSet {
             files: files.into(),
             open,
         })
@@ -170,10 +170,10 @@ enum Source {
 
 /// Bytes of one file at a time, read in steps that grow with what is asked for.
 pub struct Window {
-    row: Row,
+    file_set: FileSet,
     step: usize,
     mapped: bool,
-    /// The open file, by its index in the row.
+    /// The open file, by its index in the set.
     open: Option<(usize, Source)>,
     buffer: Vec<u8>,
     /// Position in the file of the first byte that is there.
@@ -182,11 +182,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// Reads at least `step` bytes at a time; 0 for what suits the row.
-    pub fn new(row: Row, step: usize) -> Self {
+    /// Reads at least `step` bytes at a time; 0 for what suits the files.
+    pub fn new(file_set: FileSet, step: usize) -> Self {
         Window {
-            step: if step == 0 { row.open.step() } else { step },
-            row,
+            step: if step == 0 {
+                file_set.open.step()
+            } else {
+                step
+            },
+            file_set,
             mapped: false,
             open: None,
             buffer: Vec::new(),
@@ -196,15 +200,15 @@ impl Window {
     }
 
     /// Maps local files instead of reading them.
-    pub fn mapped(row: Row) -> Self {
+    pub fn mapped(file_set: FileSet) -> Self {
         Window {
             mapped: true,
-            ..Window::new(row, 0)
+            ..Window::new(file_set, 0)
         }
     }
 
-    pub fn row(&self) -> &Row {
-        &self.row
+    pub fn file_set(&self) -> &FileSet {
+        &self.file_set
     }
 
     /// The mapping of the open file.
@@ -254,7 +258,7 @@ impl Window {
 
     #[cold]
     fn fill(&mut self, index: usize, at: u64, len: usize) -> Result<()> {
-        let file = &self.row.files[index];
+        let file = &self.file_set.files[index];
         let io = |error| ScanError::Io {
             path: file.path.clone(),
             error,
@@ -263,7 +267,7 @@ impl Window {
             (self.start, self.filled) = (0, 0);
             let source = match self.mapped {
                 true => Source::Map(Arc::new(map_file(file).map_err(io)?)),
-                false => Source::Read(self.row.open.open(&file.path).map_err(io)?),
+                false => Source::Read(self.file_set.open.open(&file.path).map_err(io)?),
             };
             self.open = Some((index, source));
         }

@@ -1,6 +1,6 @@
 //! Bodies as they were sent: decompressed, and inner batches taken apart.
 
-use super::walk::MAX_RECORD;
+use crate::format::candidate::MAX_RECORD;
 use crate::format::record::sys_flag;
 use crate::format::{get_i16, get_i32};
 use std::io::{self, Read};

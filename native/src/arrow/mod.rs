@@ -1,6 +1,6 @@
 //! Records of raw segments as Arrow record batches.
 //!
-//! `files` is the row of segments and how their bytes are read, `walk` goes from record to record,
+//! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
 //! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
 //! bodies, `columns` are the columns there are, `build` fills them, `reader` ties them into batches.
 //!
@@ -25,10 +25,10 @@ mod walk;
 
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
-pub use error::{Result, ScanError};
-pub use files::{LogFile, Open, OpenLocal, ReadAt, Row};
-pub use reader::{Damage, Reader, Settings, Stats, Verify, Way};
-pub use select::{Ask, Selection, TopicRule};
+pub use error::{EncodeError, Result, ScanError};
+pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt};
+pub use reader::{Damage, Reader, RecordSource, Settings, Stats, Verify};
+pub use select::{Selection, TopicRule, TopicRules};
 
 #[cfg(test)]
 #[path = "tests.rs"]

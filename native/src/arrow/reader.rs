@@ -3,12 +3,12 @@
 use super::build::{Builder, Message};
 use super::columns::{Column, PropertiesForm};
 use super::error::{Result, ScanError};
-use super::files::{Row, Window};
+use super::files::{FileSet, Window};
 use super::inflate::{Children, children, inflate, is_compressed};
 use super::select::{Selection, Wanted};
-use super::walk::{MAX_RECORD, Step, Walk, crc_fits, damage_error};
-use crate::format::record::{self, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag};
-use crate::format::{get_i32, get_i64};
+use super::walk::{Step, Walk, crc_fits, damage_error};
+use crate::format::candidate::{self, MAX_RECORD, MIN_LEN, Start};
+use crate::format::record::{self, View, sys_flag};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use memmap2::Mmap;
@@ -44,16 +44,19 @@ pub struct Settings {
 }
 
 /// Where the records come from.
-pub enum Way {
+pub enum RecordSource {
     /// Those that start in `start..end`.
     Range {
-        row: Row,
+        file_set: FileSet,
         range: (u64, u64),
         log_end: u64,
         exact: bool,
     },
     /// Those at these places: physical offset and size (0 if it is not known), ascending.
-    Places { row: Row, places: Vec<(u64, u32)> },
+    Places {
+        file_set: FileSet,
+        places: Vec<(u64, u32)>,
+    },
     /// Back to back, as in the answer to a pull.
     Records(Vec<u8>),
 }
@@ -111,7 +114,7 @@ enum Next {
 
 pub struct Reader {
     source: Source,
-    row: Option<Row>,
+    file_set: Option<FileSet>,
     sink: Sink,
     verify: Verify,
     log_end: u64,
@@ -144,32 +147,34 @@ struct OpenBatch {
 }
 
 impl Reader {
-    pub fn new(way: Way, selection: Selection, settings: Settings) -> Result<Self> {
-        let row = match &way {
-            Way::Range { row, .. } | Way::Places { row, .. } => Some(row.clone()),
-            Way::Records(_) => None,
+    pub fn new(from: RecordSource, selection: Selection, settings: Settings) -> Result<Self> {
+        let file_set = match &from {
+            RecordSource::Range { file_set, .. } | RecordSource::Places { file_set, .. } => {
+                Some(file_set.clone())
+            }
+            RecordSource::Records(_) => None,
         };
-        let window = |row: Row, step: usize| match settings.views {
-            true => Window::mapped(row),
-            false => Window::new(row, step),
+        let window = |file_set: FileSet, step: usize| match settings.views {
+            true => Window::mapped(file_set),
+            false => Window::new(file_set, step),
         };
         let mut end = u64::MAX;
-        let source = match way {
-            Way::Range {
-                row,
+        let source = match from {
+            RecordSource::Range {
+                file_set,
                 range,
                 log_end,
                 exact,
             } => {
                 end = log_end.max(range.1);
-                Source::Walk(Walk::new(window(row, 0), range, log_end, exact))
+                Source::Walk(Walk::new(window(file_set, 0), range, log_end, exact))
             }
-            Way::Places { row, places } => {
+            RecordSource::Places { file_set, places } => {
                 if places.windows(2).any(|p| p[0].0 >= p[1].0) {
                     let text = "positions must ascend".to_owned();
                     return Err(ScanError::Illegal(text));
                 }
-                let window = window(row, 1);
+                let window = window(file_set, 1);
                 Source::Places {
                     window,
                     places,
@@ -178,11 +183,11 @@ impl Reader {
                     view: View::default(),
                 }
             }
-            Way::Records(_) if settings.views => {
+            RecordSource::Records(_) if settings.views => {
                 let text = "views need files that can be mapped".to_owned();
                 return Err(ScanError::Illegal(text));
             }
-            Way::Records(bytes) => Source::Records {
+            RecordSource::Records(bytes) => Source::Records {
                 bytes,
                 at: 0,
                 last: 0,
@@ -197,7 +202,7 @@ impl Reader {
         );
         Ok(Reader {
             source,
-            row,
+            file_set,
             sink: Sink {
                 selection,
                 builder,
@@ -259,7 +264,7 @@ impl Reader {
                     None => continue,
                 },
             };
-            self.tell(fault)?;
+            self.report(fault)?;
         }
         Ok(false)
     }
@@ -284,10 +289,10 @@ impl Reader {
                 let need = (size as u64).clamp(MIN_LEN as u64, TOGETHER);
                 let ahead = match phys + need > *read_to {
                     true => {
-                        let place = window.row().locate(phys);
-                        let file = place.map(|(index, _)| &window.row().files[index]);
+                        let place = window.file_set().locate(phys);
+                        let file = place.map(|(index, _)| &window.file_set().files[index]);
                         let end = file.map_or(u64::MAX, |f| f.base + f.len);
-                        together(&places[*next..], window.row().open.near(), end).max(need)
+                        together(&places[*next..], window.file_set().open.near(), end).max(need)
                     }
                     false => need,
                 };
@@ -302,7 +307,7 @@ impl Reader {
                         let next = places.get(*next).map_or(u64::MAX, |p| p.0);
                         let to = (phys + size.max(1) as u64)
                             .min(next)
-                            .min(window.row().end());
+                            .min(window.file_set().end());
                         let from = phys;
                         Next::Fault(Fault { from, to, why })
                     }
@@ -337,7 +342,7 @@ impl Reader {
                 (view, bytes, map.map(|m| (m, at as usize)))
             }
             Source::Places { window, view, .. } => {
-                let place = window.row().locate(view.phys as u64);
+                let place = window.file_set().locate(view.phys as u64);
                 let (index, at) = place.expect("it was read a moment ago");
                 let map = window.map().cloned();
                 let bytes = window.bytes(index, at, view.total)?;
@@ -380,9 +385,9 @@ impl Reader {
         }
     }
 
-    fn tell(&mut self, fault: Fault) -> Result<()> {
-        let error = match &self.row {
-            Some(row) => damage_error(row, fault.from, fault.to, &fault.why),
+    fn report(&mut self, fault: Fault) -> Result<()> {
+        let error = match &self.file_set {
+            Some(file_set) => damage_error(file_set, fault.from, fault.to, &fault.why),
             None => ScanError::Damaged {
                 path: "answer to a pull".to_owned(),
                 at: self.place_in_answer(),
@@ -550,27 +555,26 @@ fn place(
     size: usize,
     ahead: usize,
 ) -> Result<std::result::Result<View, String>> {
-    let Some((index, at)) = window.row().locate(phys) else {
+    let Some((index, at)) = window.file_set().locate(phys) else {
         return Err(window
-            .row()
+            .file_set()
             .damaged(phys, "the index leads to where no segment is"));
     };
-    let left = window.row().files[index].len - at;
+    let left = window.file_set().files[index].len - at;
     let head = window.bytes(index, at, ahead)?;
     if head.len() < MIN_LEN {
         return Ok(Err("the index leads to the end of a file".to_owned()));
     }
-    let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-    let sound = matches!(magic, MAGIC_V1 | MAGIC_V2)
-        && total >= MIN_LEN as i32
-        && total as u64 <= left
-        && total as usize <= MAX_RECORD
-        && (size == 0 || size == total as usize);
-    if !sound {
+    let sound = |total: &usize| *total <= MAX_RECORD && (size == 0 || size == *total);
+    let total = match candidate::start(head, left) {
+        Start::Record(total) => Some(total).filter(sound),
+        _ => None,
+    };
+    let Some(total) = total else {
         return Ok(Err("the index leads to what is no record".to_owned()));
-    }
-    let bytes = window.bytes(index, at, total as usize)?;
-    let view = match bytes.len() == total as usize {
+    };
+    let bytes = window.bytes(index, at, total)?;
+    let view = match bytes.len() == total {
         true => record::parse(bytes).filter(|v| v.phys == phys as i64),
         false => None,
     };
@@ -582,29 +586,20 @@ fn back_to_back(bytes: &[u8], at: &mut usize) -> Option<std::result::Result<View
     if rest.is_empty() {
         return None;
     }
-    let total = if rest.len() < MIN_LEN {
-        0
-    } else {
-        get_i32(rest, 0)
-    };
-    let whole = total >= MIN_LEN as i32 && total as usize <= rest.len().min(MAX_RECORD);
-    let len = if whole { total as usize } else { rest.len() };
+    // What is no record is left out by the length that it states, if that can be one.
+    let left = rest.len().min(MAX_RECORD) as u64;
+    let stated = candidate::stated_len(rest, left);
+    let len = stated.unwrap_or(rest.len());
     *at += len;
-    let known = whole && matches!(get_i32(rest, 4), MAGIC_V1 | MAGIC_V2);
-    let view = if known {
-        record::parse(&rest[..len])
-    } else {
-        None
+    let view = match candidate::start(rest, left) {
+        Start::Record(total) => record::parse(&rest[..total]),
+        _ => None,
     };
     Some(view.ok_or_else(|| {
-        let stated = if rest.len() < MIN_LEN {
-            0
-        } else {
-            get_i64(rest, 28).max(0) as u64
-        };
+        let from = candidate::stated_phys(rest).map_or(0, |phys| phys.max(0) as u64);
         Fault {
-            from: stated,
-            to: stated.saturating_add(len as u64),
+            from,
+            to: from.saturating_add(len as u64),
             why: "what the broker sent is no record".to_owned(),
         }
     }))

@@ -22,9 +22,9 @@ pub enum TopicRule {
     },
 }
 
-/// Decides on topics; asked once for each.
-pub trait Ask: Send {
-    fn ask(&mut self, topic: &str) -> std::result::Result<TopicRule, ScanError>;
+/// Says what is wanted of each topic; called once for each.
+pub trait TopicRules: Send {
+    fn rule_of(&mut self, topic: &str) -> std::result::Result<TopicRule, ScanError>;
 }
 
 struct Topic {
@@ -33,7 +33,7 @@ struct Topic {
 }
 
 pub struct Selection {
-    ask: Option<Box<dyn Ask>>,
+    rules: Option<Box<dyn TopicRules>>,
     topics: Vec<Topic>,
     known: FxHashMap<Box<[u8]>, usize>,
     names: usize,
@@ -43,7 +43,7 @@ pub struct Selection {
     pub key: Option<String>,
 }
 
-/// A record that is wanted, as far as its head tells.
+/// A record that is wanted, as far as its head says.
 #[derive(Clone, Copy)]
 pub struct Wanted {
     pub topic: usize,
@@ -66,9 +66,9 @@ fn between(n: i64, (from, before): (i64, i64)) -> bool {
 }
 
 impl Selection {
-    pub fn new(ask: Option<Box<dyn Ask>>) -> Self {
+    pub fn new(rules: Option<Box<dyn TopicRules>>) -> Self {
         Selection {
-            ask,
+            rules,
             topics: Vec::new(),
             known: FxHashMap::default(),
             names: 0,
@@ -87,8 +87,8 @@ impl Selection {
             return Ok(index);
         }
         let text = String::from_utf8_lossy(name).into_owned();
-        let rule = match &mut self.ask {
-            Some(ask) => ask.ask(&text)?,
+        let rule = match &mut self.rules {
+            Some(rules) => rules.rule_of(&text)?,
             None => TopicRule::All,
         };
         self.names += name.len() + 100;

@@ -3,7 +3,7 @@
 //! Names are compared without case, as Spark does. Types are those that Spark gives: binary or string
 //! for the body, string for texts, int or bigint for numbers, map<string,string> for properties.
 
-use super::encode::EncodeError;
+use super::error::EncodeError;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
@@ -11,7 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-/// Every column there may be, with its types as they are told.
+/// Every column there may be, with its types as errors name them.
 pub const COLUMNS: [(&str, &str); 10] = [
     ("body", "binary or string"),
     ("topic", "string"),

@@ -106,7 +106,7 @@ fn tricky() -> impl Iterator<Item = Sent> {
 }
 
 struct Disk {
-    row: Row,
+    file_set: FileSet,
     _dir: tempfile::TempDir,
 }
 
@@ -119,8 +119,11 @@ fn disk(bytes: &[u8]) -> Disk {
         let (len, path) = (piece.len() as u64, path.to_string_lossy().into_owned());
         LogFile { base, len, path }
     });
-    let row = Row::new(files.collect(), Arc::new(Small)).unwrap();
-    Disk { row, _dir: dir }
+    let file_set = FileSet::new(files.collect(), Arc::new(Small)).unwrap();
+    Disk {
+        file_set,
+        _dir: dir,
+    }
 }
 
 /// Local files, read a few bytes at a time, so that whatever is looked for crosses such a step.
@@ -150,14 +153,14 @@ fn settings(columns: &[Column]) -> Settings {
     }
 }
 
-fn reader(row: &Row, range: (u64, u64), log_end: u64, settings: Settings) -> Reader {
-    let way = Way::Range {
-        row: row.clone(),
+fn reader(file_set: &FileSet, range: (u64, u64), log_end: u64, settings: Settings) -> Reader {
+    let source = RecordSource::Range {
+        file_set: file_set.clone(),
         range,
         log_end,
         exact: range.0 == 0,
     };
-    Reader::new(way, Selection::new(None), settings).unwrap()
+    Reader::new(source, Selection::new(None), settings).unwrap()
 }
 
 fn batches(reader: &mut Reader) -> Vec<RecordBatch> {
@@ -165,8 +168,13 @@ fn batches(reader: &mut Reader) -> Vec<RecordBatch> {
 }
 
 /// Physical offsets of the rows, and the bytes that were skipped.
-fn places(row: &Row, range: (u64, u64), log_end: u64) -> (Vec<usize>, u64) {
-    let mut reader = reader(row, range, log_end, settings(&[Column::CommitLogOffset]));
+fn places(file_set: &FileSet, range: (u64, u64), log_end: u64) -> (Vec<usize>, u64) {
+    let mut reader = reader(
+        file_set,
+        range,
+        log_end,
+        settings(&[Column::CommitLogOffset]),
+    );
     let rows = batches(&mut reader);
     let column = |b: &RecordBatch| b.column(0).as_primitive::<Int64Type>().values().to_vec();
     let found = rows.iter().flat_map(column).map(|p| p as usize).collect();
@@ -201,7 +209,7 @@ proptest! {
         }
         let disk = disk(&bytes);
         let end = log.end as u64;
-        let whole = places(&disk.row, (0, end), end);
+        let whole = places(&disk.file_set, (0, end), end);
         prop_assert_eq!(&whole.0, &sound(&log, &bytes));
         let mut edges: Vec<u64> = cuts.into_iter().map(|c| (c as u64).min(end)).collect();
         edges.extend([0, end]);
@@ -212,7 +220,7 @@ proptest! {
         edges.dedup();
         let (mut rows, mut skipped) = (Vec::new(), 0);
         for pair in edges.windows(2) {
-            let (found, lost) = places(&disk.row, (pair[0], pair[1]), end);
+            let (found, lost) = places(&disk.file_set, (pair[0], pair[1]), end);
             rows.extend(found);
             skipped += lost;
         }
@@ -232,11 +240,11 @@ proptest! {
         }
         let expected = plain_end(&bytes);
         let disk = disk(&bytes);
-        prop_assert_eq!(find_end(&disk.row, None).unwrap().0 as usize, expected);
+        prop_assert_eq!(find_end(&disk.file_set, None).unwrap().0 as usize, expected);
         let whole: Vec<usize> = log.starts.iter().copied().filter(|&s| s < expected).collect();
         if !whole.is_empty() {
             let start = *from.get(&whole) as u64;
-            prop_assert_eq!(find_end(&disk.row, Some(start)).unwrap().0 as usize, expected);
+            prop_assert_eq!(find_end(&disk.file_set, Some(start)).unwrap().0 as usize, expected);
         }
     }
 }
@@ -279,7 +287,7 @@ fn rows(messages: Vec<Sent>, columns: &[Column], change: impl Fn(&mut Settings))
     let mut settings = settings(columns);
     settings.batch_rows = 100;
     change(&mut settings);
-    let mut all = batches(&mut reader(&disk.row, (0, end), end, settings));
+    let mut all = batches(&mut reader(&disk.file_set, (0, end), end, settings));
     assert_eq!(all.len(), 1);
     all.remove(0)
 }
@@ -372,7 +380,7 @@ fn bodies_are_unpacked() {
         with((0x301, vec![1, 2, 3])),
         Sent::plain(b"good".to_vec()),
     ]);
-    let mut skipping = reader(&disk.row, (0, end), end, settings(&[Column::Body]));
+    let mut skipping = reader(&disk.file_set, (0, end), end, settings(&[Column::Body]));
     assert_eq!(batches(&mut skipping)[0].num_rows(), 1);
     assert_eq!(skipping.damage().len(), 2);
     assert!(skipping.damage()[0].why.contains("unknown way 7"));
@@ -380,7 +388,7 @@ fn bodies_are_unpacked() {
         skip: false,
         ..settings(&[Column::Body])
     };
-    let mut strict = reader(&disk.row, (0, end), end, strict);
+    let mut strict = reader(&disk.file_set, (0, end), end, strict);
     assert!(matches!(
         strict.next_batch(),
         Err(ScanError::Damaged { at: 0, .. })
@@ -416,8 +424,8 @@ fn inner_batches_come_apart() {
     broken.body.pop();
     let (disk, end) = one_file(vec![batch, broken, Sent::plain(b"last".to_vec())]);
     struct Range;
-    impl Ask for Range {
-        fn ask(&mut self, _: &str) -> Result<TopicRule> {
+    impl TopicRules for Range {
+        fn rule_of(&mut self, _: &str) -> Result<TopicRule> {
             let named = BTreeMap::from([(3, (11, 13))]).into_iter().collect();
             Ok(TopicRule::Queues { named, other: None })
         }
@@ -432,13 +440,13 @@ fn inner_batches_come_apart() {
         settings.views = views;
         let mut selection = Selection::new(None);
         selection.tags = tag.map(|t| vec![t.to_owned()]);
-        let way = Way::Range {
-            row: disk.row.clone(),
+        let source = RecordSource::Range {
+            file_set: disk.file_set.clone(),
             range: (0, end),
             log_end: end,
             exact: true,
         };
-        let mut reader = Reader::new(way, selection, settings).unwrap();
+        let mut reader = Reader::new(source, selection, settings).unwrap();
         let all = batches(&mut reader);
         let offsets = all[0]
             .column(0)
@@ -456,14 +464,14 @@ fn inner_batches_come_apart() {
         assert_eq!(reader.damage().len(), 1);
     }
     let mut selection = Selection::new(Some(Box::new(Range)));
-    let all = advance(&disk.row, (0, end), &mut selection, Advance::default()).unwrap();
+    let all = advance(&disk.file_set, (0, end), &mut selection, Advance::default()).unwrap();
     assert_eq!(all, (end, 2)); // the broken batch has none
     let bounds = Advance {
         max_rows: Some(1),
         ..Advance::default()
     };
     assert_eq!(
-        advance(&disk.row, (0, end), &mut selection, bounds)
+        advance(&disk.file_set, (0, end), &mut selection, bounds)
             .unwrap()
             .1,
         2
@@ -480,7 +488,7 @@ fn a_large_inner_batch_is_parted() {
     };
     let (disk, end) = one_file(vec![sent, Sent::plain(b"last".to_vec())]);
     let columns = [Column::QueueOffset, Column::Topic];
-    let mut whole = reader(&disk.row, (0, end), end, settings(&columns));
+    let mut whole = reader(&disk.file_set, (0, end), end, settings(&columns));
     let parts = batches(&mut whole);
     assert!(parts.iter().all(|b| b.num_rows() <= 7));
     let offsets = parts
@@ -505,7 +513,7 @@ fn turns_stop_where_they_must() {
                 ..Advance::default()
             };
             let mut selection = Selection::new(None);
-            let (to, n) = advance(&disk.row, (at, end), &mut selection, bounds).unwrap();
+            let (to, n) = advance(&disk.file_set, (at, end), &mut selection, bounds).unwrap();
             assert!(to > at && n <= rows);
             seen += n as usize;
             at = to;
@@ -516,7 +524,7 @@ fn turns_stop_where_they_must() {
         max_bytes: Some(1),
         ..Advance::default()
     };
-    let first = advance(&disk.row, (0, end), &mut Selection::new(None), bounds).unwrap();
+    let first = advance(&disk.file_set, (0, end), &mut Selection::new(None), bounds).unwrap();
     assert_eq!(first, (log.starts[1] as u64, 1));
 }
 
@@ -553,22 +561,22 @@ fn places_and_answers() {
         };
         (s as u64, v.total as u32)
     });
-    let way = Way::Places {
-        row: Row::new(disk.row.files.to_vec(), Arc::new(counting)).unwrap(),
+    let source = RecordSource::Places {
+        file_set: FileSet::new(disk.file_set.files.to_vec(), Arc::new(counting)).unwrap(),
         places: all.collect(),
     };
     let columns = [Column::CommitLogOffset];
-    let mut reader = Reader::new(way, Selection::new(None), settings(&columns)).unwrap();
+    let mut reader = Reader::new(source, Selection::new(None), settings(&columns)).unwrap();
     let rows: usize = batches(&mut reader).iter().map(|b| b.num_rows()).sum();
     assert_eq!(rows, log.starts.len());
     let reads = counting.0.load(Ordering::Relaxed);
     assert!(reads <= 6, "{reads} reads of three files");
-    let way = |places| Way::Places {
-        row: disk.row.clone(),
+    let source = |places| RecordSource::Places {
+        file_set: disk.file_set.clone(),
         places,
     };
     let mut reader = Reader::new(
-        way(wrong),
+        source(wrong),
         Selection::new(None),
         settings(&[Column::CommitLogOffset]),
     )
@@ -576,7 +584,7 @@ fn places_and_answers() {
     let rows: usize = batches(&mut reader).iter().map(|b| b.num_rows()).sum();
     assert_eq!((rows, reader.damage().len()), (picked.len(), 1));
     let twice = vec![picked[0], picked[0]];
-    let refused = Reader::new(way(twice), Selection::new(None), settings(&[]));
+    let refused = Reader::new(source(twice), Selection::new(None), settings(&[]));
     assert!(matches!(refused, Err(ScanError::Illegal(_))));
 
     let mut answer: Vec<u8> = (0..5)
@@ -584,7 +592,7 @@ fn places_and_answers() {
         .collect();
     answer.extend_from_slice(b"rubbish");
     let mut reader = Reader::new(
-        Way::Records(answer),
+        RecordSource::Records(answer),
         Selection::new(None),
         settings(&[Column::Body]),
     )
@@ -598,7 +606,7 @@ fn files_that_are_cut_or_gone_are_errors_with_a_place() {
     let log = log(3, tricky());
     let disk = disk(&log.bytes);
     let end = log.end as u64;
-    let second = disk.row.files[1].path.clone();
+    let second = disk.file_set.files[1].path.clone();
     let file = std::fs::OpenOptions::new()
         .write(true)
         .open(&second)
@@ -608,14 +616,14 @@ fn files_that_are_cut_or_gone_are_errors_with_a_place() {
         skip: false,
         ..settings(&[Column::Topic])
     };
-    let mut cut = reader(&disk.row, (0, end), end, strict());
+    let mut cut = reader(&disk.file_set, (0, end), end, strict());
     let error = std::iter::repeat_with(|| cut.next_batch())
         .find_map(|b| b.err())
         .unwrap();
     assert!(error.to_string().contains(&second), "{error}");
     // Whoever begins behind the cut says so as well.
     let mut behind = reader(
-        &disk.row,
+        &disk.file_set,
         (FILE as u64 + 900, FILE as u64 + 1100),
         end,
         strict(),
@@ -625,14 +633,17 @@ fn files_that_are_cut_or_gone_are_errors_with_a_place() {
         Err(ScanError::Damaged { .. })
     ));
     std::fs::remove_file(&second).unwrap();
-    let mut gone = reader(&disk.row, (0, end), end, strict());
+    let mut gone = reader(&disk.file_set, (0, end), end, strict());
     let error = std::iter::repeat_with(|| gone.next_batch())
         .find_map(|b| b.err())
         .unwrap();
     assert!(matches!(error, ScanError::Io { .. }), "{error}");
-    let holes = [disk.row.files[0].clone(), disk.row.files[2].clone()];
-    let row = Row::new(holes.to_vec(), Arc::new(OpenLocal)).unwrap();
-    let mut hole = reader(&row, (0, end), end, strict());
+    let holes = [
+        disk.file_set.files[0].clone(),
+        disk.file_set.files[2].clone(),
+    ];
+    let file_set = FileSet::new(holes.to_vec(), Arc::new(OpenLocal)).unwrap();
+    let mut hole = reader(&file_set, (0, end), end, strict());
     let error = std::iter::repeat_with(|| hole.next_batch())
         .find_map(|b| b.err())
         .unwrap();
@@ -640,6 +651,9 @@ fn files_that_are_cut_or_gone_are_errors_with_a_place() {
         error.to_string().contains("a segment is missing"),
         "{error}"
     );
-    let twice = vec![disk.row.files[0].clone(), disk.row.files[0].clone()];
-    assert!(Row::new(twice, Arc::new(OpenLocal)).is_err());
+    let twice = vec![
+        disk.file_set.files[0].clone(),
+        disk.file_set.files[0].clone(),
+    ];
+    assert!(FileSet::new(twice, Arc::new(OpenLocal)).is_err());
 }

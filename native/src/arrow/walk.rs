@@ -6,15 +6,13 @@
 //! reaches over the part's end, so that over all parts of a log every damaged byte is met once.
 
 use super::error::{Result, ScanError};
-use super::files::{Row, Window};
-use crate::format::record::{
-    self, BLANK_LEN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_LEN, View, sys_flag,
+use super::files::{FileSet, Window};
+use crate::format::candidate::{
+    self, BLANK_LEN, HEAD_LEN, Layout, MAX_RECORD, MIN_LEN, MagicFinder, Start,
 };
-use crate::format::{get_i16, get_i32, get_i64};
-use memchr::memmem::Finder;
+use crate::format::get_i32;
+use crate::format::record::{self, View};
 
-/// Largest record that is read; brokers take 4 MiB unless told otherwise.
-pub const MAX_RECORD: usize = 128 << 20;
 /// So many zeros in the file that is being written, more than a usual message has, mean that nothing was
 /// written behind them.
 const EMPTY: u64 = 8 << 20;
@@ -34,7 +32,8 @@ pub enum Step {
     End,
 }
 
-enum Look {
+/// What stands at a place of the log.
+enum Content {
     Record,
     /// A blank record, up to this place.
     Blank(u64),
@@ -43,10 +42,10 @@ enum Look {
     Invalid(String),
 }
 
-impl Look {
+impl Content {
     fn why(self) -> String {
         match self {
-            Look::Invalid(why) => why,
+            Content::Invalid(why) => why,
             _ => "zeros where a record should be".to_owned(),
         }
     }
@@ -73,12 +72,12 @@ pub struct Walk {
 impl Walk {
     /// Records that start in `start..stop`; `exact` if `start` is a record's start.
     pub fn new(window: Window, (start, stop): (u64, u64), log_end: u64, exact: bool) -> Self {
-        let row = window.row().clone();
-        // At the front of a file stands a record, or damage that is this part's to tell.
-        let anchored = exact || row.files.iter().any(|f| f.base == start);
+        let file_set = window.file_set().clone();
+        // At the front of a file stands a record, or damage that this part reports.
+        let anchored = exact || file_set.files.iter().any(|f| f.base == start);
         Walk {
             window,
-            probe: Window::new(row, PROBE_STEP),
+            probe: Window::new(file_set, PROBE_STEP),
             at: start,
             stop,
             log_end: log_end.max(stop),
@@ -98,8 +97,8 @@ impl Walk {
         self
     }
 
-    pub fn row(&self) -> &Row {
-        self.window.row()
+    pub fn file_set(&self) -> &FileSet {
+        self.window.file_set()
     }
 
     pub fn window(&self) -> &Window {
@@ -138,27 +137,27 @@ impl Walk {
                 return Ok(Step::End);
             }
             let owned = self.at < self.stop;
-            match self.look()? {
+            match self.content()? {
                 // Whoever owns this place finds it as well.
-                Look::Record | Look::Blank(_) if !owned => {
+                Content::Record | Content::Blank(_) if !owned => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                Look::Record => {
+                Content::Record => {
                     self.at += self.view.total as u64;
                     return Ok(Step::Record);
                 }
-                Look::Blank(to) => self.at = to,
-                Look::Zeros if self.is_open(self.file.0) => {
+                Content::Blank(to) => self.at = to,
+                Content::Zeros if self.is_open(self.file.0) => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                // What is wrong at the front of a file is told by the part that has the front.
-                Look::Zeros | Look::Invalid(_) if !owned && self.is_front(self.at) => {
+                // What is wrong at the front of a file is reported by the part that has the front.
+                Content::Zeros | Content::Invalid(_) if !owned && self.is_front(self.at) => {
                     self.done = true;
                     return Ok(Step::End);
                 }
-                found @ (Look::Zeros | Look::Invalid(_)) => {
+                found @ (Content::Zeros | Content::Invalid(_)) => {
                     let from = self.at;
                     let why = found.why();
                     // While the log is being written it may have been finished by now.
@@ -180,14 +179,17 @@ impl Walk {
 
     /// Whether a file begins there.
     fn is_front(&self, phys: u64) -> bool {
-        self.row().locate(phys).is_some_and(|(_, at)| at == 0)
+        self.file_set().locate(phys).is_some_and(|(_, at)| at == 0)
     }
 
     /// Looks again, at bytes that are read again.
     fn is_sound_now(&mut self) -> Result<bool> {
         self.window.forget();
         self.probe.forget();
-        Ok(matches!(self.look()?, Look::Record | Look::Blank(_)))
+        Ok(matches!(
+            self.content()?,
+            Content::Record | Content::Blank(_)
+        ))
     }
 
     /// Whether this file, or one before it, is being written.
@@ -196,7 +198,7 @@ impl Walk {
     }
 
     /// What stands here.
-    fn look(&mut self) -> Result<Look> {
+    fn content(&mut self) -> Result<Content> {
         let (mut index, mut base, mut len) = self.file;
         if self.at < base || self.at - base >= len {
             (index, base, len) = self.enter()?;
@@ -204,63 +206,65 @@ impl Walk {
         let at = self.at - base;
         let left = len - at;
         let head = self.window.bytes(index, at, BLANK_LEN)?;
-        if head.len() < BLANK_LEN {
-            return Ok(match left >= BLANK_LEN as u64 {
-                true => Look::Invalid(SHORTER.to_owned()),
-                false => Look::Invalid("less than 8 bytes left in the file".to_owned()),
-            });
-        }
-        let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-        if magic == MAGIC_BLANK {
-            return Ok(match is_filler(self.row(), index, at, total) {
-                true => Look::Blank(self.at + total as u64),
-                false => Look::Invalid(format!("a blank record of {total} bytes, {left} are left")),
-            });
-        }
-        if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
-            return Ok(match (total, magic) {
-                (0, 0) => Look::Zeros,
-                _ => Look::Invalid(format!("no record: magic {magic:#010x}")),
-            });
-        }
-        if total < MIN_LEN as i32 || total as u64 > left || total as usize > MAX_RECORD {
-            let text = format!("a record of {total} bytes where {left} are left");
-            return Ok(Look::Invalid(text));
-        }
-        let total = total as usize;
+        let total = match candidate::start(head, left) {
+            Start::Record(total) if total <= MAX_RECORD => total,
+            Start::Record(_) | Start::BadLength(_) => {
+                let total = get_i32(head, 0);
+                let text = format!("a record of {total} bytes where {left} are left");
+                return Ok(Content::Invalid(text));
+            }
+            Start::Blank(total) if is_filler(self.file_set(), index, at, total) => {
+                return Ok(Content::Blank(self.at + total as u64));
+            }
+            Start::Blank(total) => {
+                let text = format!("a blank record of {total} bytes, {left} are left");
+                return Ok(Content::Invalid(text));
+            }
+            Start::Zeros => return Ok(Content::Zeros),
+            Start::NoMagic(magic) => {
+                return Ok(Content::Invalid(format!("no record: magic {magic:#010x}")));
+            }
+            Start::Short if left >= BLANK_LEN as u64 => {
+                return Ok(Content::Invalid(SHORTER.to_owned()));
+            }
+            Start::Short => {
+                let text = "less than 8 bytes left in the file";
+                return Ok(Content::Invalid(text.to_owned()));
+            }
+        };
         let bytes = self.window.bytes(index, at, total)?;
         if bytes.len() < total {
-            return Ok(Look::Invalid(SHORTER.to_owned()));
+            return Ok(Content::Invalid(SHORTER.to_owned()));
         }
         let Some(view) = record::parse(bytes) else {
             let text = "the parts of the record do not add up to its length";
-            return Ok(Look::Invalid(text.to_owned()));
+            return Ok(Content::Invalid(text.to_owned()));
         };
         if view.phys != self.at as i64 {
             let text = format!("the record states physical offset {}", view.phys);
-            return Ok(Look::Invalid(text));
+            return Ok(Content::Invalid(text));
         }
         self.last = (index, at, total);
         self.view = view;
-        Ok(Look::Record)
+        Ok(Content::Record)
     }
 
     /// The file that holds the current place.
     #[cold]
     fn enter(&mut self) -> Result<(usize, u64, u64)> {
-        let row = self.window.row();
-        let Some((index, _)) = row.locate(self.at) else {
-            let next = row.next_from(self.at);
-            let why = match row.files.get(next) {
+        let file_set = self.window.file_set();
+        let Some((index, _)) = file_set.locate(self.at) else {
+            let next = file_set.next_from(self.at);
+            let why = match file_set.files.get(next) {
                 Some(f) => format!(
                     "a segment is missing: nothing is here from {} to {}, where {} begins",
                     self.at, f.base, f.path
                 ),
                 None => format!("the log ends before {}", self.log_end),
             };
-            return Err(row.damaged(self.at.saturating_sub(1), why));
+            return Err(file_set.damaged(self.at.saturating_sub(1), why));
         };
-        let file = &row.files[index];
+        let file = &file_set.files[index];
         self.file = (index, file.base, file.len);
         Ok(self.file)
     }
@@ -268,9 +272,9 @@ impl Walk {
     /// First place in `from..to` where a record or a blank one starts, or a file begins, at whose front a
     /// record has to be.
     pub fn search(&mut self, from: u64, to: u64) -> Result<Option<u64>> {
-        let row = self.window.row().clone();
-        let first = row.files.partition_point(|f| f.base + f.len <= from);
-        for (index, file) in row.files.iter().enumerate().skip(first) {
+        let file_set = self.window.file_set().clone();
+        let first = file_set.files.partition_point(|f| f.base + f.len <= from);
+        for (index, file) in file_set.files.iter().enumerate().skip(first) {
             if file.base >= to {
                 break;
             }
@@ -288,24 +292,17 @@ impl Walk {
 
     /// First position in `start..stop` of a file where a record, or a blank one, starts.
     fn search_file(&mut self, index: usize, start: u64, stop: u64) -> Result<Option<u64>> {
-        let finders = [
-            Finder::new(b"\xda\xa3\x20"),
-            Finder::new(b"\xcb\xd4\x31\x94"),
-        ];
-        let file = &self.window.row().files[index];
+        let finder = MagicFinder::with_blanks();
+        let file = &self.window.file_set().files[index];
         let (base, len) = (file.base, file.len);
         let open = self.is_open(index);
         let (mut at, mut zeros) = (start, 0);
         // The magic stands behind the length.
         while at < stop && at + 8 <= len {
             if self.window.bytes(index, at + 4, 4)?.len() < 4 {
-                return Err(self.row().damaged(base + at, SHORTER));
+                return Err(self.file_set().damaged(base + at, SHORTER));
             }
             let piece = self.window.rest(index, at + 4)?;
-            let hits = finders
-                .each_ref()
-                .map(|finder| finder.find_iter(piece).peekable());
-            let [mut records, mut blanks] = hits;
             let size = piece.len() as u64;
             if open {
                 zeros = if piece.iter().all(|&b| b == 0) {
@@ -317,14 +314,8 @@ impl Walk {
                     return Ok(None);
                 }
             }
-            loop {
-                let (record, blank) = (records.peek().copied(), blanks.peek().copied());
-                let hit = match (record, blank) {
-                    (None, None) => break,
-                    (Some(hit), other) if other.is_none_or(|b| hit < b) => records.next(),
-                    _ => blanks.next(),
-                };
-                let place = at + hit.expect("it was peeked at") as u64;
+            for hit in finder.positions(piece) {
+                let place = at + hit as u64;
                 if place >= stop {
                     return Ok(None);
                 }
@@ -346,57 +337,29 @@ impl Walk {
 /// Whether a record, or a blank one, starts at this position of a file. Reads its body's
 /// surroundings only: false ones cost the same however long they claim to be.
 fn starts(probe: &mut Window, index: usize, at: u64) -> Result<bool> {
-    let file = &probe.row().files[index];
+    let file = &probe.file_set().files[index];
     let (phys, left) = (file.base + at, file.len - at);
-    let b = probe.bytes(index, at, 128)?;
-    if b.len() < BLANK_LEN {
-        return Ok(false);
-    }
-    let (total, magic) = (get_i32(b, 0), get_i32(b, 4));
-    if magic == MAGIC_BLANK {
-        return Ok(is_filler(probe.row(), index, at, total));
-    }
-    let fits = matches!(magic, MAGIC_V1 | MAGIC_V2)
-        && total >= MIN_LEN as i32
-        && total as u64 <= left
-        && total as usize <= MAX_RECORD
-        && b.len() >= MIN_LEN
-        && get_i64(b, 28) == phys as i64;
-    if !fits {
-        return Ok(false);
-    }
-    let sys = get_i32(b, 36);
-    let v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
-        + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
-    let body_at = 84 + 12 * v6;
-    if b.len() < body_at + 4 {
-        return Ok(false);
-    }
-    let body = get_i32(b, body_at) as i64;
-    let topic_at = (body_at + 4) as i64 + body;
-    let width = if magic == MAGIC_V2 { 2 } else { 1 };
-    if body < 0 || topic_at + width + 2 > total as i64 {
-        return Ok(false);
-    }
-    let b = probe.bytes(index, at + topic_at as u64, width as usize)?;
-    let topic = match b {
-        [one] => *one as i8 as i64,
-        [_, _] => get_i16(b, 0) as i64,
+    let b = probe.bytes(index, at, HEAD_LEN)?;
+    let total = match candidate::start(b, left) {
+        Start::Record(total) if total <= MAX_RECORD && b.len() >= MIN_LEN => total,
+        Start::Blank(total) => return Ok(is_filler(probe.file_set(), index, at, total)),
         _ => return Ok(false),
     };
-    let props_at = topic_at + width + topic;
-    if topic < 0 || props_at + 2 > total as i64 {
+    if candidate::stated_phys(b) != Some(phys as i64) {
         return Ok(false);
     }
-    let b = probe.bytes(index, at + props_at as u64, 2)?;
-    Ok(b.len() == 2 && props_at + 2 + get_i16(b, 0) as i64 == total as i64)
+    let parts = Layout::of(b).parts_by(total, |place, width| {
+        let field = probe.bytes(index, at + place as u64, width)?;
+        Ok((field.len() == width).then(|| candidate::length(field)))
+    })?;
+    Ok(parts.is_some())
 }
 
 /// Whether a blank record of this length, at this position of a file, leads to the next one.
-fn is_filler(row: &Row, index: usize, at: u64, total: i32) -> bool {
-    let file = &row.files[index];
+fn is_filler(file_set: &FileSet, index: usize, at: u64, total: i32) -> bool {
+    let file = &file_set.files[index];
     let to = file.base + at + total.max(0) as u64;
-    let next = row.files.get(index + 1).is_some_and(|f| f.base == to);
+    let next = file_set.files.get(index + 1).is_some_and(|f| f.base == to);
     total >= BLANK_LEN as i32 && (next || to == file.base + file.len)
 }
 
@@ -406,10 +369,10 @@ pub fn crc_fits(view: &View, bytes: &[u8]) -> bool {
 }
 
 /// The damage of a step as the error that it is where nothing may be skipped.
-pub fn damage_error(row: &Row, from: u64, to: u64, why: &str) -> ScanError {
+pub fn damage_error(file_set: &FileSet, from: u64, to: u64, why: &str) -> ScanError {
     let text = format!(
         "{why}; the next record starts {} bytes later (onCorruption=skip leaves this out)",
         to - from
     );
-    row.damaged(from, text)
+    file_set.damaged(from, text)
 }

@@ -3,9 +3,11 @@
 //! Three of them are one record each and differ in data only (`Record`): where it goes, its flags,
 //! the properties it gets and the entry in its queue. A batch is a record for each of its messages.
 
+use super::context::Broker;
 use super::facts::{Facts, is_brokers};
-use super::send::{Decision, Plan, Scratch, SendRequest};
-use super::{Broker, Refusal, unique_key};
+use super::plan::{Form, Plan};
+use super::request::{Decision, Refusal, Scratch, SendRequest};
+use super::unique_key;
 use crate::format::record::sys_flag;
 use crate::format::{get_i16, get_i32, java, names, properties, push_int};
 use crate::store::{Content, Message, PutGuard, Topic};
@@ -16,25 +18,6 @@ use std::sync::Arc;
 /// Bytes of the property that a copy of a half gets: `TRANSACTION_CHECK_TIMES`, five digits.
 const CHECK_COUNT_LEN: usize = 30;
 const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional messages";
-
-#[derive(Clone, Copy)]
-pub(super) enum Form<'t> {
-    /// One record in its topic.
-    Plain,
-    /// One record in the half topic, to be settled later.
-    /// [TransactionalMessageBridge.parseHalfMessageInner]
-    Half(&'t Transactions),
-    /// A record for each message of the body. [MessageDecoder.decodeMessages]
-    Batch,
-    /// One record that holds the whole body, which consumers unwrap: the way of BatchCQ topics.
-    InnerBatch,
-}
-
-impl Form<'_> {
-    pub fn is_inner_batch(self) -> bool {
-        matches!(self, Form::InnerBatch)
-    }
-}
 
 /// Where the records of a request are.
 pub(super) struct Placed {

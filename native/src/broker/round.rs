@@ -1,7 +1,8 @@
 //! A round: the requests of one network read, under one hold of the put lock.
 
-use super::send::{Scratch, SendRequest, Sent, Stored};
-use super::{Broker, Refusal, codes};
+use super::codes;
+use super::context::Broker;
+use super::request::{Refusal, Scratch, SendRequest, Sent, Stored};
 use crate::store::{PutGuard, Result, StoreError, Topic};
 use crate::txn::End;
 use std::sync::Arc;
@@ -28,15 +29,19 @@ pub enum Ended {
     Refused(Refusal),
 }
 
-impl<'b> Round<'b> {
-    pub(super) fn new(broker: &'b Broker) -> Self {
+impl Broker {
+    /// Begins a round of requests. The put lock is taken by the first that stores something and
+    /// given back when the round is dropped.
+    pub fn round(&self) -> Round<'_> {
         Round {
-            broker,
+            broker: self,
             guard: None,
             owes_ops: false,
         }
     }
+}
 
+impl<'b> Round<'b> {
     fn guard(&mut self) -> Result<&mut PutGuard<'b>> {
         match &mut self.guard {
             Some(guard) => Ok(guard),

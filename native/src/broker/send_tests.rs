@@ -3,9 +3,11 @@
 use super::codes;
 use super::*;
 use crate::format::host::Host;
+use crate::format::properties;
 use crate::format::record::{self, Found, View, sys_flag};
-use crate::store::{StoreConfig, Topic, TopicSettings};
-use crate::txn::{End, HALF_TOPIC, OP_TOPIC, Start};
+use crate::store::{Store, StoreConfig, Topic, TopicSettings};
+use crate::txn::{End, HALF_TOPIC, OP_TOPIC, Start, Transactions};
+use std::sync::Arc;
 
 struct Rig {
     broker: Broker,

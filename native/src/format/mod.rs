@@ -2,6 +2,7 @@
 //!
 //! Every multi-byte integer is big-endian and signed, all times are milliseconds since 1970.
 
+pub mod candidate;
 pub mod checkpoint;
 pub mod cq_entry;
 pub mod crc_copy;
@@ -13,6 +14,7 @@ pub mod names;
 pub mod properties;
 pub mod queue_ext;
 pub mod record;
+pub mod sys_flag;
 
 /// CRC-32 (IEEE, zlib polynomial) with the sign bit cleared, RocketMQ's `bodyCRC`.
 #[inline]

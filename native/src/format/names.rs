@@ -5,6 +5,9 @@ use std::path::Path;
 /// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
 pub const MAX_TOPIC: usize = 127;
 pub const MAX_LONG_TOPIC: usize = 255;
+/// The topic of half messages, and that of the op records that end them. [TopicValidator]
+pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
+pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 /// Where transactions go that nobody answered for.
 pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 pub const RETRY_PREFIX: &[u8] = b"%RETRY%";

@@ -5,34 +5,17 @@
 //! reconsumeTimes, preparedTransactionOffset, i32+body, i8 (V1) or i16 (V2)+topic,
 //! i16+properties. [MessageExtEncoder, CommitLog.checkMessageAndReturnSize]
 
+use super::candidate::{self, Layout, Start};
 use super::crc_copy::copy_crc32;
 use super::host::Host;
-use super::{crc31, get_i16, get_i32, get_i64};
+use super::{crc31, get_i32, get_i64};
 use std::ops::Range;
 use std::sync::atomic::{Ordering, fence};
 
-pub const MAGIC_V1: i32 = 0xDAA3_20A7u32 as i32;
-pub const MAGIC_V2: i32 = 0xDAA3_20ABu32 as i32;
-pub const MAGIC_BLANK: i32 = 0xCBD4_3194u32 as i32;
-/// Bytes that stay free behind every record, so that a blank header always fits.
-pub const BLANK_LEN: usize = 8;
-/// Length of a V1 record with IPv4 hosts and no body, topic or properties.
-const FIXED_LEN: usize = 91;
-/// Smallest length that a totalSize may state.
-pub const MIN_LEN: usize = FIXED_LEN;
-
-pub mod sys_flag {
-    pub const COMPRESSED: i32 = 0x1;
-    pub const MULTI_TAGS: i32 = 0x2;
-    pub const TRANSACTION_MASK: i32 = 0xC;
-    pub const PREPARED: i32 = 0x4;
-    pub const COMMIT: i32 = 0x8;
-    pub const ROLLBACK: i32 = 0xC;
-    pub const BORN_HOST_V6: i32 = 0x10;
-    pub const STORE_HOST_V6: i32 = 0x20;
-    pub const NEED_UNWRAP: i32 = 0x40;
-    pub const INNER_BATCH: i32 = 0x80;
-}
+pub use super::candidate::{
+    BLANK_LEN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_LEN, store_timestamp_at,
+};
+pub use super::sys_flag;
 
 /// Everything of a record but its variable parts. The host bits of `sys_flag` and the magic are
 /// set by `encode`.
@@ -54,7 +37,7 @@ pub struct Head {
 /// Length of the record that these parts give.
 #[inline]
 pub fn encoded_len(born: &Host, store: &Host, body: usize, topic: usize, props: usize) -> usize {
-    FIXED_LEN
+    MIN_LEN
         + body
         + topic
         + props
@@ -210,79 +193,36 @@ pub struct View {
     pub props: Range<usize>,
 }
 
-/// Position of storeTimestamp in a record with this sysFlag.
-#[inline]
-pub fn store_timestamp_at(sys: i32) -> usize {
-    if sys & sys_flag::BORN_HOST_V6 != 0 {
-        68
-    } else {
-        56
-    }
-}
-
 /// Store time of a record whose bytes are given, without checking the rest of it.
 pub fn peek_store_timestamp(b: &[u8]) -> Option<i64> {
     if b.len() < MIN_LEN {
         return None;
     }
-    let at = store_timestamp_at(get_i32(b, 36));
-    Some(get_i64(b, at))
+    Some(get_i64(b, Layout::of(b).store_timestamp))
 }
 
 /// Whether `b` is exactly one record, of this queue, queue offset and physical offset. Looks at
 /// fixed fields only, which costs next to nothing beside sending the record.
 #[inline]
 pub fn is_the_one(b: &[u8], queue_id: i32, queue_offset: i64, phys: i64) -> bool {
-    b.len() >= MIN_LEN
-        && get_i32(b, 0) as usize == b.len()
-        && matches!(get_i32(b, 4), MAGIC_V1 | MAGIC_V2)
+    candidate::start(b, b.len() as u64) == Start::Record(b.len())
         && get_i32(b, 12) == queue_id
         && get_i64(b, 20) == queue_offset
-        && get_i64(b, 28) == phys
-        && parts_add_up(b)
-}
-
-/// Whether the lengths of body, topic and properties give exactly `b`.
-#[inline]
-fn parts_add_up(b: &[u8]) -> bool {
-    let sys = get_i32(b, 36);
-    let hosts_v6 = (sys & sys_flag::BORN_HOST_V6 != 0) as usize
-        + (sys & sys_flag::STORE_HOST_V6 != 0) as usize;
-    let body_at = 84 + 12 * hosts_v6;
-    let v2 = get_i32(b, 4) == MAGIC_V2;
-    let len = |at: usize, width: usize| -> Option<usize> {
-        let field = b.get(at..at + width)?;
-        match field {
-            [one] => Some(*one as usize),
-            [_, _] => usize::try_from(get_i16(field, 0)).ok(),
-            _ => usize::try_from(get_i32(field, 0)).ok(),
-        }
-    };
-    let end = || {
-        let topic_at = body_at + 4 + len(body_at, 4)?;
-        let width = if v2 { 2 } else { 1 };
-        let props_at = topic_at + width + len(topic_at, width)?;
-        Some(props_at + 2 + len(props_at, 2)?)
-    };
-    end() == Some(b.len())
+        && candidate::stated_phys(b) == Some(phys)
+        && Layout::of(b).parts(b).is_some()
 }
 
 /// Checks and reads what starts at `b[0]`; `b` reaches to the end of the file's readable part.
 /// With `check_crc` a body that does not fit its CRC makes the record invalid.
 pub fn read(b: &[u8], check_crc: bool) -> Found {
-    if b.len() < BLANK_LEN {
-        return Found::Invalid("less than 8 bytes left");
-    }
-    let total = get_i32(b, 0);
-    match get_i32(b, 4) {
-        MAGIC_V1 | MAGIC_V2 => {}
-        MAGIC_BLANK => return Found::Blank,
-        _ => return Found::Invalid("no magic"),
-    }
-    if total < MIN_LEN as i32 || total as usize > b.len() {
-        return Found::Invalid("totalSize out of range");
-    }
-    match parse(&b[..total as usize]) {
+    let total = match candidate::start(b, b.len() as u64) {
+        Start::Record(total) => total,
+        Start::Blank(_) => return Found::Blank,
+        Start::Zeros | Start::NoMagic(_) => return Found::Invalid("no magic"),
+        Start::BadLength(_) => return Found::Invalid("totalSize out of range"),
+        Start::Short => return Found::Invalid("less than 8 bytes left"),
+    };
+    match parse(&b[..total]) {
         Some(v) if !check_crc || v.body.is_empty() => Found::Record(Box::new(v)),
         Some(v) if crc31(&b[v.body.clone()]) == get_i32(b, 8) => Found::Record(Box::new(v)),
         Some(_) => Found::Invalid("body CRC differs"),
@@ -294,58 +234,23 @@ pub fn read(b: &[u8], check_crc: bool) -> Found {
 /// length and magic; None if they do not add up to its length.
 #[inline]
 pub fn parse(r: &[u8]) -> Option<View> {
-    let v2 = get_i32(r, 4) == MAGIC_V2;
-    let sys = get_i32(r, 36);
-    let mut at = store_timestamp_at(sys);
-    let store_timestamp = get_i64(r, at);
-    at += 8 + if sys & sys_flag::STORE_HOST_V6 != 0 {
-        20
-    } else {
-        8
-    };
-    // The shortest record ends three length bytes behind the body length.
-    if at + 16 > r.len() {
-        return None;
-    }
-    let reconsume_times = get_i32(r, at);
-    let prepared = get_i64(r, at + 4);
-    let body = part(r, at + 16, get_i32(r, at + 12) as i64)?;
-    at = body.end;
-    let topic_head = if v2 { 2 } else { 1 };
-    if at + topic_head > r.len() {
-        return None;
-    }
-    let topic_len = if v2 {
-        get_i16(r, at) as i64
-    } else {
-        r[at] as i8 as i64
-    };
-    let topic = part(r, at + topic_head, topic_len)?;
-    at = topic.end;
-    if at + 2 > r.len() {
-        return None;
-    }
-    let props = part(r, at + 2, get_i16(r, at) as i64)?;
-    (props.end == r.len()).then_some(View {
+    let layout = Layout::of(r);
+    let parts = layout.parts(r)?;
+    Some(View {
         total: r.len(),
         queue_id: get_i32(r, 12),
         flag: get_i32(r, 16),
         queue_offset: get_i64(r, 20),
         phys: get_i64(r, 28),
-        sys_flag: sys,
+        sys_flag: get_i32(r, 36),
         born_timestamp: get_i64(r, 40),
-        store_timestamp,
-        reconsume_times,
-        prepared_transaction_offset: prepared,
-        body,
-        topic,
-        props,
+        store_timestamp: get_i64(r, layout.store_timestamp),
+        reconsume_times: get_i32(r, layout.reconsume_times),
+        prepared_transaction_offset: get_i64(r, layout.prepared_transaction_offset),
+        body: parts.body,
+        topic: parts.topic,
+        props: parts.props,
     })
-}
-
-#[inline]
-fn part(r: &[u8], start: usize, len: i64) -> Option<Range<usize>> {
-    (len >= 0 && len <= r.len() as i64 - start as i64).then(|| start..start + len as usize)
 }
 
 #[cfg(test)]

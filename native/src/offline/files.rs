@@ -1,6 +1,6 @@
 //! What lies in a store folder. [StorePathConfigHelper, BrokerPathConfigHelper]
 
-use super::log::{LogFile, LogRow};
+use super::log::{LogFile, LogFileSet};
 use super::queues::QueueSet;
 use crate::format::names::parse_file_name;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Inventory {
     pub groups: BTreeMap<String, Group>,
     /// Paths that belong to nothing that is known, at most `MAX_UNKNOWN`.
     pub unknown: Vec<String>,
-    pub log: LogRow,
+    pub log: LogFileSet,
     pub queues: QueueSet,
     pub index: Vec<IndexPath>,
     /// Queues are in a RocksDB (storeType=defaultRocksDB): they cannot be read here.
@@ -68,7 +68,7 @@ impl Inventory {
             root: root.to_path_buf(),
             groups: BTreeMap::new(),
             unknown: Vec::new(),
-            log: LogRow::default(),
+            log: LogFileSet::default(),
             queues: QueueSet::default(),
             index: Vec::new(),
             rocksdb: root.join("consumequeue/CURRENT").is_file(),
@@ -86,7 +86,7 @@ impl Inventory {
             }
             out.read_log_dir(dir, &mut log_files)?;
         }
-        out.log = LogRow::new(log_files);
+        out.log = LogFileSet::new(log_files);
         for path in top {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             match &*name {
@@ -247,17 +247,4 @@ fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
     }
     out.sort();
     Ok(out)
-}
-
-/// The size that most of these files have, counting gaps between neighbours too; the larger one of
-/// several. 0 if there is nothing to go by.
-pub fn common_size(sizes: impl Iterator<Item = u64>) -> u64 {
-    let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
-    for size in sizes.filter(|&s| s > 0) {
-        *votes.entry(size).or_default() += 1;
-    }
-    votes
-        .into_iter()
-        .max_by_key(|&(size, n)| (n, size))
-        .map_or(0, |(size, _)| size)
 }

@@ -15,7 +15,7 @@ pub fn find_shape(source: &mut Source, header: &Header) -> Option<Shape> {
     }
     // RocketMQ's own figures have four entries a slot.
     let usual = shape_of(body, body / (SLOT + 4 * ENTRY) as u64);
-    // In a small file several shapes may do; the header tells the right one, unless a crash came
+    // In a small file several shapes may do; the header says which is right, unless a crash came
     // between it and the entries.
     let by_header = usual
         .filter(|shape| exactly(source, header, *shape))

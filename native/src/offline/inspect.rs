@@ -23,14 +23,14 @@ pub struct IndexFacts {
     pub path: String,
     /// None if the file has no whole header.
     pub header: Option<Header>,
-    /// None if it cannot be told, as for a file without entries.
+    /// None if it is not known, as for a file without entries.
     pub shape: Option<Shape>,
 }
 
 pub struct Report {
     pub inventory: Inventory,
     pub min_phys: u64,
-    /// Where the valid part of the log ends, as far as a look from the newest queue entry on tells.
+    /// Where the valid part of the log ends, as found from the newest queue entry on.
     pub end_phys: u64,
     /// Store times of the first and the newest record, -1 without one.
     pub oldest: i64,

@@ -5,11 +5,12 @@
 //! that somebody cuts meanwhile, is then an error with a place and not a signal. Any file may hold
 //! anything: lengths are checked before memory is taken, and every search is bounded.
 //!
-//! `files` says what is there, `source` reads, `log` is the row of commit-log files, `walk` goes
+//! `files` says what is there, `source` reads, `log` is the set of commit-log files, `walk` goes
 //! from record to record, `queues` and `index` are the other two, `verify` holds all three against
 //! each other, `inspect` sums up, `select` finds records to be shown.
 
 mod entries;
+mod file_size;
 mod files;
 mod findings;
 mod index;

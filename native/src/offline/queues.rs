@@ -1,6 +1,6 @@
 //! The queue folders: which files, how far they reach, and their entries.
 
-use super::files::common_size;
+use super::file_size::common_size;
 use super::source::Source;
 use crate::format::cq_entry::{CqEntry, SIZE};
 use crate::format::names::file_name;

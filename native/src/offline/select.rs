@@ -38,7 +38,8 @@ pub enum Found {
     Note(String),
 }
 
-enum Way {
+/// How the records are found.
+enum Search {
     /// From record to record.
     Log(Box<Walker>),
     /// Queues by index, and the next offset of the first.
@@ -52,7 +53,7 @@ pub struct Selection {
     inv: Inventory,
     wanted: Wanted,
     reader: RecordReader,
-    way: Way,
+    search: Search,
     notes: Vec<Found>,
 }
 
@@ -63,33 +64,33 @@ impl Selection {
         let mut selection = Selection {
             reader: RecordReader::new(inv.log.clone()),
             inv,
-            way: Way::Done,
+            search: Search::Done,
             wanted,
             notes: Vec::new(),
         };
-        selection.way = selection.choose();
+        selection.search = selection.choose();
         Ok(selection)
     }
 
-    fn choose(&mut self) -> Way {
-        let row = self.inv.log.clone();
+    fn choose(&mut self) -> Search {
+        let file_set = self.inv.log.clone();
         if let Some(id) = self.wanted.id.clone() {
             if let Some(phys) = self.place_of_id(&id) {
-                return Way::Places([phys].into(), u64::MAX);
+                return Search::Places([phys].into(), u64::MAX);
             }
             self.wanted.key = Some(id); // the other kind of id looks the same
         }
         if let Some(phys) = self.wanted.phys {
             return match self.reader.read(phys) {
-                Ok(_) => Way::Log(Box::new(Walker::from(row, phys))),
+                Ok(_) => Search::Log(Box::new(Walker::from(file_set, phys))),
                 Err(why) => {
-                    let (path, at) = row.place(phys);
+                    let (path, at) = file_set.place(phys);
                     self.notes.push(Found::Fault(path, at, why));
-                    Way::Done
+                    Search::Done
                 }
             };
         }
-        let all = Way::Log(Box::new(Walker::new(row)));
+        let all = Search::Log(Box::new(Walker::new(file_set)));
         if self.wanted.scan {
             return all;
         }
@@ -110,7 +111,7 @@ impl Selection {
                     self.notes.push(Found::Note(text.to_owned()));
                     return all;
                 }
-                Way::Queues(found, -1)
+                Search::Queues(found, -1)
             }
             _ => all,
         }
@@ -139,18 +140,18 @@ impl Selection {
         let mut out = std::mem::take(&mut self.notes);
         let mut spent = 0;
         while out.len() < max && spent < budget {
-            spent += match &mut self.way {
-                Way::Done => return (out, true),
-                Way::Log(_) => self.next_of_log(&mut out),
-                Way::Queues(..) => self.next_of_queues(&mut out),
-                Way::Places(..) => self.next_of_places(&mut out),
+            spent += match &mut self.search {
+                Search::Done => return (out, true),
+                Search::Log(_) => self.next_of_log(&mut out),
+                Search::Queues(..) => self.next_of_queues(&mut out),
+                Search::Places(..) => self.next_of_places(&mut out),
             };
         }
         (out, false)
     }
 
     fn next_of_log(&mut self, out: &mut Vec<Found>) -> u64 {
-        let Way::Log(walker) = &mut self.way else {
+        let Search::Log(walker) = &mut self.search else {
             return 0;
         };
         match walker.next() {
@@ -177,23 +178,23 @@ impl Selection {
                     let text = format!("{why}; {} bytes are no records", data_end - phys);
                     out.push(Found::Fault(path, at, text));
                 }
-                self.way = Way::Done;
+                self.search = Search::Done;
                 1
             }
             Some(Event::Blank { .. }) => 1,
             None => {
-                self.way = Way::Done;
+                self.search = Search::Done;
                 1
             }
         }
     }
 
     fn next_of_queues(&mut self, out: &mut Vec<Found>) -> u64 {
-        let Way::Queues(queues, next) = &mut self.way else {
+        let Search::Queues(queues, next) = &mut self.search else {
             return 0;
         };
         let Some(&index) = queues.front() else {
-            self.way = Way::Done;
+            self.search = Search::Done;
             return 1;
         };
         let queue = &mut self.inv.queues.queues[index];
@@ -229,14 +230,14 @@ impl Selection {
     }
 
     fn next_of_places(&mut self, out: &mut Vec<Found>) -> u64 {
-        let Way::Places(places, behind) = &mut self.way else {
+        let Search::Places(places, behind) = &mut self.search else {
             return 0;
         };
         let Some(phys) = places.pop_front() else {
             let from = *behind;
-            self.way = match from {
-                u64::MAX => Way::Done,
-                _ => Way::Log(Box::new(Walker::from(self.inv.log.clone(), from))),
+            self.search = match from {
+                u64::MAX => Search::Done,
+                _ => Search::Log(Box::new(Walker::from(self.inv.log.clone(), from))),
             };
             return 1;
         };
@@ -260,7 +261,7 @@ impl Selection {
     }
 
     /// Places that the index files name for a key, ascending.
-    fn ask_index(&mut self, topic: &str, key: &str) -> Way {
+    fn ask_index(&mut self, topic: &str, key: &str) -> Search {
         let hash =
             index_format::key_hash(index_format::topic_seed(topic.as_bytes()), key.as_bytes());
         let mut places = Vec::new();
@@ -280,13 +281,13 @@ impl Selection {
         if self.inv.log.locate(behind).is_none() {
             let text = "the index is of no use here: walking through the log";
             self.notes.push(Found::Note(text.to_owned()));
-            return Way::Log(Box::new(Walker::new(self.inv.log.clone())));
+            return Search::Log(Box::new(Walker::new(self.inv.log.clone())));
         }
         places.sort_unstable();
         places.dedup();
         // What the last place holds is read again by the walk behind it.
         places.retain(|&p| p < behind);
-        Way::Places(places.into(), behind)
+        Search::Places(places.into(), behind)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The walk over files that hold anything, and where the log goes on behind damage.
 
-use super::log::{LogFile, LogRow};
+use super::log::{LogFile, LogFileSet};
 use super::walk::{Event, Walker};
 use super::{Selection, Verifier, Wanted};
 use crate::format::host::Host;
@@ -66,7 +66,7 @@ fn walk(root: &Path, files: usize) -> (Vec<usize>, Vec<(u64, u64)>) {
         path: root.join("commitlog").join(file_name((i * FILE) as u64)),
         shown: String::new(),
     };
-    let mut walker = Walker::new(LogRow::new((0..files).map(file).collect()));
+    let mut walker = Walker::new(LogFileSet::new((0..files).map(file).collect()));
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     while let Some(event) = walker.next() {
         match event {

@@ -1,13 +1,10 @@
 //! From record to record through the log, over damaged places where something valid follows.
 
-use super::log::{LogRow, is_blank};
+use super::log::LogFileSet;
 use super::source::{SCATTERED, SEQUENTIAL, Source};
-use crate::format::record::{self, BLANK_LEN, Found, MAGIC_V1, MAGIC_V2, MIN_LEN, View};
-use crate::format::{get_i32, get_i64};
-use memchr::memmem;
-
-/// Largest record that is read; brokers take 4 MiB unless told otherwise.
-const MAX_RECORD: usize = 128 << 20;
+use crate::format::candidate::{self, BLANK_LEN, MAX_RECORD, MagicFinder, Start};
+use crate::format::get_i32;
+use crate::format::record::{self, Found, View};
 
 /// What the walk met.
 #[derive(Debug)]
@@ -27,7 +24,7 @@ pub enum Event {
 }
 
 pub struct Walker {
-    row: LogRow,
+    file_set: LogFileSet,
     index: usize,
     at: u64,
     source: Option<Source>,
@@ -36,9 +33,9 @@ pub struct Walker {
 }
 
 impl Walker {
-    pub fn new(row: LogRow) -> Self {
+    pub fn new(file_set: LogFileSet) -> Self {
         Walker {
-            row,
+            file_set,
             index: 0,
             at: 0,
             source: None,
@@ -48,24 +45,24 @@ impl Walker {
     }
 
     /// Starts at `phys`, where a record should be.
-    pub fn from(row: LogRow, phys: u64) -> Self {
-        let mut walker = Walker::new(row);
-        match walker.row.locate(phys) {
+    pub fn from(file_set: LogFileSet, phys: u64) -> Self {
+        let mut walker = Walker::new(file_set);
+        match walker.file_set.locate(phys) {
             Some((index, at)) => (walker.index, walker.at) = (index, at),
-            None if phys > walker.row.min() => walker.index = walker.row.files.len(),
+            None if phys > walker.file_set.min() => walker.index = walker.file_set.files.len(),
             None => {}
         }
         walker
     }
 
     pub fn phys(&self) -> u64 {
-        match self.row.files.get(self.index) {
+        match self.file_set.files.get(self.index) {
             Some(f) => f.base + self.at,
             None => self
-                .row
+                .file_set
                 .files
                 .last()
-                .map_or(0, |f| f.base + f.len.min(self.row.size)),
+                .map_or(0, |f| f.base + f.len.min(self.file_set.size)),
         }
     }
 
@@ -83,7 +80,7 @@ impl Walker {
         if self.done {
             return None;
         }
-        let why = match self.look() {
+        let why = match self.read_event() {
             Ok(event) => return Some(event),
             Err(why) => why,
         };
@@ -111,8 +108,8 @@ impl Walker {
     }
 
     /// What stands at the current place; why it is nothing otherwise.
-    fn look(&mut self) -> Result<Event, String> {
-        let Some(file) = self.row.files.get(self.index) else {
+    fn read_event(&mut self) -> Result<Event, String> {
+        let Some(file) = self.file_set.files.get(self.index) else {
             return Err("the last file is full".to_owned());
         };
         let (base, at) = (file.base, self.at);
@@ -122,14 +119,14 @@ impl Walker {
             self.source = Some(opened.map_err(|e| e.to_string())?);
         }
         let source = self.source.as_mut().expect("opened above");
-        let end = source.len().min(self.row.size);
+        let end = source.len().min(self.file_set.size);
         if let Found::Record(view) = read_at(source, at, base, end)? {
             self.last = (at, view.total);
             self.at += view.total as u64;
             return Ok(Event::Record(view));
         }
         let states = get_i32(source.bytes(at, BLANK_LEN).map_err(|e| e.to_string())?, 0);
-        let fits = states as i64 == (self.row.size - at) as i64;
+        let fits = states as i64 == (self.file_set.size - at) as i64;
         self.index += 1;
         self.at = 0;
         self.source = None;
@@ -139,14 +136,14 @@ impl Walker {
     /// The next place where something valid starts, as file and position. Moves `data_end` behind
     /// the last byte that is not zero if there is none.
     fn search(&mut self, data_end: &mut u64) -> Option<(usize, u64)> {
-        for index in self.index..self.row.files.len() {
-            let file = &self.row.files[index];
+        for index in self.index..self.file_set.files.len() {
+            let file = &self.file_set.files[index];
             let from = if index == self.index { self.at + 1 } else { 0 };
             let Ok(mut source) = Source::open(&file.path, SEQUENTIAL) else {
                 continue;
             };
-            let end = source.len().min(self.row.size);
-            let found = search_file(&mut source, file.base, from, end, self.row.size);
+            let end = source.len().min(self.file_set.size);
+            let found = search_file(&mut source, file.base, from, end, self.file_set.size);
             if let Some(at) = found {
                 return Some((index, at));
             }
@@ -167,26 +164,18 @@ fn read_at(source: &mut Source, at: u64, base: u64, end: u64) -> Result<Found, S
     }
     let io = |e: std::io::Error| format!("cannot be read: {e}");
     let head = source.bytes(at, BLANK_LEN).map_err(io)?;
-    if head.len() < BLANK_LEN || left < BLANK_LEN as u64 {
-        return Err("less than 8 bytes left in the file".to_owned());
-    }
-    let (total, magic) = (get_i32(head, 0), get_i32(head, 4));
-    if is_blank(head) {
-        return Ok(Found::Blank);
-    }
-    if total == 0 && magic == 0 {
-        return Err("zeros".to_owned());
-    }
-    if !matches!(magic, MAGIC_V1 | MAGIC_V2) {
-        return Err(format!("no record: magic {magic:#010x}"));
-    }
-    if total < MIN_LEN as i32 || total as u64 > left {
-        return Err(format!("length {total} where {left} bytes are left"));
-    }
-    if total as usize > MAX_RECORD {
-        return Err(format!("a record of {total} bytes is not read"));
-    }
-    let bytes = source.bytes(at, total as usize).map_err(io)?;
+    let total = match candidate::start(head, left) {
+        Start::Record(total) if total <= MAX_RECORD => total,
+        Start::Record(total) => return Err(format!("a record of {total} bytes is not read")),
+        Start::Blank(_) => return Ok(Found::Blank),
+        Start::Zeros => return Err("zeros".to_owned()),
+        Start::NoMagic(magic) => return Err(format!("no record: magic {magic:#010x}")),
+        Start::BadLength(total) => {
+            return Err(format!("length {total} where {left} bytes are left"));
+        }
+        Start::Short => return Err("less than 8 bytes left in the file".to_owned()),
+    };
+    let bytes = source.bytes(at, total).map_err(io)?;
     match record::read(bytes, true) {
         Found::Record(v) if v.phys != (base + at) as i64 => {
             Err(format!("the record states physical offset {}", v.phys))
@@ -198,25 +187,28 @@ fn read_at(source: &mut Source, at: u64, base: u64, end: u64) -> Result<Found, S
 
 /// Whole records at scattered places; keeps the last file open.
 pub struct RecordReader {
-    row: LogRow,
+    file_set: LogFileSet,
     open: Option<(usize, Source)>,
 }
 
 impl RecordReader {
-    pub fn new(row: LogRow) -> Self {
-        RecordReader { row, open: None }
+    pub fn new(file_set: LogFileSet) -> Self {
+        RecordReader {
+            file_set,
+            open: None,
+        }
     }
 
     /// The record that starts at `phys`, or why there is none.
     pub fn read(&mut self, phys: u64) -> Result<(Box<View>, &[u8]), String> {
-        let (index, at) = self.row.locate(phys).ok_or("outside of the log")?;
-        let file = &self.row.files[index];
+        let (index, at) = self.file_set.locate(phys).ok_or("outside of the log")?;
+        let file = &self.file_set.files[index];
         if self.open.as_ref().is_none_or(|(i, _)| *i != index) {
             let source = Source::open(&file.path, 64 << 10).map_err(|e| e.to_string())?;
             self.open = Some((index, source));
         }
         let (_, source) = self.open.as_mut().expect("opened above");
-        let end = source.len().min(self.row.size);
+        let end = source.len().min(self.file_set.size);
         match read_at(source, at, file.base, end)? {
             Found::Record(view) => {
                 let bytes = source.bytes(at, view.total).map_err(|e| e.to_string())?;
@@ -230,10 +222,7 @@ impl RecordReader {
 /// Looks for a record or a fitting blank from `from` on. Candidates are only such that state
 /// their own place; what is spent on false ones is bounded by the file's length.
 fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -> Option<u64> {
-    let finder = [
-        memmem::Finder::new(b"\xda\xa3\x20"),
-        memmem::Finder::new(b"\xcb\xd4\x31\x94"),
-    ];
+    let finder = MagicFinder::with_blanks();
     let mut budget = end.saturating_mul(4).saturating_add(1 << 20);
     let mut at = from;
     while at + (BLANK_LEN as u64) <= end {
@@ -249,24 +238,23 @@ fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -
         if len < BLANK_LEN as u64 {
             return None;
         }
-        let mut hits: Vec<u64> = finder
-            .iter()
-            .flat_map(|f| f.find_iter(piece))
+        // Collected, because looking at one reads elsewhere.
+        let hits: Vec<u64> = finder
+            .positions(piece)
             .filter(|&p| p >= 4)
             .map(|p| at + p as u64 - 4)
             .collect();
-        hits.sort_unstable();
         for place in hits {
             let Ok(head) = source.bytes(place, 36) else {
                 continue;
             };
-            if is_blank(head) {
-                if get_i32(head, 0) as i64 == size as i64 - place as i64 {
+            if let Some(total) = candidate::blank_len(head) {
+                if total as i64 == size as i64 - place as i64 {
                     return Some(place);
                 }
                 continue;
             }
-            if head.len() < 36 || get_i64(head, 28) != (base + place) as i64 {
+            if candidate::stated_phys(head) != Some((base + place) as i64) {
                 continue;
             }
             let cost = get_i32(head, 0).max(0) as u64;

@@ -1,8 +1,9 @@
 //! Raw segments as Arrow batches: `SegmentReader` and what plans its work.
 
 use crate::arrow::{
-    ALL, Advance, Ask, Column, DEFAULT, LogFile, Open, OpenLocal, PropertiesForm, ReadAt, Reader,
-    Row, ScanError, Selection, Settings, TopicRule, Verify, Way, advance, find_end, first_times,
+    ALL, Advance, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt,
+    Reader, RecordSource, ScanError, Selection, Settings, TopicRule, TopicRules, Verify, advance,
+    find_end, first_times,
 };
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -31,7 +32,7 @@ fn to_py(e: ScanError) -> PyErr {
             },
         },
         ScanError::Illegal(text) => PyValueError::new_err(text),
-        ScanError::Ask(error) => match error.downcast::<PyErr>() {
+        ScanError::TopicRules(error) => match error.downcast::<PyErr>() {
             Ok(raised) => *raised,
             Err(error) => PyValueError::new_err(error.to_string()),
         },
@@ -86,10 +87,10 @@ impl ReadAt for PyFile {
 }
 
 /// Asks a callable of Python's about a topic.
-struct PyAsk(Py<PyAny>);
+struct PyTopicRules(Py<PyAny>);
 
-impl Ask for PyAsk {
-    fn ask(&mut self, topic: &str) -> Result<TopicRule, ScanError> {
+impl TopicRules for PyTopicRules {
+    fn rule_of(&mut self, topic: &str) -> Result<TopicRule, ScanError> {
         Python::attach(|py| -> PyResult<TopicRule> {
             let answer = self.0.call1(py, (topic,))?;
             let answer = answer.bind(py);
@@ -106,25 +107,25 @@ impl Ask for PyAsk {
                 false => TopicRule::Nothing,
             })
         })
-        .map_err(|e| ScanError::Ask(Box::new(e)))
+        .map_err(|e| ScanError::TopicRules(Box::new(e)))
     }
 }
 
 type File = (u64, u64, String);
 type Damaged = (String, u64, u64, u64, String);
 
-fn row(files: Vec<File>, opener: Option<Py<PyAny>>) -> PyResult<Row> {
+fn file_set(files: Vec<File>, opener: Option<Py<PyAny>>) -> PyResult<FileSet> {
     let files = files.into_iter();
     let files = files.map(|(base, len, path)| LogFile { base, len, path });
     let open: Arc<dyn Open> = match opener {
         Some(callable) => Arc::new(PyOpen(callable)),
         None => Arc::new(OpenLocal),
     };
-    Row::new(files.collect(), open).map_err(to_py)
+    FileSet::new(files.collect(), open).map_err(to_py)
 }
 
 fn selection(rule: Option<Py<PyAny>>) -> Selection {
-    Selection::new(rule.map(|r| Box::new(PyAsk(r)) as Box<dyn Ask>))
+    Selection::new(rule.map(|r| Box::new(PyTopicRules(r)) as Box<dyn TopicRules>))
 }
 
 /// "fail" or "skip", as bool.
@@ -147,8 +148,8 @@ pub fn segment_end(
     start: i64,
     opener: Option<Py<PyAny>>,
 ) -> PyResult<(u64, String)> {
-    let row = row(files, opener)?;
-    py.detach(|| find_end(&row, u64::try_from(start).ok()))
+    let file_set = file_set(files, opener)?;
+    py.detach(|| find_end(&file_set, u64::try_from(start).ok()))
         .map_err(to_py)
 }
 
@@ -168,14 +169,14 @@ pub fn segment_advance(
     max_bytes: i64,
     on_corruption: &str,
 ) -> PyResult<(u64, u64)> {
-    let row = row(files, opener)?;
+    let file_set = file_set(files, opener)?;
     let mut selection = selection(rule);
     let bounds = Advance {
         max_rows: u64::try_from(max_rows).ok(),
         max_bytes: u64::try_from(max_bytes).ok(),
         skip: skips(on_corruption)?,
     };
-    py.detach(|| advance(&row, (start, end), &mut selection, bounds))
+    py.detach(|| advance(&file_set, (start, end), &mut selection, bounds))
         .map_err(to_py)
 }
 
@@ -187,8 +188,8 @@ pub fn segment_times(
     files: Vec<File>,
     opener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Option<(i64, u64)>>> {
-    let row = row(files, opener)?;
-    py.detach(|| first_times(&row)).map_err(to_py)
+    let file_set = file_set(files, opener)?;
+    py.detach(|| first_times(&file_set)).map_err(to_py)
 }
 
 /// Names of all columns, and how many of them are given by default.
@@ -363,17 +364,17 @@ impl SegmentReader {
             return Err(PyValueError::new_err(text));
         }
         let way = match (positions, records) {
-            (None, None) => Way::Range {
-                row: row(files, opener)?,
+            (None, None) => RecordSource::Range {
+                file_set: file_set(files, opener)?,
                 range: (start, end),
                 log_end: u64::try_from(log_end).unwrap_or(end),
                 exact,
             },
-            (Some(places), None) => Way::Places {
-                row: row(files, opener)?,
+            (Some(places), None) => RecordSource::Places {
+                file_set: file_set(files, opener)?,
                 places: places_of(&bytes_of(&places)?)?,
             },
-            (None, Some(records)) => Way::Records(bytes_of(&records)?),
+            (None, Some(records)) => RecordSource::Records(bytes_of(&records)?),
             _ => {
                 let text = "positions and records exclude each other";
                 return Err(PyValueError::new_err(text));

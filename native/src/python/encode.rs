@@ -1,7 +1,8 @@
 //! `SendRows`: the rows of a record batch as the bodies of send requests.
 
 use super::error::raise;
-use crate::arrow::encode::{self, EncodeError, Settings, Target};
+use crate::arrow::EncodeError;
+use crate::arrow::encode::{self, Settings, Target};
 use crate::arrow::send_rows::Columns;
 use crate::broker::unique_key::KeyRun;
 use crate::format::host::Host;

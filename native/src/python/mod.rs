@@ -37,6 +37,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     m.add_class::<store::Store>()?;
     m.add_class::<transactions::Transactions>()?;
+    m.add_function(wrap_pyfunction!(transactions::half_timing, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<encode::SendRows>()?;
     m.add_class::<encode::SendRequest>()?;

@@ -2,7 +2,7 @@
 
 use super::error::to_py;
 use super::store::Store;
-use crate::txn::{self, Due, Half, Pending, Start};
+use crate::txn::{self, DueRule, Half, Pending, Start, Timing};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
@@ -32,6 +32,35 @@ fn facts(offset: i64, p: Pending) -> Facts {
         text(&p.origin.group),
         text(&p.origin.topic),
     )
+}
+
+/// What time has done to a half: "young", "due", "exhausted" or "expired". `born`, `since`, `now` and
+/// `timeout` (transactionTimeOut), `reserved` (fileReservedTime) in ms; `immunity` in seconds, negative
+/// without one; `check_max` is transactionCheckMax.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn half_timing(
+    born: i64,
+    since: i64,
+    immunity: i32,
+    checks: u16,
+    now: i64,
+    timeout: i64,
+    check_max: u16,
+    reserved: i64,
+) -> &'static str {
+    let rule = DueRule {
+        now,
+        timeout,
+        check_max,
+        reserved,
+    };
+    match rule.timing(born, since, immunity, checks) {
+        Timing::Young => "young",
+        Timing::Due => "due",
+        Timing::Exhausted => "exhausted",
+        Timing::Expired => "expired",
+    }
 }
 
 impl Transactions {
@@ -85,10 +114,9 @@ impl Transactions {
         Ok(d)
     }
 
-    /// Waiting halves that are due at `now`, by offset from `start` up to `until` (not included): at
-    /// most `limit`, and of those that are among the next `look`; and the offset to go on from. All
-    /// times in ms; `timeout` is transactionTimeOut. Those with `check_max` checks, or that nobody was
-    /// asked about for `reserved`, are due in any case.
+    /// Waiting halves for which `half_timing` gives something else than "young", by offset from `start` up
+    /// to `until` (not included): at most `limit`, and of those that are among the next `look`; and the
+    /// offset to go on from. `now`, `timeout`, `check_max` and `reserved` as for `half_timing`.
     #[allow(clippy::too_many_arguments)]
     fn due(
         &self,
@@ -101,14 +129,13 @@ impl Transactions {
         limit: usize,
         look: usize,
     ) -> (Vec<Facts>, i64) {
-        let when = Due {
+        let rule = DueRule {
             now,
             timeout,
-            until,
             check_max,
             reserved,
         };
-        let (found, next) = self.inner.due(&when, start, limit, look);
+        let (found, next) = self.inner.due(&rule, start..until, limit, look);
         (found.into_iter().map(|(o, p)| facts(o, p)).collect(), next)
     }
 
@@ -134,11 +161,16 @@ impl Transactions {
         self.inner.live(&half, half.view().queue_offset)
     }
 
-    /// The record of a half, or of a message that was set aside (`aside`), at a physical offset, also
+    /// The record of a half, or of a message that was discarded (`discarded`), at a physical offset, also
     /// one that is not flushed yet; None if there is none.
-    #[pyo3(signature = (phys, aside=false))]
-    fn record<'py>(&self, py: Python<'py>, phys: u64, aside: bool) -> Option<Bound<'py, PyBytes>> {
-        let topic = if aside {
+    #[pyo3(signature = (phys, discarded=false))]
+    fn record<'py>(
+        &self,
+        py: Python<'py>,
+        phys: u64,
+        discarded: bool,
+    ) -> Option<Bound<'py, PyBytes>> {
+        let topic = if discarded {
             txn::CHECK_MAX_TOPIC
         } else {
             txn::HALF_TOPIC
@@ -178,21 +210,21 @@ impl Transactions {
 
     /// Moves a waiting half to TRANS_CHECK_MAX_TIME_TOPIC. Returns its unique key and physical offset
     /// there.
-    fn set_aside(&self, py: Python<'_>, offset: i64) -> PyResult<(String, u64)> {
+    fn discard(&self, py: Python<'_>, offset: i64) -> PyResult<(String, u64)> {
         let (key, phys) = py
-            .detach(|| self.inner.set_aside(offset))
+            .detach(|| self.inner.discard(offset))
             .map_err(|e| to_py(py, e))?;
         Ok((String::from_utf8_lossy(&key).into_owned(), phys))
     }
 
-    /// Makes a half of a message that was set aside again. Returns its queue offset and what must be
+    /// Makes a half of a message that was discarded again. Returns its queue offset and what must be
     /// durable.
     fn resume(&self, py: Python<'_>, phys: u64) -> PyResult<(i64, u64)> {
         py.detach(|| self.inner.resume(phys))
             .map_err(|e| to_py(py, e))
     }
 
-    /// Delivers a message that was set aside. `prepared`: the physical offset of its half. Returns
+    /// Delivers a message that was discarded. `prepared`: the physical offset of its half. Returns
     /// what must be durable.
     fn deliver_late(&self, py: Python<'_>, phys: u64, prepared: u64) -> PyResult<u64> {
         py.detach(|| self.inner.deliver_late(phys, prepared))
@@ -212,7 +244,7 @@ impl Transactions {
         Ok((p.half, p.op, p.log_end))
     }
 
-    /// Figures since the start: halves, commits, rollbacks, checks, setAside, lost; and as it is now:
+    /// Figures since the start: halves, commits, rollbacks, checks, discarded, lost; and as it is now:
     /// pending, owed (op records to be written), oldestBorn (ms, 0 if none waits).
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let f = py.detach(|| self.inner.figures());
@@ -221,7 +253,7 @@ impl Transactions {
         d.set_item("commits", f.commits)?;
         d.set_item("rollbacks", f.rollbacks)?;
         d.set_item("checks", f.checks)?;
-        d.set_item("setAside", f.set_aside)?;
+        d.set_item("discarded", f.discarded)?;
         d.set_item("lost", f.lost)?;
         d.set_item("pending", f.pending)?;
         d.set_item("owed", f.owed)?;

@@ -203,12 +203,12 @@ impl<'s> Replay<'s> {
 pub struct EndedHalf {
     pub phys: i64,
     /// So are copies of it that stand before this physical offset: all, if it was committed; if it was
-    /// set aside, those that are not from taking it up again.
+    /// discarded, those that are not from taking it up again.
     pub until: i64,
 }
 
 /// The half that a record says is dealt with: the message of a committed transaction does, and one that
-/// was set aside. Others may have kept the flag: one that a consumer sent back, say.
+/// was discarded. Others may have kept the flag: one that a consumer sent back, say.
 fn ended_half(bytes: &[u8], v: &View) -> Option<EndedHalf> {
     let topic = &bytes[v.topic.clone()];
     let phys = v.prepared_transaction_offset;

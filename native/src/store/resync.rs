@@ -2,8 +2,8 @@
 
 use super::error::{Result, StoreError};
 use super::segment::{self, Segment};
-use crate::format::record::{self, Found, MAGIC_V1, MAGIC_V2};
-use memchr::memmem;
+use crate::format::candidate::{MagicFinder, stated_phys};
+use crate::format::record::{self, Found};
 use std::fs::File;
 
 /// Bytes that are searched at most.
@@ -41,21 +41,13 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
 }
 
 fn search(base: u64, bytes: &[u8], piece: &[u8], from: usize) -> Option<Next> {
-    let (v1, v2) = (MAGIC_V1.to_be_bytes(), MAGIC_V2.to_be_bytes());
-    let prefix = memmem::Finder::new(&v1[..3]);
-    let mut at = from;
-    while let Some(hit) = prefix.find(piece.get(at..)?) {
-        let magic = at + hit;
-        at = magic + 1;
-        let whole = piece.get(magic..magic + 4);
-        if whole != Some(&v1) && whole != Some(&v2) {
-            continue;
-        }
-        let Some(start) = magic.checked_sub(4).filter(|s| *s > from) else {
+    let finder = MagicFinder::records();
+    for hit in finder.positions(piece.get(from..)?) {
+        let Some(start) = (from + hit).checked_sub(4).filter(|s| *s > from) else {
             continue;
         };
         // The place first: it costs less than a CRC, and a body may be full of would-be records.
-        if bytes.get(start + 28..start + 36) != Some(&(base + start as u64).to_be_bytes()[..]) {
+        if stated_phys(&bytes[start..]) != Some((base + start as u64) as i64) {
             continue;
         }
         if let Found::Record(v) = record::read(&bytes[start..], true) {

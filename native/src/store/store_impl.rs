@@ -177,7 +177,7 @@ impl Store {
         &self.store_host
     }
 
-    /// Takes what recovery saw of transactions that were committed or set aside: their halves, from the
+    /// Takes what recovery saw of transactions that were committed or discarded: their halves, from the
     /// last part of the log, which is all that a crash can have left without an op record.
     pub fn take_ended_halves(&self) -> Vec<EndedHalf> {
         std::mem::take(&mut self.ended_halves.lock())

@@ -11,6 +11,7 @@
 //! kill in between is found by recovery, which knows the committed records of the log's last part.
 //! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]
 
+mod due;
 mod half;
 #[cfg(test)]
 mod model_tests;
@@ -19,25 +20,24 @@ mod pending;
 mod rebuild;
 mod renew;
 mod settle;
+mod state;
 #[cfg(test)]
 mod testing;
 
 use crate::store::{Appended, PutGuard, Result, Store, StoreError, Topic};
-use ops::Ops;
 use parking_lot::Mutex;
-use pending::Table;
+use state::State;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::format::names::CHECK_MAX_TOPIC;
+pub use crate::format::names::{CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC};
+pub use due::{DueRule, Timing};
 pub use half::{Fields, Half, MAX_GROUP, is_half_only};
-pub use pending::{Due, Origin, Pending};
+pub use pending::{Origin, Pending};
 pub use rebuild::{Rebuilt, Start};
 pub use renew::Copied;
 pub use settle::End;
-
-pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
-pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 
 /// The transactions of one store.
 pub struct Transactions {
@@ -51,14 +51,6 @@ pub struct Transactions {
     counters: Counters,
 }
 
-#[derive(Default)]
-struct State {
-    table: Table,
-    ops: Ops,
-    /// Halves that are dealt with and named by no op record yet.
-    owed: Vec<i64>,
-}
-
 /// How many, since the start.
 #[derive(Default)]
 struct Counters {
@@ -66,7 +58,7 @@ struct Counters {
     commits: AtomicU64,
     rollbacks: AtomicU64,
     checks: AtomicU64,
-    set_aside: AtomicU64,
+    discarded: AtomicU64,
     lost: AtomicU64,
 }
 
@@ -77,7 +69,7 @@ pub struct Figures {
     pub commits: u64,
     pub rollbacks: u64,
     pub checks: u64,
-    pub set_aside: u64,
+    pub discarded: u64,
     /// Halves whose record was gone when it was needed.
     pub lost: u64,
     pub pending: usize,
@@ -139,7 +131,7 @@ impl Transactions {
             commits: read(&c.commits),
             rollbacks: read(&c.rollbacks),
             checks: read(&c.checks),
-            set_aside: read(&c.set_aside),
+            discarded: read(&c.discarded),
             lost: read(&c.lost),
             pending: state.table.len(),
             owed: state.owed.len(),
@@ -176,16 +168,16 @@ impl Transactions {
         })
     }
 
-    /// Waiting halves that are due, in order of their offset from `from` on: at most `limit`, and of
+    /// Waiting halves at the queue offsets `range` that are not young, in order: at most `limit`, and of
     /// the next `look`. Also where to go on.
     pub fn due(
         &self,
-        when: &Due,
-        from: i64,
+        rule: &DueRule,
+        range: Range<i64>,
         limit: usize,
         look: usize,
     ) -> (Vec<(i64, Pending)>, i64) {
-        self.state.lock().table.due(when, from, limit, look)
+        self.state.lock().table.due(rule, range, limit, look)
     }
 
     /// Waiting halves below an offset, in order.

@@ -15,7 +15,7 @@ struct Plain {
     /// The newest half of each transaction, if that waits.
     live: BTreeMap<(String, i64), i64>,
     commits: BTreeMap<(String, i64), usize>,
-    aside: Vec<Logged>,
+    discarded: Vec<Logged>,
 }
 
 impl Plain {
@@ -37,7 +37,7 @@ impl Plain {
                 *plain.commits.entry(who.clone()).or_default() += 1;
                 plain.live.remove(&who);
             } else if r.topic == CHECK_MAX_TOPIC {
-                plain.aside.push(r.clone());
+                plain.discarded.push(r.clone());
                 // The one at place 0 cannot be named: it waits until its op record is there.
                 if r.prepared > 0 {
                     let ended = plain.halves.values().find(|(_, p)| *p as i64 == r.prepared);
@@ -74,7 +74,7 @@ enum Op {
         count: usize,
         asked: bool,
     },
-    SetAside(prop::sample::Index),
+    Discard(prop::sample::Index),
     Resume(prop::sample::Index),
     /// Progress is kept.
     Keep,
@@ -96,7 +96,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => prop::collection::vec((which(), any::<bool>()), 1..8).prop_map(Op::Read),
         4 => (which(), 1usize..6, any::<bool>())
             .prop_map(|(from, count, asked)| Op::Renew { from, count, asked }),
-        1 => which().prop_map(Op::SetAside),
+        1 => which().prop_map(Op::Discard),
         1 => which().prop_map(Op::Resume),
         1 => Just(Op::Keep),
         2 => (which(), any::<bool>()).prop_map(|(at, write_owed)| Op::Kill { at, write_owed }),
@@ -188,18 +188,18 @@ impl Run {
                 let copies = txn.renew(some, asked).unwrap();
                 assert_eq!(copies.iter().map(|c| c.old).collect::<Vec<_>>(), some);
             }
-            Op::SetAside(i) => {
+            Op::Discard(i) => {
                 let Some(offset) = pick(i) else { return };
-                txn.set_aside(offset).unwrap();
+                txn.discard(offset).unwrap();
             }
             Op::Resume(i) => {
                 // Those that were committed after all are the broker's to refuse.
                 let open = |r: &&Logged| !plain.commits.contains_key(&(r.key(), r.born));
-                let aside: Vec<_> = plain.aside.iter().filter(open).collect();
-                if aside.is_empty() {
+                let discarded: Vec<_> = plain.discarded.iter().filter(open).collect();
+                if discarded.is_empty() {
                     return;
                 }
-                let one = aside[i.index(aside.len())];
+                let one = discarded[i.index(discarded.len())];
                 let waits = plain.live.contains_key(&(one.key(), one.born));
                 // A half that was never asked about is no copy: it is not found here.
                 let known = plain

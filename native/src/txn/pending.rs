@@ -1,7 +1,9 @@
 //! The halves that wait, by their queue offset.
 
+use super::due::{DueRule, Timing};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,33 +30,6 @@ pub struct Pending {
     /// It is not the record that the client's answer named.
     pub is_copy: bool,
     pub origin: Arc<Origin>,
-}
-
-/// When a half is due to be asked about. All times in ms.
-#[derive(Clone, Copy, Debug)]
-pub struct Due {
-    pub now: i64,
-    /// transactionTimeOut: age that a half has at least.
-    pub timeout: i64,
-    /// Halves from this queue offset on have their turn in a later pass.
-    pub until: i64,
-    /// transactionCheckMax and fileReservedTime: where one is reached, the half is due in any case.
-    pub check_max: u16,
-    pub reserved: i64,
-}
-
-impl Due {
-    fn includes(&self, p: &Pending) -> bool {
-        if p.checks >= self.check_max || self.now.saturating_sub(p.since) > self.reserved {
-            return true;
-        }
-        let age = self.now.saturating_sub(p.born);
-        let limit = match p.immunity {
-            seconds @ 0.. => seconds as i64 * 1000,
-            _ => self.timeout,
-        };
-        age > limit || age < 0 // born in the future: the clocks differ, nobody knows its age
-    }
 }
 
 #[derive(Default)]
@@ -139,26 +114,26 @@ impl Table {
         self.waiting.values().map(|p| p.born).min().unwrap_or(0)
     }
 
-    /// Halves that are due from `from` on, at most `limit` of them and of those that are among the
-    /// next `look`, and where to go on.
+    /// Halves of the queue offsets `range` that are not young by `rule`: at most `limit` of them, and of
+    /// those that are among the next `look`; and where to go on.
     pub fn due(
         &self,
-        when: &Due,
-        from: i64,
+        rule: &DueRule,
+        range: Range<i64>,
         limit: usize,
         look: usize,
     ) -> (Vec<(i64, Pending)>, i64) {
         let mut found = Vec::new();
-        let waiting = self.waiting.range(from..when.until.max(from));
+        let waiting = self.waiting.range(range.start..range.end.max(range.start));
         for (looked, (&offset, p)) in waiting.enumerate() {
             if found.len() >= limit || looked >= look {
                 return (found, offset);
             }
-            if when.includes(p) {
+            if rule.timing(p.born, p.since, p.immunity, p.checks) != Timing::Young {
                 found.push((offset, p.clone()));
             }
         }
-        (found, when.until)
+        (found, range.end)
     }
 
     /// Waiting halves below an offset.

@@ -21,11 +21,10 @@ fn offsets((found, _): Found) -> Vec<i64> {
     found.into_iter().map(|(offset, _)| offset).collect()
 }
 
-fn due_at(now: i64) -> Due {
-    Due {
+fn due_at(now: i64) -> DueRule {
+    DueRule {
         now,
         timeout: 6000,
-        until: i64::MAX,
         check_max: u16::MAX,
         reserved: i64::MAX,
     }
@@ -45,7 +44,7 @@ fn due_by_age_immunity_and_clock() {
         let pending = waits(&mut table, 0, born, immunity, b"G");
         table.insert(offset, pending);
     }
-    let at = |now| offsets(table.due(&due_at(now), 0, 100, usize::MAX));
+    let at = |now| offsets(table.due(&due_at(now), 0..i64::MAX, 100, usize::MAX));
     assert_eq!(at(1000), [1, 4], "those from the future: nobody knows");
     assert_eq!(at(2000), [3, 4]);
     assert_eq!(at(7000), [3, 4], "the age has to be greater");
@@ -62,19 +61,24 @@ fn due_in_pieces() {
         let pending = waits(&mut table, 0, 0, -1, b"G");
         table.insert(offset * 2, pending);
     }
-    let mut when = due_at(10_000);
-    assert_eq!(offsets(table.due(&when, 0, 3, usize::MAX)), [0, 2, 4]);
-    assert_eq!(offsets(table.due(&when, 5, 3, usize::MAX)), [6, 8, 10]);
-    when.until = 10;
-    assert_eq!(offsets(table.due(&when, 5, 3, usize::MAX)), [6, 8]);
-    assert_eq!(offsets(table.due(&when, 10, 3, usize::MAX)), [0i64; 0]);
+    let when = due_at(10_000);
     assert_eq!(
-        offsets(table.due(&when, 50, 3, usize::MAX)),
+        offsets(table.due(&when, 0..i64::MAX, 3, usize::MAX)),
+        [0, 2, 4]
+    );
+    assert_eq!(
+        offsets(table.due(&when, 5..i64::MAX, 3, usize::MAX)),
+        [6, 8, 10]
+    );
+    assert_eq!(offsets(table.due(&when, 5..10, 3, usize::MAX)), [6, 8]);
+    assert_eq!(offsets(table.due(&when, 10..10, 3, usize::MAX)), [0i64; 0]);
+    assert_eq!(
+        offsets(table.due(&when, 50..10, 3, usize::MAX)),
         [0i64; 0],
         "behind the end"
     );
     assert_eq!(
-        offsets(table.due(&when, i64::MIN, 0, usize::MAX)),
+        offsets(table.due(&when, i64::MIN..10, 0, usize::MAX)),
         [0i64; 0]
     );
 }
@@ -88,11 +92,10 @@ fn due_among_many_that_are_not() {
         let pending = waits(&mut table, 0, born, -1, b"G");
         table.insert(offset, pending);
     }
-    let mut when = due_at(10_000);
-    when.until = 90;
+    let (when, until) = (due_at(10_000), 90);
     let (mut from, mut found, mut looks) = (0, Vec::new(), 0);
-    while from < when.until {
-        let (some, next) = table.due(&when, from, 1, 16);
+    while from < until {
+        let (some, next) = table.due(&when, from..until, 1, 16);
         assert!(next > from && some.len() <= 1);
         found.extend(some.into_iter().map(|(offset, _)| offset));
         (from, looks) = (next, looks + 1);
@@ -200,13 +203,13 @@ fn due_in_any_case() {
         };
         table.insert(offset, pending);
     }
-    let when = Due {
+    let when = DueRule {
         check_max: 3,
         reserved: 4000,
         ..due_at(5001)
     };
     assert_eq!(
-        offsets(table.due(&when, 0, 9, usize::MAX)),
+        offsets(table.due(&when, 0..i64::MAX, 9, usize::MAX)),
         [1, 2],
         "asked about often enough, or long ago, whatever the immunity"
     );
@@ -256,7 +259,7 @@ proptest! {
                         offset >= after && (now < born || now - born > limit)
                     };
                     let want: Vec<i64> = plain.iter().filter(is_due).take(limit).map(|p| p.0).collect();
-                    prop_assert_eq!(offsets(table.due(&due_at(now), after, limit, usize::MAX)), want);
+                    prop_assert_eq!(offsets(table.due(&due_at(now), after..i64::MAX, limit, usize::MAX)), want);
                 }
             }
             prop_assert_eq!(table.len(), plain.len());

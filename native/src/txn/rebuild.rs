@@ -3,7 +3,8 @@
 use super::half::{Fields, Half};
 use super::ops;
 use super::pending::{Pending, Table};
-use super::{HALF_TOPIC, State};
+use super::state::State;
+use crate::format::names::HALF_TOPIC;
 use crate::store::{ConsumeQueue, Result, Store, Topic};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ pub struct Rebuilt {
     /// Places of the two queues that were looked at.
     pub halves: i64,
     pub ops: i64,
-    /// Halves whose commit, or what they were set aside as, stands in the log without an op record.
+    /// Halves whose committed message, or copy in TRANS_CHECK_MAX_TIME_TOPIC, stands in the log without
+    /// an op record.
     pub ended: usize,
     /// Halves that a later copy of the same transaction replaces.
     pub replaced: usize,
@@ -133,7 +135,7 @@ fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
         key: half.key(),
         immunity: fields.immunity_seconds(),
         checks: fields.checks,
-        // Whether it was moved without being asked about cannot be told: every one may have been.
+        // Whether it was moved without being asked about is not known: every one may have been.
         is_copy: true,
         origin: table.origin(fields.group, fields.topic),
     };

@@ -232,7 +232,7 @@ fn copies_without_a_check_more_and_op_records_for_some() {
 }
 
 #[test]
-fn a_resumed_one_replaces_the_one_that_was_set_aside() {
+fn a_resumed_one_replaces_the_one_that_was_discarded() {
     let rig = Rig::new();
     rig.put_half(&check_copy("A", 15));
     rig.put_half(&check_copy("A", 0));

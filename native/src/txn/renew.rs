@@ -1,5 +1,5 @@
-//! Halves that are appended again: to be asked about, to stay near the queue's end, or to be set
-//! aside or taken up again. [TransactionalMessageBridge.renewHalfMessageInner]
+//! Halves that are appended again: to be asked about, to stay near the queue's end, or to be discarded
+//! or taken up again. [TransactionalMessageBridge.renewHalfMessageInner]
 
 use super::half::Half;
 use super::pending::Pending;
@@ -110,9 +110,9 @@ impl Transactions {
         encoded(&head, fields.topic, half.body(), props)
     }
 
-    /// Moves a waiting half to the overflow topic, whoever asked for it; its op record is written.
+    /// Moves a waiting half to TRANS_CHECK_MAX_TIME_TOPIC, whoever asked for it; its op record is written.
     /// Returns its unique key and its place there.
-    pub fn set_aside(&self, offset: i64) -> Result<(Vec<u8>, u64)> {
+    pub fn discard(&self, offset: i64) -> Result<(Vec<u8>, u64)> {
         let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
@@ -123,7 +123,7 @@ impl Transactions {
         self.op_fits()?;
         let done = guard.append_again(&message, &content)?;
         self.settled(&mut state, offset);
-        self.count(|c| &c.set_aside);
+        self.count(|c| &c.discarded);
         drop(state);
         if let Err(e) = self.write_ops(&mut guard) {
             log::error!("op record not written, it follows: {e}");
@@ -131,13 +131,13 @@ impl Transactions {
         Ok((half.fields().unique_key.to_vec(), done.phys))
     }
 
-    /// Takes up again a message that was set aside, as if nobody had been asked about it. Returns
+    /// Takes up again a message that was discarded, as if nobody had been asked about it. Returns
     /// the queue offset of the half, and what is to be durable. [resumeCheckHalfMessage]
     pub fn resume(&self, phys: u64) -> Result<(i64, u64)> {
         let half = Half::find(&self.store, CHECK_MAX_TOPIC, phys)
             .filter(|half| half.fields().is_complete())
             .ok_or_else(|| {
-                let text = format!("no message that was set aside at physical offset {phys}");
+                let text = format!("no message that was discarded at physical offset {phys}");
                 StoreError::Illegal(text)
             })?;
         let mut guard = self.store.put()?;

@@ -19,7 +19,7 @@ pub struct End<'a> {
 
 impl End<'_> {
     /// Whether it speaks of this half. An answer that was under way when the log lost its last part
-    /// may name a place where another half stands now: the unique key tells.
+    /// may name a place where another half stands now: the unique key decides.
     fn is_about(&self, fields: &Fields<'_>) -> bool {
         let key = fields.unique_key;
         let named = self.ids.iter().any(|id| !id.is_empty());
@@ -94,7 +94,7 @@ impl Transactions {
         state.owed.push(offset);
     }
 
-    /// Where op records cannot follow for long nothing is committed or set aside: recovery knows such
+    /// Where op records cannot follow for long nothing is committed or discarded: recovery knows such
     /// records in the log's last part only. The put lock is held.
     pub(super) fn op_fits(&self) -> Result<()> {
         self.op_topic.queue(0)?.ready(1).map(drop)
@@ -128,10 +128,10 @@ impl Transactions {
         Ok(done.end())
     }
 
-    /// Delivers a message that was set aside, from its place in the overflow topic.
+    /// Delivers a message that was discarded, from its place in TRANS_CHECK_MAX_TIME_TOPIC.
     pub fn deliver_late(&self, phys: u64, prepared: u64) -> Result<u64> {
         let Some(half) = Half::find(&self.store, CHECK_MAX_TOPIC, phys) else {
-            let text = format!("no message that was set aside at physical offset {phys}");
+            let text = format!("no message that was discarded at physical offset {phys}");
             return Err(StoreError::Illegal(text));
         };
         let mut guard = self.store.put()?;

@@ -1,5 +1,5 @@
 use super::super::testing::{FROM_START, GROUP, Rig, Sent, TOPIC, body_of, end};
-use super::super::{CHECK_MAX_TOPIC, Due, Figures, HALF_TOPIC, OP_TOPIC, Start};
+use super::super::{CHECK_MAX_TOPIC, DueRule, Figures, HALF_TOPIC, OP_TOPIC, Start};
 use super::*;
 use crate::format::properties::MAX_LEN;
 
@@ -197,7 +197,7 @@ fn what_is_settled_is_not_settled_again() {
     );
     assert!(rig.txn.settle(0, true).is_err());
     assert!(rig.txn.settle(0, false).is_err());
-    assert!(rig.txn.set_aside(0).is_err());
+    assert!(rig.txn.discard(0).is_err());
     assert!(rig.txn.renew(&[0], true).unwrap().is_empty());
     assert!(!rig.end_plain(&end(&half, true)));
     assert_eq!((rig.delivered(), rig.named()), (vec!["K".into()], vec![0]));
@@ -366,7 +366,7 @@ fn a_half_without_room_for_the_count_is_asked_about_too() {
     assert_eq!(rig.txn.find(2).unwrap().checks, 1);
     rig.txn.renew(&[2], true).unwrap();
     assert_eq!(rig.txn.find(4).unwrap().checks, 2);
-    rig.txn.set_aside(4).unwrap();
+    rig.txn.discard(4).unwrap();
     assert_eq!(rig.waiting(), [3]);
     assert_eq!(rig.killed(FROM_START).waiting(), [3]);
 }
@@ -379,9 +379,9 @@ fn halves_larger_than_is_allowed_now_are_settled_all_the_same() {
     rig.put(HALF_TOPIC, &props, &[1; 5000], 1);
     let again = rig.killed_with(|config| config.max_message_size = 4096);
     again.txn.renew(&[0], true).unwrap();
-    again.txn.set_aside(1).unwrap();
-    let aside = again.in_topic(CHECK_MAX_TOPIC).remove(0);
-    again.txn.resume(aside.phys).unwrap();
+    again.txn.discard(1).unwrap();
+    let discarded = again.in_topic(CHECK_MAX_TOPIC).remove(0);
+    again.txn.resume(discarded.phys).unwrap();
     again.txn.settle(2, true).unwrap();
     assert_eq!(
         (again.delivered(), again.waiting()),
@@ -389,25 +389,25 @@ fn halves_larger_than_is_allowed_now_are_settled_all_the_same() {
     );
 }
 
-// Set aside, resumed, delivered late.
+// Discarded, resumed, delivered late.
 
 #[test]
-fn set_aside_and_taken_up_again() {
+fn discarded_and_taken_up_again() {
     let rig = Rig::new();
     rig.send(&Sent::new("K").with(b"CHECK_IMMUNITY_TIME_IN_SECONDS", "3600"));
     rig.txn.renew(&[0], true).unwrap();
-    let (key, place) = rig.txn.set_aside(1).unwrap();
+    let (key, place) = rig.txn.discard(1).unwrap();
     assert_eq!((rig.waiting(), rig.named()), (vec![], vec![0, 1]));
-    let aside = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
-    assert_eq!((key.as_slice(), place), (&b"K"[..], aside.phys));
+    let discarded = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
+    assert_eq!((key.as_slice(), place), (&b"K"[..], discarded.phys));
     assert_eq!(
-        aside.property("TRANSACTION_CHECK_TIMES").as_deref(),
+        discarded.property("TRANSACTION_CHECK_TIMES").as_deref(),
         Some("1")
     );
-    assert_eq!((aside.flag, aside.body), (7, body_of(b"K")));
+    assert_eq!((discarded.flag, discarded.body), (7, body_of(b"K")));
     assert_eq!(rig.killed(FROM_START).waiting(), [0i64; 0]);
 
-    let (offset, durable) = rig.txn.resume(aside.phys).unwrap();
+    let (offset, durable) = rig.txn.resume(discarded.phys).unwrap();
     assert_eq!((offset, durable), (2, rig.store().log().max_offset()));
     let again = rig.txn.find(2).unwrap();
     assert_eq!(
@@ -415,17 +415,17 @@ fn set_aside_and_taken_up_again() {
         (0, -1),
         "to be asked about now"
     );
-    let why = rig.txn.resume(aside.phys).unwrap_err().to_string();
+    let why = rig.txn.resume(discarded.phys).unwrap_err().to_string();
     assert!(why.contains("waits already"), "{why}");
     assert_eq!(rig.killed(FROM_START).waiting(), [2]);
     rig.txn.settle(2, true).unwrap();
     assert_eq!((rig.delivered(), rig.waiting()), (vec!["K".into()], vec![]));
     let f = rig.txn.figures();
-    assert_eq!((f.set_aside, f.checks, f.commits, f.pending), (1, 1, 1, 0));
+    assert_eq!((f.discarded, f.checks, f.commits, f.pending), (1, 1, 1, 0));
 }
 
 #[test]
-fn only_what_was_set_aside_is_taken_up() {
+fn only_what_was_discarded_is_taken_up() {
     let rig = Rig::new();
     let half = rig.send(&Sent::new("K"));
     let plain = rig.put(TOPIC, b"", b"x", 1);
@@ -444,17 +444,17 @@ fn only_what_was_set_aside_is_taken_up() {
 }
 
 #[test]
-fn killed_before_the_op_record_it_is_set_aside_all_the_same() {
+fn killed_before_the_op_record_it_is_discarded_all_the_same() {
     let rig = Rig::new();
     rig.put(TOPIC, b"", b"x", 1); // a half at place 0 cannot be named
     rig.send(&Sent::new("K"));
-    rig.txn.set_aside(0).unwrap();
-    let aside = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
-    let again = rig.killed_at(aside.end, FROM_START);
+    rig.txn.discard(0).unwrap();
+    let discarded = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
+    let again = rig.killed_at(discarded.end, FROM_START);
     assert_eq!((again.waiting(), again.rebuilt.ended), (vec![], 1));
     again.txn.write_owed().unwrap();
     assert_eq!(again.named(), [0]);
-    assert_eq!(again.txn.resume(aside.phys).unwrap().0, 1);
+    assert_eq!(again.txn.resume(discarded.phys).unwrap().0, 1);
     assert_eq!(again.killed(FROM_START).waiting(), [1]);
 }
 
@@ -462,19 +462,22 @@ fn killed_before_the_op_record_it_is_set_aside_all_the_same() {
 fn a_late_delivery_is_a_commit() {
     let rig = Rig::new();
     let half = rig.send(&Sent::new("K"));
-    rig.txn.set_aside(0).unwrap();
-    let aside = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
-    let durable = rig.txn.deliver_late(aside.phys, half.phys).unwrap();
+    rig.txn.discard(0).unwrap();
+    let discarded = rig.in_topic(CHECK_MAX_TOPIC).remove(0);
+    let durable = rig.txn.deliver_late(discarded.phys, half.phys).unwrap();
     let last = rig.log().pop().unwrap();
     assert_eq!((durable, last.is_commit()), (last.end, true));
     assert_eq!(
         (last.topic.as_slice(), last.prepared),
         (TOPIC, half.phys as i64)
     );
-    assert_eq!((&last.body, &last.props), (&body_of(b"K"), &aside.props));
+    assert_eq!(
+        (&last.body, &last.props),
+        (&body_of(b"K"), &discarded.props)
+    );
     assert!(rig.txn.deliver_late(1 << 50, 0).is_err());
     rig.store().topics().get(TOPIC).unwrap().set(None);
-    assert!(rig.txn.deliver_late(aside.phys, half.phys).is_err());
+    assert!(rig.txn.deliver_late(discarded.phys, half.phys).is_err());
     assert_eq!(rig.killed(FROM_START).waiting(), [0i64; 0]);
 }
 
@@ -517,15 +520,14 @@ fn figures_of_what_waits() {
     assert_eq!(rig.txn.pending_by_topic(), [(Box::from(TOPIC), 3)]);
     rig.txn.settle(1, false).unwrap();
     assert_eq!(rig.txn.figures().oldest_born, 500);
-    let when = Due {
+    let when = DueRule {
         now: 6501,
         timeout: 6000,
-        until: 10,
         check_max: 15,
         reserved: i64::MAX,
     };
-    let (due, next) = rig.txn.due(&when, 0, 10, 100);
-    assert_eq!(next, when.until);
+    let (due, next) = rig.txn.due(&when, 0..10, 10, 100);
+    assert_eq!(next, 10);
     assert_eq!(due.iter().map(|(o, _)| *o).collect::<Vec<_>>(), [0]);
     assert_eq!((&*due[0].1.origin.group, due[0].1.checks), (GROUP, 0));
 }

@@ -165,7 +165,7 @@ impl Rig {
         &self.txn.store
     }
 
-    /// Appends to a topic; nothing but the log is told.
+    /// Appends to a topic; nothing but the log knows.
     pub fn put(&self, topic: &[u8], props: &[u8], body: &[u8], born: i64) -> Appended {
         let topic = self.store().topics().topic(topic).unwrap();
         let message = Message {

@@ -78,7 +78,7 @@ def test_producers_of_a_group_take_turns(
         assert sorted(asked) == ["1", "2"], "the one that does not answer is not asked again first"
 
 
-def set_aside_record(client: Client, half: Half) -> Record:
+def discarded_record(client: Client, half: Half) -> Record:
     """The message of a half in the overflow topic, once it is there."""
     found: list[Record] = []
 
@@ -87,62 +87,62 @@ def set_aside_record(client: Client, half: Half) -> Record:
         found[:] = [r for r in records if r.properties["UNIQ_KEY"] == half.unique_key]
         return bool(found)
 
-    soon(there, "it is set aside")
+    soon(there, "it is discarded")
     (record,) = found
     return record
 
 
-def test_nobody_answers_it_is_set_aside_and_a_late_word_still_counts(
+def test_nobody_answers_it_is_discarded_and_a_late_word_still_counts(
     client: Client, topic: str, group: str
 ) -> None:
     join_group(client, group)
     half = send_half(client, topic, group=group)
     counts = [next_check(client)[1].properties["TRANSACTION_CHECK_TIMES"] for _ in range(3)]
     assert counts == ["1", "2", "3"]
-    aside = set_aside_record(client, half)
-    assert aside.properties["TRANSACTION_CHECK_TIMES"] == "3"
+    discarded = discarded_record(client, half)
+    assert discarded.properties["TRANSACTION_CHECK_TIMES"] == "3"
     assert delivered(client, topic) == []
     assert end(client, half, COMMIT).code == 0
     assert len(delivered(client, topic)) == 1
     assert end(client, half, COMMIT).code == 0
     assert len(delivered(client, topic)) == 1, "late, but once"
     assert not [c for c in client.pushed if c.ext.get("msgId") == half.unique_key]
-    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id)
+    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=discarded.offset_msg_id)
     assert (answer.code, bool(answer.remark)) == (1, True), "it was delivered"
 
 
-def test_what_was_set_aside_is_taken_up_again(client: Client, topic: str, group: str) -> None:
+def test_what_was_discarded_is_taken_up_again(client: Client, topic: str, group: str) -> None:
     join_group(client, group)
     half = send_half(client, topic, group=group)
     for _ in range(3):
         next_check(client)
-    aside = set_aside_record(client, half)
-    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id)
+    discarded = discarded_record(client, half)
+    answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=discarded.offset_msg_id)
     assert answer.code == 0, answer.remark
-    again = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id)
+    again = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=discarded.offset_msg_id)
     assert again.code != 0, "it waits already"
     checked, message = next_check(client)
     assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
     assert end(client, checked, COMMIT, from_check=True).code == 0
     assert len(delivered(client, topic)) == 1
-    once_more = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id)
+    once_more = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=discarded.offset_msg_id)
     assert (once_more.code, bool(once_more.remark)) == (1, True), "it was committed"
 
 
-def test_what_was_set_aside_can_be_rolled_back(client: Client, topic: str, group: str) -> None:
+def test_what_was_discarded_can_be_rolled_back(client: Client, topic: str, group: str) -> None:
     join_group(client, group)
     half = send_half(client, topic, group=group)
     for _ in range(3):
         next_check(client)
-    aside = set_aside_record(client, half)
+    discarded = discarded_record(client, half)
     assert end(client, half, ROLLBACK).code == 0
     assert end(client, half, COMMIT).code == 0
     assert delivered(client, topic) == []
-    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId=aside.offset_msg_id).code == 1
+    assert client.call(RESUME_CHECK_HALF_MESSAGE, msgId=discarded.offset_msg_id).code == 1
 
 
 @pytest.mark.parametrize("msg_id", ["nonsense", "", "0" * 32, "F" * 32, "7F0000010000" * 3])
-def test_resuming_what_was_not_set_aside(client: Client, msg_id: str) -> None:
+def test_resuming_what_was_not_discarded(client: Client, msg_id: str) -> None:
     answer = client.call(RESUME_CHECK_HALF_MESSAGE, msgId=msg_id)
     assert answer.code in (1, 29)
     assert answer.remark
@@ -155,7 +155,7 @@ def test_a_late_word_counts_once_across_restarts(tmp_path: Path) -> None:
             half = send_half(client, "Late", group="PG_late")
             for _ in range(3):
                 next_check(client)
-            set_aside_record(client, half)
+            discarded_record(client, half)
         for expected in (1, 1):
             server.kill()
             server.start()

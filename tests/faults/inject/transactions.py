@@ -155,17 +155,17 @@ def one(parties: Parties, number: int, known: dict[str, dict[str, int]]) -> None
         some = parties.waiting()[-3:]
         parties.try_to("copy", lambda: engine.renew(some, kind == 1))
     elif kind == 2 and (waiting := parties.waiting()):
-        parties.try_to("set aside", lambda: set_aside(parties, waiting[0]))
+        parties.try_to("discard", lambda: discard(parties, waiting[0]))
         return
     if kind != 5 and parties.end(number, phys):
         known["ended"][str(number)] = fate_of(number)
 
 
-def set_aside(parties: Parties, offset: int) -> None:
+def discard(parties: Parties, offset: int) -> None:
     born = parties.engine.find(offset)
     assert born is not None
-    key, phys = parties.engine.set_aside(offset)
-    parties.ender.aside.add((key, born[2], GROUP, TOPIC), phys)
+    key, phys = parties.engine.discard(offset)
+    parties.ender.discarded.add((key, born[2], GROUP, TOPIC), phys)
 
 
 def read(store: Store, topic: str) -> list[Record]:

@@ -89,7 +89,7 @@ def test_transactions(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     table, picture = tmp_path / "tx", tmp_path / "tx.png"
     text = run("transactions", shop.store, "--out", table, "--plot", picture, "--format", "csv")
     third = sample.PAYMENTS // 3
-    assert f"{third} pending, {third} committed, {third} rolled back, 0 set aside" in text
+    assert f"{third} pending, {third} committed, {third} rolled back, 0 discarded" in text
     assert is_png(picture)
     rows = spark.read.option("header", True).csv(str(table)).collect()
     assert Counter(row.state for row in rows) == dict.fromkeys(

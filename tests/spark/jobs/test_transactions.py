@@ -119,14 +119,14 @@ def test_an_immunity_copy_is_settled_by_its_original(frame: Frame) -> None:
     assert log.rows(frame)["immune"].state == "rolledBack"
 
 
-def test_set_aside_and_resumed(frame: Frame) -> None:
+def test_discarded_and_resumed(frame: Frame) -> None:
     log = Log()
-    log.half("aside", 0, TRANSACTION_CHECK_TIMES="15")
-    log.half("aside", 30, topic=CHECK_MAX_TOPIC, TRANSACTION_CHECK_TIMES="15")
-    row = log.rows(frame)["aside"]
-    assert (row.state, row.ageMs, row.checkTimes) == ("setAside", 30, 15)
-    log.half("aside", 50, TRANSACTION_CHECK_TIMES="0")
-    assert log.rows(frame)["aside"].state == "pending"
+    log.half("discarded", 0, TRANSACTION_CHECK_TIMES="15")
+    log.half("discarded", 30, topic=CHECK_MAX_TOPIC, TRANSACTION_CHECK_TIMES="15")
+    row = log.rows(frame)["discarded"]
+    assert (row.state, row.ageMs, row.checkTimes) == ("discarded", 30, 15)
+    log.half("discarded", 50, TRANSACTION_CHECK_TIMES="0")
+    assert log.rows(frame)["discarded"].state == "pending"
 
 
 def test_a_second_half_of_the_same_send(frame: Frame) -> None:
@@ -162,7 +162,7 @@ def test_summary(frame: Frame) -> None:
     log.commit(phys, 50)
     log.half("K2\x1b[2J", 60)
     text = transactions.summary(log.compute(frame))
-    assert text.startswith("2 transactions: 1 pending, 1 committed, 0 rolled back, 0 set aside")
+    assert text.startswith("2 transactions: 1 pending, 1 committed, 0 rolled back, 0 discarded")
     assert "1 were delivered more than once" in text
     assert "\\x1b[2J" in text
     assert "\x1b" not in text

@@ -1,8 +1,8 @@
-"""Messages that were set aside and may still be decided: by a late COMMIT, or taken up again.
+"""Discarded messages, which may still be decided: by a late COMMIT, or taken up again.
 
-What stands in the overflow topic is remembered, from the topic itself at start. What became of such
-a message before the start is looked up in the index, once that has everything that was in the log
-then.
+What stands in TRANS_CHECK_MAX_TIME_TOPIC is remembered, from the topic itself at start. What became
+of such a message before the start is looked up in the index, once that has everything that was in
+the log then.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class _Memory(OrderedDict[Key, int]):
             self.popitem(last=False)
 
 
-class SetAside:
-    """Physical offsets in the overflow topic of messages that nobody has decided about yet."""
+class Discarded:
+    """Physical offsets in TRANS_CHECK_MAX_TIME_TOPIC of messages that nobody has decided yet."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class SetAside:
         while offset < end:
             got = self._store.get(CHECK_MAX_TOPIC, 0, offset)
             for piece in got.slices:
-                for message in decode_records(memoryview(piece), _tell, inflate_body=False):
+                for message in decode_records(memoryview(piece), _log_damage, inflate_body=False):
                     self._open.note(key_of(message), message.commit_log_offset)
             if got.next_offset <= offset:
                 return
@@ -75,8 +75,9 @@ class SetAside:
         self._closed.note(key, self._open.pop(key, 0))
 
     def find(self, half: ReceivedMessage) -> int | None:
-        """Where in the overflow topic the message of a half (or of that topic) stands; None if it
-        was never set aside or is decided. SystemBusyError while nobody can tell."""
+        """Physical offset in TRANS_CHECK_MAX_TIME_TOPIC of the message of a half (or of one of that
+        topic); None if it was never discarded or is decided. SystemBusyError while that is not
+        known."""
         key = key_of(half)
         if not key[0] or key in self._closed:
             return None
@@ -91,7 +92,7 @@ class SetAside:
         return phys
 
     def _decided_before(self, half: ReceivedMessage, phys: int) -> bool:
-        """Whether a message that was set aside before the start was delivered or taken up again."""
+        """Whether a message that was discarded before the start was delivered or taken up again."""
         delivered = self._places(half.properties[REAL_TOPIC], half, committed=True)
         again = self._places(HALF_TOPIC, half)
         return bool(delivered) or any(place > phys for place in again)
@@ -116,8 +117,8 @@ class SetAside:
             raise SystemBusyError("the index is still being made")
         if not stats["indexFiles"]:
             raise ResponseError(
-                "without an index (messageIndexEnable) it cannot be told whether this message was "
-                "decided about after it was set aside",
+                "without an index (messageIndexEnable) it is not known whether this message was "
+                "decided about after it was discarded",
                 ResponseCode.SYSTEM_ERROR,
             )
         self._index_complete = True
@@ -133,5 +134,5 @@ def key_of(half: ReceivedMessage) -> Key:
     )
 
 
-def _tell(damage: ProtocolError) -> None:
+def _log_damage(damage: ProtocolError) -> None:
     log.error("a message of %s cannot be read: %s", CHECK_MAX_TOPIC, escape(damage))
