@@ -188,7 +188,7 @@ mod tests {
                     model.push_back((opaque, end));
                 }
                 flushed = (flushed + advance).min(end);
-                let late = |end: u64| end % 70 == 0;
+                let late = |end: u64| end.is_multiple_of(70);
                 let mut out = Vec::new();
                 let outcome = |end, _| match () {
                     () if end <= flushed => Outcome::Confirmed,
