@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker.cluster
-import spark_ext.sink.send
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
+from pyrmq.net.blocking_channel import BlockingChannels
 from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.sink.send import SinkError
@@ -32,8 +31,7 @@ TYPES = {
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.sink.send, "pause", lambda tries: None)
-    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: None)
 
 
 @pytest.fixture

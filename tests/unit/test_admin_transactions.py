@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from pyrmq.admin import scan, transactions
-from pyrmq.admin.look import Look, State, Transaction, body_head, find
+from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder, body_head, find
 from pyrmq.admin.transactions import Answer, check_decidable, check_resumable, decide, resume
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.transaction import TransactionState
@@ -86,7 +86,7 @@ def test_many_ids_read_the_op_records_once(broker: FakeBroker) -> None:
         broker.op(n)
 
     async def look() -> list[State]:
-        reader = Look(FakeLink(broker))
+        reader = TransactionFinder(FakeLink(broker))
         states = []
         for n in range(25, 45):
             states += [t.state for t in await reader.find(f"K{n}")]
