@@ -91,7 +91,7 @@ class Channel:
                 if nursery is not None and self._handler is not None:
                     nursery.start_soon(self._handle, self._handler, event.command)
                 else:
-                    self._protocol.finish_server_request()
+                    self._protocol.finish_server_request(event.command)
             else:
                 self._ended(event)
 
@@ -117,7 +117,7 @@ class Channel:
         except ConnectError:
             log.info("answer to request %d not sent: connection is gone", command.code)
         finally:
-            self._protocol.finish_server_request()
+            self._protocol.finish_server_request(command)
 
     async def _send(self, frame: bytes) -> None:
         try:

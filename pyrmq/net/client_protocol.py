@@ -12,7 +12,7 @@ return, passes on what arrives and what time it is, and acts on the events it ge
 
 A request is in flight until exactly one thing ends it (`Outcome`). What a hostile peer can make it
 keep is bounded: a frame has at most 16 MiB (the engine's limit), an answer is kept only if its
-request is in flight, and requests of the peer are handed out up to `max_server_requests` at a time.
+request is in flight, and requests of the peer are handed out up to a number and a size at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ Ext = Mapping[str, str | int | bool]
 FOREVER = float("inf")
 MAX_OPAQUE = 0x7FFFFFFF
 MAX_SERVER_REQUESTS = 4096
-"""Requests of a peer that are handed out and not finished; further ones are dropped."""
+MAX_SERVER_REQUEST_BYTES = 64 << 20
+"""Requests of a peer that are handed out and not finished, and the bytes of their bodies; further
+ones are dropped. (One request may be larger than that if it is the only one.)"""
 
 
 class Outcome(Enum):
@@ -133,7 +135,7 @@ class ClientProtocol:
         self.name = name
         self.closed: Closed | None = None
         """How the connection ended."""
-        self.server_requests = 0
+        self.server_requests = self.server_request_bytes = 0
         """Requests of the peer that are handed out and not finished."""
         self.dropped_server_requests = 0
         self._give_up = give_up
@@ -195,9 +197,16 @@ class ClientProtocol:
             return None
         return b"".join(bytes(part) for part in encode_response(command, response))
 
-    def finish_server_request(self) -> None:
+    def finish_server_request(self, command: Command) -> None:
         """A request of the peer is dealt with: there is room for another one."""
         self.server_requests -= 1
+        self.server_request_bytes -= len(command.body)
+
+    def _has_room(self, command: Command) -> bool:
+        size = self.server_request_bytes
+        return self.server_requests < self._max_server_requests and (
+            not size or size + len(command.body) <= MAX_SERVER_REQUEST_BYTES
+        )
 
     def _next_opaque(self) -> int:
         while True:
@@ -256,8 +265,9 @@ class ClientProtocol:
                         request.answer = command
                         request.outcome = Outcome.ANSWERED
                         events.append(RequestEnded(request))
-                elif self.server_requests < self._max_server_requests:
+                elif self._has_room(command):
                     self.server_requests += 1
+                    self.server_request_bytes += len(command.body)
                     events.append(ServerRequest(command))
                 else:
                     self.dropped_server_requests += 1
