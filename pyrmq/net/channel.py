@@ -120,18 +120,19 @@ class Channel:
             self._protocol.finish_server_request(command)
 
     async def _send(self, frame: bytes) -> None:
-        try:
-            async with self._send_lock:
-                self._protocol.check_open()
-                # Half a frame would break the connection: it is not cancelled, but bounded.
-                with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
+        """ConnectError if the connection has ended, or ends before the frame has left."""
+        async with self._send_lock:
+            self._protocol.check_open()
+            # Half a frame would break the connection: it is not cancelled, but bounded.
+            with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
+                try:
                     await self._stream.send_all(frame)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as e:
-            self._close(CloseReason.FAILED, "the other end hung up")
-            raise ConnectError(f"connection to {format_address(self.address)} is gone") from e
-        if limit.cancelled_caught:
-            self._close(CloseReason.STALLED)
-            raise ConnectError(f"{format_address(self.address)} takes no data")
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    self._close(CloseReason.FAILED, CloseReason.HUNG_UP.value)
+                    self._protocol.check_open()
+            if limit.cancelled_caught:
+                self._close(CloseReason.STALLED)
+                self._protocol.check_open()
 
     async def call(
         self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0

@@ -25,7 +25,8 @@ from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 pytest.importorskip("pyspark")

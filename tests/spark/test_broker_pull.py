@@ -23,8 +23,9 @@ from pyrmq.segments.read_options import ReadOptions
 from spark_ext.broker.cluster import Access
 from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.pull import QueueRange
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
 from tests.support.records import encode_record
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 PULL = 11

@@ -14,7 +14,8 @@ from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.sink.send import SinkError
 from spark_ext.sink.writer import SinkWriter, TaskWritten
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 pa = pytest.importorskip("pyarrow")

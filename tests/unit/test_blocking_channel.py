@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import pyrmq.net.blocking_channel
-from pyrmq.errors import ConnectError, RequestTimeoutError
+from pyrmq.engine import Command as Received
+from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
 from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
+from pyrmq.net.procedure import Ask, Pause, Procedure
 from tests.support.wire import Command, FrameReader, encode
 
 Server = Callable[[socket.socket], object]
@@ -161,3 +163,48 @@ def test_what_nobody_asked_for_does_not_hold_a_wait(monkeypatch: pytest.MonkeyPa
             connection.call(1, {}, timeout=0.1)
         assert time.monotonic() < endless.until
         connection.close()
+
+
+def test_a_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are done in order; what a step came to is what it returns."""
+    paused: list[float] = []
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: paused.append(seconds))
+
+    def procedure(deaf: tuple[str, int], address: tuple[str, int]) -> Procedure[list[object]]:
+        refused = yield Ask(deaf, 1, {}, 1.0)
+        nothing = yield Pause(2.5)
+        answer = yield Ask(address, 1, {"n": 1}, 10.0)
+        return [type(refused), nothing, type(answer)]
+
+    with socket.socket() as bound, serving(echo) as address, BlockingChannels() as channels:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        found = channels.perform(procedure(bound.getsockname(), address))
+    assert found == [ConnectError, None, Received]
+    assert paused == [2.5]
+
+
+def test_a_request_that_is_forgotten() -> None:
+    with serving(echo) as address:
+        connection = BlockingChannel(address)
+        left, wanted = connection.submit(1, {}, b"left"), connection.submit(1, {}, b"wanted")
+        connection.forget(left)
+        assert connection.wait(wanted, 10).body == b"wanted"
+        with pytest.raises(ClientError, match="not waited for"):
+            connection.take(left)
+        connection.close()
+
+
+def test_the_time_of_a_request_runs_from_when_it_is_waited_for() -> None:
+    """A pull ahead may lie there for long; one with a time of its own ends the connection."""
+    stop = threading.Event()
+    with serving(lambda c: stop.wait(60)) as address:
+        connection = BlockingChannel(address)
+        ahead = connection.submit(1, {})
+        late = connection.submit(1, {}, timeout=0.0)
+        connection.receive()
+        with pytest.raises(RequestTimeoutError):
+            connection.take(late)
+        with pytest.raises(ConnectError, match="did not answer in time"):
+            connection.wait(ahead, 10)
+        connection.close()
+        stop.set()
