@@ -186,8 +186,9 @@ def test_a_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_that_is_forgotten() -> None:
     with serving(echo) as address:
         connection = BlockingChannel(address)
-        left, wanted = connection.submit(1, {}, b"left"), connection.submit(1, {}, b"wanted")
+        left = connection.submit(1, {}, b"left")
         connection.forget(left)
+        wanted = connection.submit(1, {}, b"wanted")
         assert connection.wait(wanted, 10).body == b"wanted"
         with pytest.raises(ClientError, match="not waited for"):
             connection.take(left)
