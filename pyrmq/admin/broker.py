@@ -9,42 +9,26 @@ from typing import Self
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
-    ConnectError,
     ProtocolError,
-    PyrmqError,
     QueryNotFoundError,
-    RequestTimeoutError,
-    ResponseError,
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import TRANSACTION_GROUP
-from pyrmq.model.route import MASTER_ID, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
+from pyrmq.net.answer import MAX_NUMBER, check_success, number
 from pyrmq.net.channel import Channels
+from pyrmq.net.name_servers import NameServers
+from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 
-GROUP = "TOOLS_CONSUMER"
-"""The group that tools pull as; every broker knows it. [MixAll.TOOLS_CONSUMER_GROUP]"""
 TIMEOUT = 10.0
+NAME_SERVER_TIMEOUT = 3.0
 PULL_COUNT = 256
 """Messages asked for at a time; brokers send fewer when they think that better."""
 QUERY_COUNT = 64
-SUBSCRIPTION = 0x4
-FOREVER = 2**63 - 1
 Ext = dict[str, str | int | bool]
-
-
-def number(answer: Command, name: str) -> int:
-    """An ext field that has to be a number of 64 bits."""
-    try:
-        value = int(answer.ext[name])
-    except (KeyError, ValueError) as e:
-        raise ProtocolError(f"answer without {name}") from e
-    if not -1 <= value <= FOREVER:
-        raise ProtocolError(f"answer with {name}={value}")
-    return value
 
 
 def split_records(body: bytes) -> Iterator[memoryview]:
@@ -84,10 +68,7 @@ class BrokerLink:
         return await channel.call(code, ext, timeout=timeout)
 
     async def _request(self, code: int, ext: Ext) -> Command:
-        answer = await self._call(code, ext)
-        if answer.code != ResponseCode.SUCCESS:
-            raise ResponseError.of(answer.code, answer.remark or "")
-        return answer
+        return check_success(await self._call(code, ext))
 
     async def queue_range(self, topic: str) -> tuple[int, int]:
         """First offset and end of a topic's queue; equal where there is nothing, or no topic."""
@@ -117,35 +98,13 @@ class BrokerLink:
 
     async def pull(self, topic: str, offset: int, count: int = PULL_COUNT) -> Pulled:
         """Records from an offset on; `next_offset` is beyond `offset` unless that is the end."""
-        ext: Ext = {
-            "consumerGroup": GROUP,
-            "topic": topic,
-            "queueId": 0,
-            "queueOffset": offset,
-            "maxMsgNums": count,
-            "sysFlag": SUBSCRIPTION,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 0,
-            "subscription": "*",
-            "subVersion": 0,
-            "expressionType": "TAG",
-        }
-        answer = await self._call(RequestCode.PULL_MESSAGE, ext)
-        if answer.code == ResponseCode.PULL_NOT_FOUND:
+        ext = pull_fields(topic, 0, offset, count)
+        pulled = read_pull(await self._call(RequestCode.PULL_MESSAGE, ext))
+        if pulled.status is PullStatus.FOUND:
+            return Pulled(pulled.body, pulled.next_beyond(offset), False)
+        if pulled.status is PullStatus.NO_NEW_MESSAGE or pulled.next_offset <= offset:
             return Pulled(b"", offset, True)
-        if answer.code not in (
-            ResponseCode.SUCCESS,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
-        ):
-            raise ResponseError.of(answer.code, answer.remark or "")
-        found = answer.code == ResponseCode.SUCCESS
-        following = number(answer, "nextBeginOffset")
-        if following <= offset:
-            if found:
-                raise ProtocolError(f"pull at {offset} goes on at {following}")
-            return Pulled(b"", offset, True)
-        return Pulled(answer.body if found else b"", following, False)
+        return Pulled(b"", pulled.next_offset, False)
 
     async def view(self, phys: int) -> ReceivedMessage | None:
         """The message at a physical offset."""
@@ -165,7 +124,7 @@ class BrokerLink:
             "key": key,
             "maxNum": QUERY_COUNT,
             "beginTimestamp": 0,
-            "endTimestamp": FOREVER,
+            "endTimestamp": MAX_NUMBER,
         }
         try:
             answer = await self._request(RequestCode.QUERY_MESSAGE, ext)
@@ -204,7 +163,7 @@ class Cluster:
     context manager."""
 
     def __init__(self, namesrv: list[Address], broker: Address | None = None) -> None:
-        self._namesrv = namesrv
+        self._name_servers = NameServers(namesrv, timeout=NAME_SERVER_TIMEOUT)
         self._broker = broker
         self._channels = Channels()
 
@@ -233,25 +192,8 @@ class Cluster:
         return [BrokerLink(self._channels, a) for a in masters]
 
     async def _masters(self, name: str | None) -> list[Address]:
-        info = fastjson.loads_object((await self._cluster_info()).body)
-        table = info.get("brokerAddrTable")
-        brokers = list(table.values()) if isinstance(table, dict) else []
-        route = TopicRoute.from_json({"brokerDatas": brokers})
-        clusters = sorted({b.cluster for b in route.brokers})
+        info = await self._channels.perform(self._name_servers.cluster_info())
+        clusters = sorted({b.cluster for b in info.brokers.values()})
         if name is not None and name not in clusters:
             raise ClientError(f"no cluster {name}: there are {', '.join(clusters[:8]) or 'none'}")
-        return sorted(
-            parse_address(b.broker_addrs[MASTER_ID], "broker address")
-            for b in route.brokers
-            if MASTER_ID in b.broker_addrs and name in (None, b.cluster)
-        )
-
-    async def _cluster_info(self) -> Command:
-        failure: PyrmqError | None = None
-        for server in self._namesrv:
-            try:
-                channel = await self._channels.get(server)
-                return await channel.request(RequestCode.GET_BROKER_CLUSTER_INFO)
-            except (ConnectError, RequestTimeoutError) as e:
-                failure = e
-        raise ConnectError(f"no name server answered: {failure}") from failure
+        return sorted(parse_address(a, "broker address") for a in info.masters(name))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyrmq.admin.broker import BrokerLink, Ext
 from pyrmq.admin.halves import Filter, Half, Identity, PendingTable, identity_of
-from pyrmq.admin.look import Look, State, Transaction
 from pyrmq.admin.scan import Progress, each_record, no_progress
+from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder
 from pyrmq.errors import ClientError, RequestTimeoutError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import ReceivedMessage
@@ -29,9 +29,9 @@ async def list_discarded(
 
     await each_record(link, CHECK_MAX_TOPIC, begin, end, take, progress)
     found: dict[Identity, Half] = {}
-    look = Look(link, progress)
+    finder = TransactionFinder(link, progress)
     for half in table.rows():
-        for t in await look.find(half.offset_msg_id, ops=False):
+        for t in await finder.find(half.offset_msg_id, ops=False):
             if t.state is State.DISCARDED:
                 found[t.identity] = half
     return list(found.values()), table.count

@@ -12,7 +12,7 @@ from pyrmq.cli.targets import Target, ask, ask_each, targeted
 if TYPE_CHECKING:
     from pyrmq.admin.broker import BrokerLink
     from pyrmq.admin.halves import Filter, Half
-    from pyrmq.admin.look import Transaction
+    from pyrmq.admin.transaction_finder import Transaction
     from pyrmq.admin.transactions import Answer
     from pyrmq.cli.txn_text import ScanLine
 
@@ -173,25 +173,25 @@ Found = dict[str, list["Transaction"]]
 
 def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
     """What the ids lead to, and what is to be said of those that lead nowhere."""
-    from pyrmq.admin.look import Look
     from pyrmq.admin.scan import NoTransactionsError
+    from pyrmq.admin.transaction_finder import TransactionFinder
     from pyrmq.errors import PyrmqError
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
         found: Found = {}
         problems: list[str] = []
-        looks = [Look(link, line) for link in links]
+        finders = [TransactionFinder(link, line) for link in links]
         for name in dict.fromkeys(ids):
             here: list[Transaction] = []
             said = len(problems)
-            for look in looks:
+            for finder in finders:
                 try:
-                    here += await look.find(name)
+                    here += await finder.find(name)
                 except NoTransactionsError:
-                    if len(looks) == 1:
+                    if len(finders) == 1:
                         raise
                 except PyrmqError as e:
-                    problems.append(f"{name}: {look.link.name}: {e}")
+                    problems.append(f"{name}: {finder.link.name}: {e}")
             if here:
                 found[name] = here
             elif said == len(problems):
@@ -241,7 +241,7 @@ def _change(
     act: Callable[[Transaction], Awaitable[Answer]],
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
-    from pyrmq.admin.look import Look
+    from pyrmq.admin.transaction_finder import TransactionFinder
     from pyrmq.cli.txn_text import age, now_ms
     from pyrmq.errors import ClientError, PyrmqError
     from pyrmq.escape import escape
@@ -257,19 +257,19 @@ def _change(
             )
         click.confirm(f"{verb} {len(ready)} of them?", abort=True)
 
-    async def find_again(t: Transaction, looks: dict[str, Look]) -> Transaction:
-        look = looks.get(t.link.name)
-        found = await look.find(t.message.offset_msg_id) if look is not None else []
+    async def find_again(t: Transaction, finders: dict[str, TransactionFinder]) -> Transaction:
+        finder = finders.get(t.link.name)
+        found = await finder.find(t.message.offset_msg_id) if finder is not None else []
         if not found:
             raise ClientError("it is not there any more")
         return found[0]
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> list[str]:
-        looks = {link.name: Look(link, line) for link in links}
+        finders = {link.name: TransactionFinder(link, line) for link in links}
         failed: list[str] = []
         for t in ready:
             try:
-                again = await find_again(t, looks)
+                again = await find_again(t, finders)
                 check(again)
                 answer = await act(again)
             except PyrmqError as e:

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from pyrmq.admin.halves import Half, immune_until
-from pyrmq.admin.look import Transaction, body_head
 from pyrmq.admin.scan import Scan, Statistics
+from pyrmq.admin.transaction_finder import Transaction, body_head
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape

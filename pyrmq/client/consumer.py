@@ -19,20 +19,21 @@ import trio
 
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, offset_of
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.refusals import check_group, check_topic, parse_subscription
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.net import fastjson
+from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
 
-def _tell_damage(queue: MessageQueue, error: ProtocolError) -> None:
+def _report_damage(queue: MessageQueue, error: ProtocolError) -> None:
     log.error(
         "%s queue %d: a damaged message is left out: %s",
         escape(queue.topic),
@@ -49,16 +50,13 @@ REBALANCE_RETRY = (0.05, 1.0)
 """Seconds until the next try when something is missing: the first, doubled up to the last."""
 REBALANCE_SETTLE = (0.0, 0.1)
 """Seconds that a change of members waits for others: many consumers may start at once."""
-TELL_AFTER = 0.4
-"""A reason for waiting is told once the next try is this many seconds away: a topic that was
+REPORT_AFTER = 0.4
+"""A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
 PERSIST_INTERVAL = 5.0
 ERROR_DELAY = 1.0
 RETRY_DELAY = 5.0
 """Seconds after which a message that its listener failed on is consumed again."""
-
-SUSPEND = 0x2
-SUBSCRIPTION = 0x4
 
 Listener = Callable[[ReceivedMessage], Awaitable[object]]
 
@@ -123,10 +121,10 @@ class PushConsumer:
         self._offsets = BrokerOffsets(self._client, group, consume_from, consume_timestamp or 0)
         self._client.consumers[group] = self._heartbeat_data
         self._client.on_ids_changed.append(lambda: self._rebalance_now.set())
-        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._queues: dict[MessageQueue, ProcessQueue] = {}
         self._rebalance_now = trio.Event()
         self._tasks = Tasks()
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._send, self._receive = trio.open_memory_channel[tuple[ProcessQueue, ReceivedMessage]](
             0
         )
@@ -134,7 +132,7 @@ class PushConsumer:
     @property
     def assigned(self) -> list[MessageQueue]:
         """Queues that this consumer has now, sorted; empty until the first rebalance."""
-        return sorted(self._held)
+        return sorted(self._queues)
 
     def _heartbeat_data(self) -> dict[str, Any]:
         return {
@@ -178,22 +176,22 @@ class PushConsumer:
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
         while True:
-            held, message = await self._receive.receive()
-            if not held.dropped:
-                return held, message
+            process, message = await self._receive.receive()
+            if not process.dropped:
+                return process, message
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is
         written at the next turn (every five seconds) and when the consumer is left."""
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-        held = self._held.get(queue)
-        if held is not None:
-            held.finish(message.queue_offset)
+        process = self._queues.get(queue)
+        if process is not None:
+            process.finish(message.queue_offset)
 
     async def _listen(self, listener: Listener) -> None:
         while True:
-            held, message = await self.take()
-            while not held.dropped:
+            process, message = await self.take()
+            while not process.dropped:
                 try:
                     await listener(message)
                 except Exception:
@@ -202,7 +200,7 @@ class PushConsumer:
                     )
                     await trio.sleep(RETRY_DELAY)
                 else:
-                    held.finish(message.queue_offset)
+                    process.finish(message.queue_offset)
                     break
 
     # Rebalance: which queues are ours.
@@ -218,10 +216,10 @@ class PushConsumer:
                     if first:
                         await self._client.heartbeat()
                     await self._rebalance(topic)
-                    self._told.pop(topic, None)
+                    self._reported.pop(topic, None)
                 except PyrmqError as e:
-                    if retry >= TELL_AFTER:
-                        self._tell(topic, str(e))
+                    if retry >= REPORT_AFTER:
+                        self._report(topic, str(e))
                     balanced = False
             first = not balanced
             wait = REBALANCE_INTERVAL if balanced else retry
@@ -230,10 +228,10 @@ class PushConsumer:
                 await self._rebalance_now.wait()
                 await trio.sleep(random.uniform(*REBALANCE_SETTLE))
 
-    def _tell(self, topic: str, why: str) -> None:
+    def _report(self, topic: str, why: str) -> None:
         """Says why nothing comes, once for each reason."""
-        if self._told.get(topic) != why:
-            self._told[topic] = why
+        if self._reported.get(topic) != why:
+            self._reported[topic] = why
             log.warning("group %s waits for topic %s: %s", self.group, escape(topic), escape(why))
 
     async def _rebalance(self, topic: str) -> None:
@@ -241,10 +239,10 @@ class PushConsumer:
         queues = sorted(route.subscribe_queues(topic))
         ids = await self._member_ids(topic)
         wanted = set(self._strategy(queues, ids, self._client.client_id))
-        for queue in [q for q in self._held if q.topic == topic and q not in wanted]:
+        for queue in [q for q in self._queues if q.topic == topic and q not in wanted]:
             await self._drop(queue)
         failure: PyrmqError | None = None
-        for queue in sorted(wanted - self._held.keys()):
+        for queue in sorted(wanted - self._queues.keys()):
             try:
                 await self._take_over(queue)
             except PyrmqError as e:
@@ -273,98 +271,88 @@ class PushConsumer:
         raise failure or ProtocolError("consumer list without ids")
 
     async def _drop(self, queue: MessageQueue) -> None:
-        held = self._held.pop(queue)
-        held.dropped = True
-        held.scope.cancel()
-        await held.done.wait()
+        process = self._queues.pop(queue)
+        process.dropped = True
+        process.scope.cancel()
+        await process.done.wait()
         log.info("group %s gives up %s", self.group, escape(queue))
-        await self._commit(held)
+        await self._commit(process)
 
     async def _take_over(self, queue: MessageQueue) -> None:
         start, known = await self._offsets.start(queue)
         log.info("group %s takes %s from offset %d", self.group, escape(queue), start)
-        held = self._held[queue] = ProcessQueue(queue, start)
+        process = self._queues[queue] = ProcessQueue(queue, start)
         if not known:
-            await self._commit(held)  # so that a crash before the first message changes nothing
-        self._tasks.start_soon(self._pull_loop, held)
+            await self._commit(process)  # so that a crash before the first message changes nothing
+        self._tasks.start_soon(self._pull_loop, process)
 
     # Pulling.
 
-    async def _pull_loop(self, held: ProcessQueue) -> None:
+    async def _pull_loop(self, process: ProcessQueue) -> None:
         try:
-            with held.scope:
-                while not held.dropped:
-                    await held.wait_for_room()
+            with process.scope:
+                while not process.dropped:
+                    await process.wait_for_room()
                     try:
-                        messages = await self._pull(held)
+                        messages = await self._pull(process)
                     except _MovedError as e:
-                        await self._move(held, e.offset)
+                        await self._move(process, e.offset)
                         return
                     except PyrmqError as e:
-                        self._tell(str(held.queue), str(e))
+                        self._report(str(process.queue), str(e))
                         await trio.sleep(ERROR_DELAY)
                         continue
-                    self._told.pop(str(held.queue), None)
-                    held.put(messages)
+                    self._reported.pop(str(process.queue), None)
+                    process.put(messages)
                     for message in messages:
-                        await self._send.send((held, message))
+                        await self._send.send((process, message))
         finally:
-            held.done.set()
+            process.done.set()
 
-    async def _move(self, held: ProcessQueue, offset: int) -> None:
-        """The broker has no such offset: the queue is dropped and taken over anew from where the
+    async def _move(self, process: ProcessQueue, offset: int) -> None:
+        """The broker has no such offset: the queue is dropped and process over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
         log.warning(
-            "offset of %s moved from %d to %d", escape(held.queue), held.next_offset, offset
+            "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
         )
-        held.dropped = True
-        if self._held.get(held.queue) is held:
-            del self._held[held.queue]
-        await self._offsets.commit(held.queue, offset)
+        process.dropped = True
+        if self._queues.get(process.queue) is process:
+            del self._queues[process.queue]
+        await self._offsets.commit(process.queue, offset)
         self._rebalance_now.set()
 
-    async def _pull(self, held: ProcessQueue) -> list[ReceivedMessage]:
-        queue = held.queue
+    async def _pull(self, process: ProcessQueue) -> list[ReceivedMessage]:
+        queue = process.queue
         sub = self._subs[queue.topic]
         channel = await self._client.master(queue.topic, queue.broker_name)
-        answer = await channel.call(
-            RequestCode.PULL_MESSAGE,
-            {
-                "consumerGroup": self.group,
-                "topic": queue.topic,
-                "queueId": queue.queue_id,
-                "queueOffset": held.next_offset,
-                "maxMsgNums": PULL_COUNT,
-                "sysFlag": SUSPEND | SUBSCRIPTION,
-                "commitOffset": 0,
-                "suspendTimeoutMillis": SUSPEND_MS,
-                "subscription": sub.sub_string,
-                "subVersion": sub.version,
-                "expressionType": sub.expression_type,
-                "bname": queue.broker_name,
-            },
-            timeout=PULL_TIMEOUT,
+        fields = pull_fields(
+            queue.topic,
+            queue.queue_id,
+            process.next_offset,
+            PULL_COUNT,
+            broker=queue.broker_name,
+            group=self.group,
+            suspend_ms=SUSPEND_MS,
+            expression=sub.sub_string,
+            expression_type=sub.expression_type,
+            version=sub.version,
         )
-        if answer.code == ResponseCode.SUCCESS:
+        answer = await channel.call(RequestCode.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
+        pulled = read_pull(answer)
+        if pulled.status is PullStatus.OFFSET_ILLEGAL:
+            raise _MovedError(pulled.next_offset)
+        messages: list[ReceivedMessage] = []
+        if pulled.status is PullStatus.FOUND:
             # An inner batch comes whole, also when the pull began in the middle of it.
             messages = [
                 m
-                for m in decode_records(answer.body, partial(_tell_damage, queue))
-                if m.queue_offset >= held.next_offset and sub.wants(m.tags)
+                for m in decode_records(pulled.body, partial(_report_damage, queue))
+                if m.queue_offset >= process.next_offset and sub.wants(m.tags)
             ]
             for m in messages:
                 m.broker_name = queue.broker_name
-            held.advance(offset_of(answer, "nextBeginOffset"))
-            return messages
-        if answer.code in (
-            ResponseCode.PULL_NOT_FOUND,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-        ):
-            held.advance(offset_of(answer, "nextBeginOffset"))
-            return []
-        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            raise _MovedError(offset_of(answer, "nextBeginOffset"))
-        raise ResponseError.of(answer.code, answer.remark or "")
+        process.advance(pulled.next_offset)
+        return messages
 
     # Offsets.
 
@@ -374,11 +362,11 @@ class PushConsumer:
             await self._persist()
 
     async def _persist(self) -> None:
-        for held in list(self._held.values()):
-            await self._commit(held)
+        for process in list(self._queues.values()):
+            await self._commit(process)
 
-    async def _commit(self, held: ProcessQueue) -> None:
-        await self._offsets.commit(held.queue, held.commit_offset())
+    async def _commit(self, process: ProcessQueue) -> None:
+        await self._offsets.commit(process.queue, process.commit_offset())
 
 
 class _MovedError(Exception):
@@ -402,8 +390,8 @@ class MessageIterator:
     async def __anext__(self) -> ReceivedMessage:
         self._consumer.check_entered()
         if self._current is not None:
-            held, message = self._current
+            process, message = self._current
             self._current = None
-            held.finish(message.queue_offset)
+            process.finish(message.queue_offset)
         self._current = await self._consumer.take()
         return self._current[1]

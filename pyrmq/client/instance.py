@@ -6,19 +6,17 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConfigError, ConnectError, PyrmqError, TopicNotExistError
+from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import ReceivedMessage, decode_record
-from pyrmq.model.names import AUTO_CREATE_TOPIC
-from pyrmq.model.route import MASTER_ID, QueueData, TopicRoute
+from pyrmq.model.route import TopicRoute
 from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net import fastjson
 from pyrmq.net.address import (
@@ -30,6 +28,7 @@ from pyrmq.net.address import (
 )
 from pyrmq.net.channel import Channel, Channels
 from pyrmq.net.command import Response
+from pyrmq.net.name_servers import NameServers, RouteTable
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -37,18 +36,10 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
-DEFAULT_QUEUES = 4
-"""defaultTopicQueueNums: queues that a producer asks for when its topic is new."""
 
 CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
 
 _instances = itertools.count()
-
-
-@dataclass(slots=True)
-class _Routes:
-    by_topic: dict[str, TopicRoute] = field(default_factory=dict)
-    watched: set[str] = field(default_factory=set)
 
 
 class ClientInstance:
@@ -71,10 +62,12 @@ class ClientInstance:
         self.unreadable_checks = 0
         self._channels = Channels(self._handle, self._closed)
         self._all_masters: set[str] = set()
-        self._routes = _Routes()
+        servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
+        self._routes = RouteTable(servers)
+        self._watched: set[str] = set()
+        """Topics whose routes are refreshed."""
         self._tasks = Tasks()
         self._route_lock = trio.Lock()
-        self._next_server = 0
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()
@@ -99,8 +92,8 @@ class ClientInstance:
 
     async def _handle(self, channel: Channel, command: Command) -> Response | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            for tell in self.on_ids_changed:
-                tell()
+            for notify in self.on_ids_changed:
+                notify()
             return None
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._check(channel, command)
@@ -130,69 +123,35 @@ class ClientInstance:
         handler(channel, command.ext, message)
 
     def _closed(self, channel: Channel) -> None:
-        for tell in self.on_closed:
-            tell()
+        for notify in self.on_closed:
+            notify()
 
     async def channel(self, address: str | Address) -> Channel:
         target = parse_address(address) if isinstance(address, str) else address
         return await self._channels.get(target)
 
-    async def _ask_namesrv(self, code: int, ext: dict[str, str | int | bool]) -> Command:
-        """One name server is kept while it answers, then the next is tried."""
-        failure: PyrmqError | None = None
-        for _ in self.namesrv:
-            server = self.namesrv[self._next_server % len(self.namesrv)]
-            try:
-                channel = await self._channels.get(server)
-                return await channel.request(code, ext, timeout=API_TIMEOUT)
-            except TopicNotExistError:
-                raise
-            except PyrmqError as e:
-                failure = e
-                self._next_server += 1
-        raise ConnectError(f"no name server answered: {failure}") from failure
-
-    async def _fetch(self, topic: str) -> TopicRoute:
-        answer = await self._ask_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-        return TopicRoute.from_json(fastjson.loads(answer.body))
-
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """Where a topic is. TopicNotExistError if the name server knows no live broker of it."""
-        self._routes.watched.add(topic)
-        known = self._routes.by_topic.get(topic)
+        self._watched.add(topic)
+        known = self._routes.known.get(topic)
         if known is not None and not fresh:
             return known
         async with self._route_lock:
-            again = self._routes.by_topic.get(topic)
-            if again is not None and again is not known:
-                return again
-            route = self._routes.by_topic[topic] = await self._fetch(topic)
-            return route
+            return await self._channels.perform(self._routes.renew(topic, known))
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
         try:
             return await self.route(topic)
         except TopicNotExistError:
-            try:
-                template = await self._fetch(AUTO_CREATE_TOPIC)
-            except TopicNotExistError:
-                raise TopicNotExistError(
-                    f"topic {topic} does not exist and no broker creates topics on demand"
-                ) from None
-            queues = [
-                QueueData(q.broker_name, n, n, q.perm, q.topic_sys_flag)
-                for q in template.queues
-                for n in [min(DEFAULT_QUEUES, q.write_queue_nums)]
-            ]
-            return TopicRoute(queues, template.brokers)
+            return await self._channels.perform(self._routes.auto_create_route(topic))
 
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
         stays as it was: it may be a broker that is about to come back."""
-        for topic in list(self._routes.watched):
+        for topic in list(self._watched):
             try:
-                self._routes.by_topic[topic] = await self._fetch(topic)
+                await self._channels.perform(self._routes.route(topic, fresh=True))
             except TopicNotExistError:
                 log.info("the name server has no route of topic %s now", escape(topic))
 
@@ -206,14 +165,12 @@ class ClientInstance:
 
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""
-        answer = await self._ask_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO, {})
-        table = fastjson.loads_object(answer.body).get("brokerAddrTable")
-        found = list(table.values()) if isinstance(table, dict) else []
-        self._all_masters = set(_masters(TopicRoute.from_json({"brokerDatas": found})))
+        info = await self._channels.perform(self._routes.servers.cluster_info())
+        self._all_masters = set(info.masters())
 
     def brokers(self) -> set[str]:
         """Addresses of all masters in the routes that are known."""
-        found = {a for route in self._routes.by_topic.values() for a in _masters(route)}
+        found = {a for route in self._routes.known.values() for a in route.masters()}
         return found | self._all_masters
 
     async def greet(self, channel: Channel) -> None:
@@ -267,19 +224,15 @@ class ClientInstance:
 
         await self._all_brokers("goodbye", unregister)
 
-    async def _all_brokers(self, what: str, tell: Callable[[Channel], Awaitable[None]]) -> None:
+    async def _all_brokers(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
         """All at once, so that one that does not answer holds up no other."""
 
         async def to(address: str) -> None:
             try:
-                await tell(await self.channel(address))
+                await request(await self.channel(address))
             except PyrmqError as e:
                 log.warning("%s to broker %s: %s", what, escape(address), escape(e))
 
         async with trio.open_nursery() as nursery:
             for address in self.brokers():
                 nursery.start_soon(to, address)
-
-
-def _masters(route: TopicRoute) -> Iterable[str]:
-    return (b.broker_addrs[MASTER_ID] for b in route.brokers if MASTER_ID in b.broker_addrs)

@@ -6,11 +6,11 @@ import logging
 from enum import Enum
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.engine import Command
-from pyrmq.errors import ProtocolError, PyrmqError, QueryNotFoundError
+from pyrmq.errors import PyrmqError, QueryNotFoundError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.net.answer import number
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,6 @@ class ConsumeFrom(Enum):
 
     def __str__(self) -> str:
         return self.name
-
-
-def offset_of(answer: Command, name: str) -> int:
-    try:
-        return int(answer.ext[name])
-    except (KeyError, ValueError) as e:
-        raise ProtocolError(f"answer without {name}") from e
 
 
 class BrokerOffsets:
@@ -63,8 +56,8 @@ class BrokerOffsets:
                 answer = await channel.request(
                     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**place, "timestamp": self._timestamp}
                 )
-            return offset_of(answer, "offset"), False
-        return offset_of(answer, "offset"), True
+            return number(answer, "offset"), False
+        return number(answer, "offset"), True
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Writes the next offset to consume; a failure is logged, the next commit covers it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,20 +12,18 @@ from typing import Self
 
 import trio
 
-from pyrmq.client.instance import DEFAULT_QUEUES, ClientInstance
+from pyrmq.client.instance import ClientInstance
 from pyrmq.client.refusals import check_group, check_topic, encode_properties
 from pyrmq.client.unique_key import key_maker
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
-    ProtocolError,
     PyrmqError,
     RequestTimeoutError,
     ResponseError,
     UnsendableMessageError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
     COMPRESSED,
     UNIQ_KEY,
@@ -36,9 +33,12 @@ from pyrmq.model.message import (
     SendStatus,
     encode_batch,
 )
-from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
+from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.retry import NO_RETRY, RetryPolicy, may_send_again
+from pyrmq.model.route import next_queue
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.channel import Channel
+from pyrmq.net.send import queue_fields, send_code, send_fields, stored_at
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +47,8 @@ RETRY_TIMES = 2
 MAX_MESSAGE_SIZE = 4 << 20
 COMPRESS_OVER = 4096
 ZLIB_TYPE = 0x300
-RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
-"""Answers after which another broker may do better."""
-
 DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+_STATUS = {status.value: status for status in SendStatus}
 
 Selector = Callable[[list[MessageQueue]], MessageQueue]
 
@@ -100,7 +98,7 @@ class Producer:
         self._client = ClientInstance(namesrv)
         self._client.producer_groups.add(group)
         self._timeout = send_timeout
-        self._retries = retry_times
+        self._retry = RetryPolicy(retry_times, 0, 0)
         self._max_size = max_message_size
         self._compress_over = compress_over
         self._turn = itertools.count(random.randrange(1 << 30))
@@ -180,7 +178,7 @@ class Producer:
         request = self._outgoing(message, message.all_properties())
         target = queue or await self._choose(message.topic, None, None)
         channel = await self._channel_of(target, message.topic)
-        ext = {**request.fields, "e": target.queue_id, "n": target.broker_name}
+        ext = request.fields | queue_fields(target.queue_id, target.broker_name)
         await channel.oneway(request.code, ext, request.body)
 
     def _check(self, message: Message) -> None:
@@ -214,25 +212,14 @@ class Producer:
         if len(body) >= self._compress_over:
             body = zlib.compress(body, 5)
             sys_flag |= COMPRESSED | ZLIB_TYPE
-        fields = self._fields(message.topic, properties, message.flag, sys_flag)
-        return Outgoing(RequestCode.SEND_MESSAGE_V2, message.topic, key, fields, body)
-
-    def _fields(
-        self, topic: str, properties: dict[str, str], flag: int, sys_flag: int, batch: bool = False
-    ) -> dict[str, str | int | bool]:
-        return {
-            "a": self.group,
-            "b": topic,
-            "c": AUTO_CREATE_TOPIC,
-            "d": DEFAULT_QUEUES,
-            "f": sys_flag,
-            "g": time.time_ns() // 1_000_000,
-            "h": flag,
-            "i": encode_properties(properties),
-            "j": 0,
-            "k": False,
-            "m": batch,
-        }
+        fields = send_fields(
+            self.group,
+            message.topic,
+            encode_properties(properties),
+            flag=message.flag,
+            sys_flag=sys_flag,
+        )
+        return Outgoing(send_code(False), message.topic, key, fields, body)
 
     def _batch(self, messages: Sequence[Message]) -> Outgoing:
         if not messages:
@@ -255,17 +242,9 @@ class Producer:
             raise UnsendableMessageError(
                 f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
             )
-        wait = {"WAIT": "true" if first.wait_store_ok else "false"}
-        fields = self._fields(first.topic, wait, 0, 0, batch=True)
-        return Outgoing(RequestCode.SEND_BATCH_MESSAGE, first.topic, ",".join(keys), fields, body)
-
-    def _next(self, queues: list[MessageQueue], last_broker: str | None) -> MessageQueue:
-        """The next queue in turn, on another broker than the one that just failed if there is."""
-        for _ in queues:
-            queue = queues[next(self._turn) % len(queues)]
-            if queue.broker_name != last_broker:
-                return queue
-        return queues[next(self._turn) % len(queues)]
+        wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
+        fields = send_fields(self.group, first.topic, wait, flag=0, batch=True)
+        return Outgoing(send_code(True), first.topic, ",".join(keys), fields, body)
 
     async def _deliver(
         self,
@@ -278,28 +257,26 @@ class Producer:
         if queue is not None and select is not None:
             raise ClientError("give either queue or select, not both")
         limit = self._timeout if timeout is None else timeout
+        policy = NO_RETRY if queue or select else self._retry
         failure: PyrmqError | None = None
         last_broker: str | None = None
+        failed = 0
         with trio.move_on_after(limit) as scope:
-            for attempt in range(1 if queue or select else 1 + self._retries):
+            while failed <= policy.retries:
                 try:
                     target = queue or await self._choose(topic, select, last_broker)
                     last_broker = target.broker_name
                     channel = await self._channel_of(target, topic)
-                    ext = {**request.fields, "e": target.queue_id, "n": target.broker_name}
+                    ext = request.fields | queue_fields(target.queue_id, last_broker)
                     answer = await channel.call(request.code, ext, request.body, timeout=limit)
                     return self._result(answer, target, request.key)
-                except ResponseError as e:
-                    failure = e
-                    if e.code not in RETRY_CODES:
-                        raise
                 except PyrmqError as e:
+                    if not may_send_again(e):
+                        raise
                     failure = e
+                failed += 1
                 log.info(
-                    "send attempt %d to %s failed: %s",
-                    attempt + 1,
-                    escape(last_broker),
-                    escape(failure),
+                    "send attempt %d to %s failed: %s", failed, escape(last_broker), escape(failure)
                 )
                 await self._refresh(topic)
         if scope.cancelled_caught:
@@ -312,7 +289,7 @@ class Producer:
         self, topic: str, select: Selector | None, last_broker: str | None
     ) -> MessageQueue:
         queues = await self.queues(topic)
-        return select(queues) if select else self._next(queues, last_broker)
+        return select(queues) if select else next_queue(queues, self._turn, last_broker)
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """The connection that messages of `topic` for a queue go to."""
@@ -328,16 +305,13 @@ class Producer:
 
     @staticmethod
     def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
-        stored = {s.value: s for s in SendStatus}
-        if answer.code not in stored:
+        status = _STATUS.get(answer.code)
+        if status is None:
             raise ResponseError.of(answer.code, answer.remark or "")
+        queue_id, offset = stored_at(answer)
         ext = answer.ext
-        try:
-            queue_id, offset = int(ext["queueId"]), int(ext["queueOffset"])
-        except (KeyError, ValueError) as e:
-            raise ProtocolError("send answer without queue or offset") from e
         return SendResult(
-            stored[answer.code],
+            status,
             key,
             ext.get("msgId", ""),
             MessageQueue(queue.topic, queue.broker_name, queue_id),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, as_int
 
 MASTER_ID = 0
+DEFAULT_QUEUES = 4
+"""defaultTopicQueueNums: queues that a producer asks for when its topic is new."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,17 @@ class BrokerData:
             "enableActingMaster": self.enable_acting_master,
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BrokerData:
+        addrs = value.get("brokerAddrs")
+        return cls(
+            cluster=str(value.get("cluster", "")),
+            broker_name=str(value.get("brokerName", "")),
+            broker_addrs={as_int(k, -1): str(a) for k, a in addrs.items()}
+            if isinstance(addrs, dict)
+            else {},
+        )
+
 
 @dataclass(slots=True)
 class TopicRoute:
@@ -80,17 +93,7 @@ class TopicRoute:
                     topic_sys_flag=as_int(q.get("topicSysFlag", q.get("topicSynFlag")), 0),
                 )
             )
-        for b in _objects(value.get("brokerDatas")):
-            addrs = b.get("brokerAddrs")
-            route.brokers.append(
-                BrokerData(
-                    cluster=str(b.get("cluster", "")),
-                    broker_name=str(b.get("brokerName", "")),
-                    broker_addrs={as_int(k, -1): str(a) for k, a in addrs.items()}
-                    if isinstance(addrs, dict)
-                    else {},
-                )
-            )
+        route.brokers += [BrokerData.from_json(b) for b in _objects(value.get("brokerDatas"))]
         return route
 
     def master_of(self, broker_name: str) -> str | None:
@@ -99,6 +102,21 @@ class TopicRoute:
             if b.broker_name == broker_name:
                 return b.broker_addrs.get(MASTER_ID)
         return None
+
+    def address_of(self, broker_name: str, *, master_only: bool = False) -> str | None:
+        """Address of a broker name's master, or, unless `master_only`, of its first replica where
+        it has none."""
+        for b in self.brokers:
+            if b.broker_name == broker_name and b.broker_addrs:
+                if MASTER_ID in b.broker_addrs:
+                    return b.broker_addrs[MASTER_ID]
+                if not master_only:
+                    return b.broker_addrs[min(b.broker_addrs)]
+        return None
+
+    def masters(self) -> list[str]:
+        """Addresses of all masters."""
+        return [b.broker_addrs[MASTER_ID] for b in self.brokers if MASTER_ID in b.broker_addrs]
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Queues that may be sent to: writable, on brokers with a master, by broker name."""
@@ -117,6 +135,55 @@ class TopicRoute:
             if q.perm & PERM_READ
             for n in range(q.read_queue_nums)
         ]
+
+
+@dataclass(slots=True)
+class ClusterInfo:
+    """What the name server answers for all clusters (GET_BROKER_CLUSTER_INFO)."""
+
+    clusters: set[str] = field(default_factory=set)
+    """Names of clusters."""
+    brokers: dict[str, BrokerData] = field(default_factory=dict)
+    """By broker name."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ClusterInfo:
+        clusters, brokers = value.get("clusterAddrTable"), value.get("brokerAddrTable")
+        return cls(
+            {str(k) for k in clusters} if isinstance(clusters, dict) else set(),
+            {str(k): BrokerData.from_json(b) for k, b in brokers.items() if isinstance(b, dict)}
+            if isinstance(brokers, dict)
+            else {},
+        )
+
+    def masters(self, cluster: str | None = None) -> list[str]:
+        """Addresses of the masters of all clusters, or of one."""
+        return [
+            b.broker_addrs[MASTER_ID]
+            for b in self.brokers.values()
+            if MASTER_ID in b.broker_addrs and cluster in (None, b.cluster)
+        ]
+
+
+def auto_create_route(template: TopicRoute) -> TopicRoute:
+    """The route of a topic that does not exist yet, from that of TBW102: brokers that create
+    topics on demand make at most so many queues as a producer asks for."""
+    queues = [
+        QueueData(q.broker_name, n, n, q.perm, q.topic_sys_flag)
+        for q in template.queues
+        for n in [min(DEFAULT_QUEUES, q.write_queue_nums)]
+    ]
+    return TopicRoute(queues, template.brokers)
+
+
+def next_queue(
+    queues: Sequence[MessageQueue], turn: Iterator[int], avoid: str | None = None
+) -> MessageQueue:
+    """The next of some queues in turn; not of the broker `avoid`, which has just failed, if there
+    is another one."""
+    if avoid is not None:
+        queues = [q for q in queues if q.broker_name != avoid] or queues
+    return queues[next(turn) % len(queues)]
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -1,28 +1,30 @@
-"""The client's end: a connection that many tasks share, answers matched by opaque."""
+"""The client's end on trio: a connection that many tasks share (`ClientProtocol` with a socket)."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Self
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar
 
 import trio
 
-from pyrmq.engine import Command, Listener, Session
-from pyrmq.errors import (
-    ClientError,
-    ConnectError,
-    ProtocolError,
-    RequestTimeoutError,
-    ResponseError,
-    leaves,
-)
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
-from pyrmq.net.clock import clock_ms
-from pyrmq.net.command import Response, encode_request, encode_response
+from pyrmq.net.answer import check_success
+from pyrmq.net.client_protocol import (
+    ClientProtocol,
+    Closed,
+    CloseReason,
+    Event,
+    Ext,
+    RequestEnded,
+    ServerRequest,
+)
+from pyrmq.net.command import Response
+from pyrmq.net.procedure import Pause, Procedure, Result
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -30,14 +32,16 @@ log = logging.getLogger(__name__)
 CONNECT_TIMEOUT = 3.0
 WRITE_TIMEOUT = 3.0
 """Seconds that a frame may take to leave."""
+RECEIVE = 256 << 10
+T = TypeVar("T")
 Handler = Callable[["Channel", Command], Awaitable[Response | None]]
-Closed = Callable[["Channel"], None]
+OnClosed = Callable[["Channel"], None]
 
 
 class Channel:
     """One connection to a server. Use through `Channels`, which opens and reopens them.
 
-    `greeted` says whether a heartbeat was answered on it, `greeting` is held while one is under
+    `greeted` says whether a heartbeat was answered on it, `greeting` is locked while one is under
     way; both are their owner's.
     """
 
@@ -46,162 +50,133 @@ class Channel:
         stream: trio.abc.Stream,
         address: Address,
         handler: Handler | None,
-        on_closed: Closed | None = None,
+        on_closed: OnClosed | None = None,
     ) -> None:
         self.address = address
-        self.closed = False
         self.greeted = False
         self.greeting = trio.Lock()
         self._stream = stream
         self._on_closed = on_closed
-        self._session = Session(Listener(), b"\0\0\0\0", 0)
+        self._protocol = ClientProtocol(format_address(address), trio.current_time())
         self._handler = handler
-        self._opaque = itertools.count(1)
-        self._waiting: dict[int, tuple[trio.Event, list[Command]]] = {}
         self._send_lock = trio.Lock()
         self._scope = trio.CancelScope()
-        self._heard = trio.current_time()
+
+    @property
+    def closed(self) -> bool:
+        return self._protocol.closed is not None
 
     async def run(self) -> None:
         """Reads until the connection ends; then every waiting call fails."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    while data := await self._stream.receive_some(256 * 1024):
-                        self._heard = trio.current_time()
-                        self._take(bytes(data), nursery)
-        except* (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
-        except* ProtocolError as e:
-            where = format_address(self.address)
-            log.warning("%s broke the protocol: %s", escape(where), escape(leaves(e)[0]))
+                    while not self.closed:
+                        data = bytes(await self._stream.receive_some(RECEIVE))
+                        self._act(self._protocol.receive_bytes(data, trio.current_time()), nursery)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError) as group:
+            self._close(CloseReason.HUNG_UP, str(group.exceptions[0]))
         finally:
-            self.closed = True
-            waiting, self._waiting = self._waiting, {}
-            for event, _ in waiting.values():
-                event.set()
+            self._close(CloseReason.CLOSED)
             if self._on_closed is not None:
                 self._on_closed(self)
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
                 await trio.aclose_forcefully(self._stream)
 
-    def _take(self, data: bytes, nursery: trio.Nursery) -> None:
-        session = self._session
-        session.feed_bytes(data, clock_ms())
-        while True:
-            while (command := session.next_command()) is not None:
-                if command.flag & 1:
-                    waiting = self._waiting.pop(command.opaque, None)
-                    if waiting is not None:
-                        waiting[1].append(command)
-                        waiting[0].set()
-                elif self._handler is not None:
-                    nursery.start_soon(self._handle, command)
-            if session.error is not None:
-                raise ProtocolError(session.error)
-            if not session.more:
-                return
-            session.feed_bytes(b"", clock_ms())
+    def _act(self, events: list[Event], nursery: trio.Nursery | None = None) -> None:
+        for event in events:
+            if isinstance(event, RequestEnded):
+                if event.request.waiter is not None:
+                    event.request.waiter.set()
+            elif isinstance(event, ServerRequest):
+                if nursery is not None and self._handler is not None:
+                    nursery.start_soon(self._handle, self._handler, event.command)
+                else:
+                    self._protocol.finish_server_request(event.command)
+            else:
+                self._ended(event)
 
-    async def _handle(self, command: Command) -> None:
-        assert self._handler is not None
+    def _ended(self, event: Closed) -> None:
+        if event.reason is CloseReason.PROTOCOL:
+            log.warning(
+                "connection to %s: %s", escape(format_address(self.address)), escape(event.text)
+            )
+        if event.reason is not CloseReason.HUNG_UP:
+            self._scope.cancel()
+
+    def _close(self, reason: CloseReason, text: str = "") -> None:
+        self._act(self._protocol.close(reason, text))
+
+    async def _handle(self, handler: Handler, command: Command) -> None:
         try:
-            response = await self._handler(self, command)
-        except Exception as e:
-            log.exception("request %d of the server failed", command.code)
-            response = Response(1, f"{type(e).__name__}: {e}")
-        if response is None or command.flag & 2:
-            return
-        frame = b"".join(bytes(p) for p in encode_response(command, response))
-        try:
-            await self._send(frame)
+            try:
+                response = await handler(self, command)
+            except Exception as e:
+                log.exception("request %d of the server failed", command.code)
+                response = Response(1, f"{type(e).__name__}: {e}")
+            frame = self._protocol.answer_frame(command, response)
+            if frame is not None:
+                await self._send(frame)
         except ConnectError:
             log.info("answer to request %d not sent: connection is gone", command.code)
+        finally:
+            self._protocol.finish_server_request(command)
 
     async def _send(self, frame: bytes) -> None:
-        where = format_address(self.address)
-        try:
-            async with self._send_lock:
-                if self.closed:
-                    raise ConnectError(f"connection to {where} is gone")
-                # Half a frame would break the connection: it is not cancelled, but bounded.
-                with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
+        """ConnectError if the connection has ended, or ends before the frame has left."""
+        async with self._send_lock:
+            self._protocol.check_open()
+            # Half a frame would break the connection: it is not cancelled, but bounded.
+            with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
+                try:
                     await self._stream.send_all(frame)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as e:
-            self.give_up()
-            raise ConnectError(f"connection to {where} is gone") from e
-        if limit.cancelled_caught:
-            self.give_up()
-            raise ConnectError(f"{where} takes no data")
-
-    def give_up(self) -> None:
-        """Ends the connection; waiting calls fail and the next request opens a new one."""
-        self.closed = True
-        self._scope.cancel()
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    self._close(CloseReason.FAILED, CloseReason.HUNG_UP.value)
+                    self._protocol.check_open()
+            if limit.cancelled_caught:
+                self._close(CloseReason.STALLED)
+                self._protocol.check_open()
 
     async def call(
-        self,
-        code: int,
-        ext: Mapping[str, str | int | bool] | None = None,
-        body: bytes = b"",
-        *,
-        timeout: float = 3.0,
+        self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
     ) -> Command:
-        """Sends a request and returns its answer, whatever its code. RequestTimeoutError,
-        ConnectError."""
-        opaque = next(self._opaque) & 0x7FFFFFFF
-        began = trio.current_time()
-        event = trio.Event()
-        got: list[Command] = []
-        self._waiting[opaque] = (event, got)
-        try:
-            with trio.move_on_after(timeout):
-                await self._send(encode_request(code, opaque, ext, body))
-                await event.wait()
-        finally:
-            self._waiting.pop(opaque, None)
-        if got:
-            return got[0]
-        if event.is_set():
-            raise ConnectError(f"connection to {format_address(self.address)} broke")
-        if self._heard < began:
-            self.give_up()  # nothing at all came: the peer may be gone without a word
-        raise RequestTimeoutError(
-            f"{format_address(self.address)} did not answer request {code} in {timeout:g} s"
+        """Sends a request and returns its answer, whatever its code; `timeout` in seconds.
+        RequestTimeoutError, ConnectError."""
+        protocol = self._protocol
+        request, head = protocol.request(
+            code, ext, len(body), now=trio.current_time(), timeout=timeout
         )
-
-    async def request(
-        self,
-        code: int,
-        ext: Mapping[str, str | int | bool] | None = None,
-        body: bytes = b"",
-        *,
-        timeout: float = 3.0,
-    ) -> Command:
-        """As `call`, but a code other than SUCCESS is raised."""
-        answer = await self.call(code, ext, body, timeout=timeout)
-        if answer.code != 0:
-            raise ResponseError.of(answer.code, answer.remark or "")
+        request.waiter = ended = trio.Event()
+        try:
+            with trio.CancelScope(deadline=request.deadline):
+                await self._send(head + body)
+                await ended.wait()
+            if request.outcome is None:
+                self._act(protocol.expire(trio.current_time()))
+            answer = protocol.result(request)
+        finally:
+            protocol.forget(request)
+        assert answer is not None
         return answer
 
+    async def request(
+        self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
+    ) -> Command:
+        """As `call`, but a code other than SUCCESS is raised. ResponseError."""
+        return check_success(await self.call(code, ext, body, timeout=timeout))
+
     async def oneway(
-        self,
-        code: int,
-        ext: Mapping[str, str | int | bool] | None = None,
-        body: bytes = b"",
-        *,
-        remark: str | None = None,
+        self, code: int, ext: Ext | None = None, body: bytes = b"", *, remark: str | None = None
     ) -> None:
-        """Sends a request that is not answered."""
-        opaque = next(self._opaque) & 0x7FFFFFFF
-        await self._send(encode_request(code, opaque, ext, body, oneway=True, remark=remark))
+        """Sends a request that is not answered. ConnectError."""
+        await self._send(self._protocol.oneway(code, ext, len(body), remark=remark) + body)
 
 
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`."""
 
-    def __init__(self, handler: Handler | None = None, on_closed: Closed | None = None) -> None:
+    def __init__(self, handler: Handler | None = None, on_closed: OnClosed | None = None) -> None:
         self._handler = handler
         self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
@@ -225,6 +200,25 @@ class Channels:
             if channel is not None and not channel.closed:
                 return channel
             return await self._open(address)
+
+    async def perform(self, procedure: Procedure[T]) -> T:
+        """Runs a procedure. Raises what it raises."""
+        result: Result = None
+        while True:
+            try:
+                step = procedure.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, Pause):
+                await trio.sleep(step.seconds)
+                result = None
+                continue
+            try:
+                channel = await self.get(step.address)
+                result = await channel.call(step.code, step.ext, timeout=step.timeout)
+            except PyrmqError as e:
+                result = e
 
     async def _open(self, address: Address) -> Channel:
         if not self._tasks.running:

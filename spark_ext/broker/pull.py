@@ -19,22 +19,20 @@ from pyrmq.errors import (
     ClientError,
     ConnectError,
     DataLossError,
-    ProtocolError,
     PyrmqError,
-    ResponseError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.retry import may_ask_again
+from pyrmq.model.subscription import ALL
 from pyrmq.net.address import format_address
-from spark_ext.broker.cluster import Cluster, number, pause
-from spark_ext.broker.remoting import Connection, Ext
+from pyrmq.net.blocking_channel import BlockingChannel
+from pyrmq.net.client_protocol import Ext, Request
+from pyrmq.net.pull import PullAnswer, PullStatus, pull_fields, read_pull
+from spark_ext.broker.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
-GROUP = "TOOLS_CONSUMER"
-"""The group of RocketMQ's tools, which every broker knows. Nothing is committed for it."""
-SUBSCRIPTION = 0x4
-"""The pull says by itself what it wants. [PullSysFlag]"""
 BLOCK = 256
 FILTERED_BLOCK = 8192
 """Offsets of a block; more where the broker leaves out messages by tag."""
@@ -42,9 +40,6 @@ WINDOW = 8
 """Blocks with a pull under way."""
 AHEAD_BYTES = 32 << 20
 """Answers that are kept for later; with more of them only the first block goes on."""
-REMOVING = "MESSAGE_WAS_REMOVING"
-"""The status that a broker gives as the remark, where it answers the same code for a place whose
-messages are deleted as for one where none has the tag. [PullMessageProcessor]"""
 STUCK = 3
 """Answers in a row that bring a range no further, after which it is taken to be gone."""
 
@@ -84,8 +79,8 @@ class _Block:
     end: int
     at: int
     """The next offset to pull."""
-    pull: int | None = None
-    """The number of the request under way."""
+    pull: Request | None = None
+    """The request under way."""
     got: deque[Piece] = field(default_factory=deque)
     stuck: int = 0
     tries: int = 0
@@ -120,8 +115,8 @@ class Puller:
         self._todo = blocks(ranges, BLOCK if expression is None else FILTERED_BLOCK)
         self._window: deque[_Block] = deque()
         self._kept = 0
-        self._connection: Connection | None = None
-        self._told = False
+        self._channel: BlockingChannel | None = None
+        self._logged = False
         self._waited = False
         """Whether a place without a message was asked for again, so that each is not."""
         self._asking: _Block
@@ -151,134 +146,127 @@ class Puller:
 
     def _advance(self, head: _Block) -> None:
         """Keeps pulls under way and waits for the answer to the first."""
-        connection = self._connect(head)
+        channel = self._connect(head)
         for block in self._window:
             if block.pull is None and not block.done:
                 if block is not head and self._kept >= AHEAD_BYTES:
                     break
                 self._asking = block
-                block.pull = connection.submit(RequestCode.PULL_MESSAGE, self._fields(block))
+                block.pull = channel.submit(RequestCode.PULL_MESSAGE, self._fields(block))
         self._asking = head
         assert head.pull is not None
-        answer = connection.wait(head.pull, self._cluster.access.timeout)
+        answer = channel.wait(head.pull, self._cluster.access.timeout)
         head.pull = None
         self._take(head, answer)
         for block in list(self._window)[1:]:
             self._asking = block
-            if block.pull is not None and (early := connection.take(block.pull)) is not None:
+            if block.pull is not None and (early := channel.take(block.pull)) is not None:
                 block.pull = None
                 self._take(block, early)
 
-    def _connect(self, block: _Block) -> Connection:
-        if self._connection is None:
+    def _connect(self, block: _Block) -> BlockingChannel:
+        if self._channel is None:
             r = block.range
             address = self._cluster.address(r.topic, r.broker, fresh=block.tries > 0)
-            self._connection = self._cluster.connections.get(address)
-        return self._connection
+            self._channel = self._cluster.channels.get(address)
+        return self._channel
 
     def _failed(self, block: _Block, error: PyrmqError) -> None:
         """Everything under way is asked for again, a bounded number of times."""
         block.tries += 1
-        if not error.retriable or block.tries > self._cluster.access.retries:
-            raise _named(error, block.range, self._connection) from error
+        seconds = self._cluster.policy.pause(block.tries) if may_ask_again(error) else None
+        if seconds is None:
+            raise _named(error, block.range, self._channel) from error
         log.warning("%s: %s; trying again", escape(block.range), escape(error))
-        if self._connection is not None:
-            self._cluster.connections.drop(self._connection)
-            self._connection = None
+        if self._channel is not None:
+            self._cluster.channels.drop(self._channel)
+            self._channel = None
         for other in self._window:
             other.pull = None
-        pause(block.tries)
+        self._cluster.channels.pause(seconds)
 
     def _fields(self, block: _Block) -> Ext:
         r = block.range
-        return {
-            "consumerGroup": GROUP,
-            "topic": r.topic,
-            "queueId": r.queue_id,
-            "queueOffset": block.at,
-            "maxMsgNums": min(self._count, block.end - block.at),
-            "sysFlag": SUBSCRIPTION,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": 0,
-            "subscription": self._expression or "*",
-            "subVersion": 0,
-            "expressionType": "TAG",
-            "bname": r.broker,
-        }
+        return pull_fields(
+            r.topic,
+            r.queue_id,
+            block.at,
+            min(self._count, block.end - block.at),
+            broker=r.broker,
+            expression=self._expression or ALL,
+        )
 
     def _take(self, block: _Block, answer: Command) -> None:
         """Moves a block on by an answer to its pull."""
-        code = answer.code
-        if code == ResponseCode.SUCCESS:
-            following = number(answer, "nextBeginOffset")
-            if following <= block.at:
-                raise ProtocolError(f"a pull at {block.at} goes on at {following}")
-            least = number(answer, "minOffset")
-            if least > block.at:
-                self._lose(block, least, number(answer, "maxOffset"))
-            end = min(following, block.end)
-            overlaps = following > block.end
-            self._kept += len(answer.body)
-            block.got.append(Piece(block.range, block.at, end, answer.body, overlaps))
-            block.at, block.stuck, block.tries = following, 0, 0
-        elif code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            self._nothing_here(block, answer)
-        elif code == ResponseCode.PULL_NOT_FOUND:
-            self._not_found(block, answer)
-        elif code == ResponseCode.PULL_OFFSET_MOVED:
-            self._moved(block, answer)
+        pulled = read_pull(answer)
+        if pulled.status is PullStatus.FOUND:
+            self._found(block, pulled)
+        elif pulled.status is PullStatus.NO_MATCHED_MESSAGE:
+            self._nothing_here(block, pulled)
+        elif pulled.status is PullStatus.NO_NEW_MESSAGE:
+            self._not_found(block, pulled)
         else:
-            raise ResponseError.of(code, answer.remark or "")
+            self._moved(block, pulled)
 
-    def _nothing_here(self, block: _Block, answer: Command) -> None:
+    def _found(self, block: _Block, pulled: PullAnswer) -> None:
+        following = pulled.next_beyond(block.at)
+        if pulled.min_offset > block.at:
+            self._lose(block, pulled)
+        end = min(following, block.end)
+        overlaps = following > block.end
+        self._kept += len(pulled.body)
+        block.got.append(Piece(block.range, block.at, end, pulled.body, overlaps))
+        block.at, block.stuck, block.tries = following, 0, 0
+
+    def _nothing_here(self, block: _Block, pulled: PullAnswer) -> None:
         """Nothing that the tags select; or, without tags, places in the queue without a message:
         the log is being deleted there, or was damaged."""
-        following, least = number(answer, "nextBeginOffset"), number(answer, "minOffset")
+        least = pulled.min_offset
         if least > block.at:
-            self._lose(block, least, number(answer, "maxOffset"))
-        elif following <= block.at:
-            raise ProtocolError(f"a pull at {block.at} goes on at {following}")
-        elif self._expression is None or (answer.remark or "").endswith(REMOVING):
+            self._lose(block, pulled)
+            block.at, block.stuck = max(pulled.next_offset, least), 0
+            return
+        following = pulled.next_beyond(block.at)
+        if self._expression is None or pulled.is_removing:
             # A queue's first offset follows some time after its log was deleted.
             if not self._waited and self._wait_for_more(block):
                 return
             self._waited = True
             self._lost(f"{block.range}: the broker has no messages at {block.at} to {following}")
-        block.at, block.stuck = max(following, least), 0
+        block.at, block.stuck = following, 0
 
-    def _not_found(self, block: _Block, answer: Command) -> None:
+    def _not_found(self, block: _Block, pulled: PullAnswer) -> None:
         """The queue ends before what was planned, or its files have a hole."""
         if not self._wait_for_more(block):
-            least, most = number(answer, "minOffset"), number(answer, "maxOffset")
-            self._check_replica(block, most)
-            self._lose(block, least, most)
-            block.at, block.stuck = max(number(answer, "nextBeginOffset"), least, block.at + 1), 0
+            self._check_replica(block, pulled.max_offset)
+            self._lose(block, pulled)
+            block.at = max(pulled.next_offset, pulled.min_offset, block.at + 1)
+            block.stuck = 0
 
-    @staticmethod
-    def _wait_for_more(block: _Block) -> bool:
+    def _wait_for_more(self, block: _Block) -> bool:
         """Whether to ask once more, after a pause."""
         if block.stuck >= STUCK:
             return False
         block.stuck += 1
-        pause(block.stuck)
+        self._cluster.channels.pause(self._cluster.policy.pause_after(block.stuck))
         return True
 
-    def _moved(self, block: _Block, answer: Command) -> None:
+    def _moved(self, block: _Block, pulled: PullAnswer) -> None:
         """The broker has no such offset: deleted from the front, or the queue was made anew."""
-        least, most = number(answer, "minOffset"), number(answer, "maxOffset")
-        self._check_replica(block, most)
-        self._lose(block, least, most)
-        block.at = least if block.at < least else block.end
+        self._check_replica(block, pulled.max_offset)
+        self._lose(block, pulled)
+        block.at = pulled.min_offset if block.at < pulled.min_offset else block.end
 
     def _check_replica(self, block: _Block, most: int) -> None:
         """ConnectError if it is a replica that does not have a block's messages yet."""
-        r, connection = block.range, self._connection
-        if most > block.at or connection is None:
+        r, channel = block.range, self._channel
+        if most > block.at or channel is None:
             return
-        if not self._cluster.is_master(r.topic, r.broker, connection.address):
+        if not self._cluster.is_master(r.topic, r.broker, channel.address):
             raise ConnectError(f"a replica answers, which has the queue up to {most} only")
 
-    def _lose(self, block: _Block, least: int, most: int) -> None:
+    def _lose(self, block: _Block, pulled: PullAnswer) -> None:
+        least, most = pulled.min_offset, pulled.max_offset
         text = (
             f"{block.range}: the broker has nothing at offset {block.at} any more; the queue now "
             f"has {min(least, most)} to {most}"
@@ -288,14 +276,14 @@ class Puller:
     def _lost(self, text: str) -> None:
         if self._fail_on_data_loss:
             raise DataLossError(text)
-        if not self._told:
-            self._told = True
+        if not self._logged:
+            self._logged = True
             log.warning("%s; going on with what there is", escape(text))
 
 
-def _named(error: PyrmqError, place: QueueRange, connection: Connection | None) -> PyrmqError:
+def _named(error: PyrmqError, place: QueueRange, channel: BlockingChannel | None) -> PyrmqError:
     if isinstance(error, DataLossError):
         return error
-    where = format_address(connection.address) if connection is not None else "not connected"
+    where = format_address(channel.address) if channel is not None else "not connected"
     kind = ConnectError if error.retriable else ClientError
     return kind(f"broker {place.broker} ({where}): {error}, while reading {place}")

@@ -20,35 +20,21 @@ from dataclasses import dataclass, field
 from pyrmq.engine import Command, SendRequest, SendRows
 from pyrmq.errors import (
     ClientError,
-    ProtocolError,
     PyrmqError,
-    RequestTimeoutError,
     ResponseError,
-    TopicNotExistError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.names import AUTO_CREATE_TOPIC
-from pyrmq.model.route import QueueData, TopicRoute
+from pyrmq.model.retry import SendVerdict, send_verdict
+from pyrmq.model.route import next_queue
 from pyrmq.net.address import parse_address
-from spark_ext.broker.cluster import Access, Cluster, number, pause
-from spark_ext.broker.remoting import Connection, Ext
+from pyrmq.net.blocking_channel import BlockingChannel
+from pyrmq.net.client_protocol import Ext, Request
+from pyrmq.net.send import queue_fields, send_code, send_fields, stored_at
+from spark_ext.broker.cluster import Access, Cluster
 
 log = logging.getLogger(__name__)
-
-RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
-"""Answers after which another try may do better. [DefaultMQProducer.retryResponseCodes]"""
-NOT_STORE_OK = frozenset(
-    {
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    }
-)
-"""Stored, but not as safely as the broker is set up to."""
-DEFAULT_QUEUES = 4
-"""defaultTopicQueueNums: queues that are asked for when a topic is new."""
 
 
 class SinkError(ClientError):
@@ -90,9 +76,9 @@ class _Sending:
     pinned: tuple[str, int | str | None, str | None] | None
     """What keeps it behind others: requests with the same value go one after the other."""
     queue: MessageQueue | None = None
-    connection: Connection | None = None
-    opaque: int = 0
-    deadline: float = 0.0
+    channel: BlockingChannel | None = None
+    sent: Request | None = None
+    """The request under way."""
     tries: int = 0
 
 
@@ -135,36 +121,19 @@ class Sender:
                 return len(self._queues(topic, fresh=tries > 0))
             except PyrmqError as error:
                 tries += 1
-                if tries > self._settings.access.retries:
+                seconds = self._cluster.policy.pause(tries)
+                if seconds is None:
                     raise
                 log.warning("topic %s: %s; trying again", escape(topic), escape(error))
-                pause(tries)
+                self._cluster.channels.pause(seconds)
 
     def finish(self) -> None:
         """Waits until everything is acknowledged. SinkError as in `send`."""
         while self._under_way:
             self._settle()
 
-    def _route(self, topic: str, fresh: bool = False) -> TopicRoute:
-        """Where a topic is, or will be once its first message makes it."""
-        try:
-            return self._cluster.route(topic, fresh=fresh)
-        except TopicNotExistError:
-            try:
-                template = self._cluster.route(AUTO_CREATE_TOPIC, fresh=fresh)
-            except TopicNotExistError:
-                raise TopicNotExistError(
-                    f"topic {topic} does not exist and no broker creates topics on demand"
-                ) from None
-            queues = [
-                QueueData(q.broker_name, n, n, q.perm, q.topic_sys_flag)
-                for q in template.queues
-                for n in [min(DEFAULT_QUEUES, q.write_queue_nums)]
-            ]
-            return TopicRoute(queues, template.brokers)
-
     def _queues(self, topic: str, fresh: bool = False) -> list[MessageQueue]:
-        queues = self._route(topic, fresh).publish_queues(topic)
+        queues = self._cluster.publish_route(topic, fresh=fresh).publish_queues(topic)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
         return queues
@@ -191,12 +160,11 @@ class Sender:
             raise SinkError(
                 f"topic {request.topic} has no{wanted}{where} that takes messages; it has: {there}"
             )
-        if sending.queue is not None:
-            others = [q for q in fitting if q.broker_name != sending.queue.broker_name]
-            fitting = others or fitting
+        avoid = None if sending.queue is None else sending.queue.broker_name
         if request.queue_id is not None and request.broker_name is None:
+            fitting = [q for q in fitting if q.broker_name != avoid] or fitting
             return self._same_broker(request.topic, request.queue_id, fitting)
-        return fitting[next(self._turn) % len(fitting)]
+        return next_queue(fitting, self._turn, avoid)
 
     def _same_broker(self, topic: str, queue_id: int, fitting: list[MessageQueue]) -> MessageQueue:
         """One of several brokers' queues of a number: the same for all rows, in all tasks, until
@@ -214,17 +182,17 @@ class Sender:
         while True:
             try:
                 sending.queue = queue = self._choose(sending)
-                route = self._route(queue.topic)
-                address = route.master_of(queue.broker_name)
+                address = self._cluster.publish_route(queue.topic).master_of(queue.broker_name)
                 if address is None:
                     raise ClientError(f"broker {queue.broker_name} has no master now")
-                sending.connection = self._cluster.connections.get(
+                sending.channel = self._cluster.channels.get(
                     parse_address(address, "broker address")
                 )
-                sending.opaque = sending.connection.submit(
-                    *_head(sending.request, queue, self._settings.group), sending.request.body
+                sending.sent = sending.channel.submit(
+                    *_head(sending.request, queue, self._settings.group),
+                    sending.request.body,
+                    timeout=self._settings.access.timeout,
                 )
-                sending.deadline = time.monotonic() + self._settings.access.timeout
                 return
             except SinkError as error:
                 raise self._failure(sending, error) from error
@@ -233,36 +201,30 @@ class Sender:
 
     def _retry_or_raise(self, sending: _Sending, error: PyrmqError) -> None:
         sending.tries += 1
-        if sending.tries > self._settings.access.retries:
+        seconds = self._cluster.policy.pause(sending.tries)
+        if seconds is None:
             raise self._failure(sending, error) from error
         log.warning("%s: %s; trying again", escape(_rows(sending)), escape(error))
-        pause(sending.tries)
+        self._cluster.channels.pause(seconds)
 
     def _settle(self) -> None:
         """Waits until at least one request is done, or has to be sent again."""
         while True:
             # What has arrived counts, however long Spark took for the next rows.
-            self._cluster.connections.receive(0)
-            now = time.monotonic()
+            self._cluster.channels.receive(0)
             for sending in self._under_way:
-                assert sending.connection is not None
+                assert sending.channel is not None
+                assert sending.sent is not None
                 try:
-                    answer = sending.connection.take(sending.opaque)
-                    if answer is None and now > sending.deadline:
-                        # The other end may be gone without a word: not on this one again.
-                        self._cluster.connections.drop(sending.connection)
-                        raise RequestTimeoutError(
-                            f"broker {sending.connection.name} did not acknowledge in "
-                            f"{self._settings.access.timeout:g} s"
-                        )
+                    answer = sending.channel.take(sending.sent)
                 except PyrmqError as error:
                     self._again(sending, error)
                     return
                 if answer is not None:
                     self._answered(sending, answer)
                     return
-            until = min(sending.deadline for sending in self._under_way)
-            self._cluster.connections.receive(until - now)
+            until = min(s.sent.deadline for s in self._under_way if s.sent is not None)
+            self._cluster.channels.receive(until - time.monotonic())
 
     def _again(self, sending: _Sending, error: PyrmqError) -> None:
         self._under_way.remove(sending)
@@ -270,18 +232,20 @@ class Sender:
         self._start(sending)
 
     def _answered(self, sending: _Sending, answer: Command) -> None:
-        code = answer.code
-        if code in NOT_STORE_OK and not self._settings.retry_not_store_ok:
+        verdict = send_verdict(answer.code)
+        if verdict is SendVerdict.NOT_STORE_OK and self._settings.retry_not_store_ok:
+            verdict = SendVerdict.RETRY
+        if verdict in (SendVerdict.RETRY, SendVerdict.REFUSED):
+            error = ResponseError.of(answer.code, answer.remark or "")
+            if verdict is SendVerdict.REFUSED:
+                raise self._failure(sending, error) from error
+            self._again(sending, error)
+            return
+        if verdict is SendVerdict.NOT_STORE_OK:
             if not self.totals.not_store_ok:
-                told = answer.remark or ResponseCode(code).name
-                log.warning("%s: stored, but %s", escape(_rows(sending)), escape(told))
+                why = answer.remark or ResponseCode(answer.code).name
+                log.warning("%s: stored, but %s", escape(_rows(sending)), escape(why))
             self.totals.not_store_ok += sending.request.rows
-        elif code != ResponseCode.SUCCESS:
-            error = ResponseError.of(code, answer.remark or "")
-            if code in RETRY_CODES or code in NOT_STORE_OK:
-                self._again(sending, error)
-                return
-            raise self._failure(sending, error) from error
         self._count(sending, answer)
         self._under_way.remove(sending)
         if sending.pinned is None:
@@ -296,10 +260,7 @@ class Sender:
     def _count(self, sending: _Sending, answer: Command) -> None:
         request, queue = sending.request, sending.queue
         assert queue is not None
-        first = number(answer, "queueOffset")
-        queue_id = number(answer, "queueId")
-        if first < 0 or queue_id < 0:
-            raise ProtocolError(f"acknowledged with queueOffset={first}, queueId={queue_id}")
+        queue_id, first = stored_at(answer)
         stored_in = MessageQueue(queue.topic, queue.broker_name, queue_id)
         stored = self.totals.queues.setdefault(stored_in, Stored())
         stored.messages += request.rows
@@ -330,20 +291,8 @@ def _rows(sending: _Sending) -> str:
 
 
 def _head(request: SendRequest, queue: MessageQueue, group: str) -> tuple[int, Ext]:
-    """Code and fields of a request. [SendMessageRequestHeaderV2]"""
-    code = RequestCode.SEND_BATCH_MESSAGE if request.batch else RequestCode.SEND_MESSAGE_V2
-    return code, {
-        "a": group,
-        "b": request.topic,
-        "c": AUTO_CREATE_TOPIC,
-        "d": DEFAULT_QUEUES,
-        "e": queue.queue_id,
-        "f": 0,
-        "g": time.time_ns() // 1_000_000,
-        "h": request.flag,
-        "i": request.properties,
-        "j": 0,
-        "k": False,
-        "m": request.batch,
-        "n": queue.broker_name,
-    }
+    """Code and fields of a request."""
+    fields = send_fields(
+        group, request.topic, request.properties, flag=request.flag, batch=request.batch
+    )
+    return send_code(request.batch), fields | queue_fields(queue.queue_id, queue.broker_name)

@@ -8,18 +8,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.support.fake_cluster import FakeBroker, FakeCluster
+from tests.support.scripted.streams import StreamBroker, StreamCluster
 
 
 @pytest.fixture
-async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeCluster]:
-    async with FakeCluster("broker-a", "broker-b") as running:
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StreamCluster]:
+    async with StreamCluster("broker-a", "broker-b") as running:
         monkeypatch.setattr(trio, "open_tcp_stream", running.connect)
         yield running
 
 
 @pytest.fixture
-def broker(cluster: FakeCluster) -> FakeBroker:
+def broker(cluster: StreamCluster) -> StreamBroker:
     return cluster["broker-a"]
 
 

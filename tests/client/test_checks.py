@@ -18,13 +18,13 @@ from pyrmq.client import TransactionalProducer, TransactionState, checks
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import Message, ReceivedMessage, SendStatus, decode_record
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Held, Scripted
-from tests.support.fake_cluster import (
+from tests.support.scripted.streams import (
     END,
     HALF_OFFSET,
     PHYSICAL_OFFSET,
     SEND,
-    FakeBroker,
-    FakeCluster,
+    StreamBroker,
+    StreamCluster,
     record,
 )
 
@@ -41,7 +41,7 @@ HALF = {"UNIQ_KEY": "KEY", "PGROUP": "pg", "REAL_TOPIC": "T", "a": "ä"}
 
 
 def producer(listener: Any, **options: Any) -> TransactionalProducer:
-    return TransactionalProducer("pg", listener, namesrv=FakeCluster.namesrv, **options)
+    return TransactionalProducer("pg", listener, namesrv=StreamCluster.namesrv, **options)
 
 
 async def settled() -> None:
@@ -52,7 +52,10 @@ async def settled() -> None:
 @pytest.mark.parametrize("kind", [Scripted, Async])
 @pytest.mark.parametrize("state", [COMMIT, ROLLBACK, UNKNOWN, None])
 async def test_the_answer(
-    broker: FakeBroker, kind: type[Scripted], state: TransactionState | None, mock_clock: MockClock
+    broker: StreamBroker,
+    kind: type[Scripted],
+    state: TransactionState | None,
+    mock_clock: MockClock,
 ) -> None:
     listener = kind(check=lambda: state)
     async with producer(listener) as asked:
@@ -79,7 +82,7 @@ async def test_the_answer(
     assert (end.is_oneway, end.body, end.remark) == (True, b"", None)
 
 
-async def test_an_old_brokers_question(broker: FakeBroker, clock: MockClock) -> None:
+async def test_an_old_brokers_question(broker: StreamBroker, clock: MockClock) -> None:
     """Without topic, ids and bname; the message has no UNIQ_KEY: its offset id names it."""
     async with producer(Async()):
         await broker.ask(record(PGROUP="pg"), tranStateTableOffset=1, commitLogOffset=2)
@@ -94,7 +97,7 @@ async def test_an_old_brokers_question(broker: FakeBroker, clock: MockClock) -> 
     }
 
 
-async def test_a_body_comes_as_consumers_get_it(broker: FakeBroker, clock: MockClock) -> None:
+async def test_a_body_comes_as_consumers_get_it(broker: StreamBroker, clock: MockClock) -> None:
     listener = Async()
     async with producer(listener):
         await broker.ask(record(zlib.compress(b"x" * 9000), sys_flag=0x301, **HALF), **HEADER)
@@ -103,7 +106,7 @@ async def test_a_body_comes_as_consumers_get_it(broker: FakeBroker, clock: MockC
 
 
 async def test_an_exception_is_unknown_with_its_text(
-    broker: FakeBroker, mock_clock: MockClock
+    broker: StreamBroker, mock_clock: MockClock
 ) -> None:
     def fail() -> TransactionState:
         raise LookupError("no table")
@@ -116,7 +119,7 @@ async def test_an_exception_is_unknown_with_its_text(
 
 
 async def test_the_answer_goes_to_the_broker_that_asked(
-    cluster: FakeCluster, clock: MockClock
+    cluster: StreamCluster, clock: MockClock
 ) -> None:
     async with producer(Async()):
         await cluster["broker-b"].ask(record(**HALF), **HEADER)
@@ -124,7 +127,7 @@ async def test_the_answer_goes_to_the_broker_that_asked(
     assert cluster["broker-a"].requests(END) == []
 
 
-async def test_functions_by_topic(broker: FakeBroker, clock: MockClock) -> None:
+async def test_functions_by_topic(broker: StreamBroker, clock: MockClock) -> None:
     asked = producer(None)
     for topic, state in (("T", COMMIT), (None, ROLLBACK)):
         pair = Async(check=lambda state=state: state)
@@ -136,7 +139,7 @@ async def test_functions_by_topic(broker: FakeBroker, clock: MockClock) -> None:
     assert {e.ext["msgId"]: e.ext["commitOrRollback"] for e in ends} == {"T": "8", "U": "12"}
 
 
-async def test_a_topic_that_nobody_answers_for(broker: FakeBroker, clock: MockClock) -> None:
+async def test_a_topic_that_nobody_answers_for(broker: StreamBroker, clock: MockClock) -> None:
     asked = producer(None)
     pair = Async()
     asked.transaction("T")(pair.execute_local_transaction).check(pair.check_local_transaction)
@@ -151,7 +154,7 @@ async def test_a_topic_that_nobody_answers_for(broker: FakeBroker, clock: MockCl
 # Bounds.
 
 
-async def test_checks_beyond_the_queue_are_dropped(broker: FakeBroker, clock: MockClock) -> None:
+async def test_checks_beyond_the_queue_are_dropped(broker: StreamBroker, clock: MockClock) -> None:
     listener = Held()
     async with producer(listener, check_concurrency=2, check_queue=3) as asked:
         for n in range(9):
@@ -170,7 +173,7 @@ async def test_checks_beyond_the_queue_are_dropped(broker: FakeBroker, clock: Mo
 
 
 async def test_large_bodies_do_not_pile_up(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
+    broker: StreamBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
     monkeypatch.setattr(checks, "MAX_BYTES", 1000)
     listener = Held()
@@ -188,7 +191,7 @@ async def test_large_bodies_do_not_pile_up(
 
 
 async def test_blocking_checks_run_beside_each_other_in_threads(
-    broker: FakeBroker, mock_clock: MockClock
+    broker: StreamBroker, mock_clock: MockClock
 ) -> None:
     together = threading.Barrier(3, timeout=20)
 
@@ -221,7 +224,7 @@ BAD_BODIES = {
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
 async def test_a_message_that_cannot_be_read(
-    broker: FakeBroker, body: bytes, clock: MockClock
+    broker: StreamBroker, body: bytes, clock: MockClock
 ) -> None:
     listener = Async()
     async with producer(listener) as asked:
@@ -247,7 +250,7 @@ async def test_a_message_that_cannot_be_read(
     ],
 )
 async def test_offsets_that_cannot_be(
-    broker: FakeBroker, change: dict[str, Any], clock: MockClock
+    broker: StreamBroker, change: dict[str, Any], clock: MockClock
 ) -> None:
     listener = Async()
     header = {k: v for k, v in {**HEADER, **change}.items() if v is not None}
@@ -261,7 +264,7 @@ async def test_offsets_that_cannot_be(
 
 @pytest.mark.parametrize("group", [None, "other"])
 async def test_a_group_that_is_not_here(
-    broker: FakeBroker, group: str | None, clock: MockClock
+    broker: StreamBroker, group: str | None, clock: MockClock
 ) -> None:
     listener = Async()
     properties = {"PGROUP": group} if group else {}
@@ -286,7 +289,7 @@ def test_no_bytes_do_more_than_a_protocol_error(data: st.DataObject) -> None:
 # Leaving.
 
 
-async def test_a_running_check_is_given_time(broker: FakeBroker, clock: MockClock) -> None:
+async def test_a_running_check_is_given_time(broker: StreamBroker, clock: MockClock) -> None:
     class Slow(Async):
         async def check_local_transaction(self, message: ReceivedMessage) -> Any:
             await trio.sleep(2)
@@ -303,7 +306,7 @@ async def test_a_running_check_is_given_time(broker: FakeBroker, clock: MockCloc
     assert (seen.checks_answered, seen.checks_running, seen.checks_waiting) == (1, 0, 0)
 
 
-async def test_checks_that_never_end_are_cancelled(broker: FakeBroker, clock: MockClock) -> None:
+async def test_checks_that_never_end_are_cancelled(broker: StreamBroker, clock: MockClock) -> None:
     listener = Held()
     began = trio.current_time()
     async with producer(listener, check_concurrency=2) as asked:
@@ -318,7 +321,7 @@ async def test_checks_that_never_end_are_cancelled(broker: FakeBroker, clock: Mo
 
 
 async def test_a_thread_that_never_ends_is_left_behind(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
+    broker: StreamBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
     monkeypatch.setattr("pyrmq.client.transaction.CLOSE_GRACE", 0.01)
     entered, go = trio.Event(), threading.Event()
@@ -339,7 +342,7 @@ async def test_a_thread_that_never_ends_is_left_behind(
     assert broker.requests(END) == []
 
 
-async def test_nothing_is_taken_while_leaving(broker: FakeBroker, clock: MockClock) -> None:
+async def test_nothing_is_taken_while_leaving(broker: StreamBroker, clock: MockClock) -> None:
     """A check that comes after the goodbye is for somebody else."""
     listener = Held()
     asked = producer(listener)
@@ -360,7 +363,9 @@ async def test_nothing_is_taken_while_leaving(broker: FakeBroker, clock: MockClo
     assert [m.transaction_id for m in listener.checked] == ["KEY"]
 
 
-async def test_an_answer_to_a_connection_that_is_gone(broker: FakeBroker, clock: MockClock) -> None:
+async def test_an_answer_to_a_connection_that_is_gone(
+    broker: StreamBroker, clock: MockClock
+) -> None:
     listener = Held()
     async with producer(listener) as asked:
         await broker.ask(record(**HALF), **HEADER)
@@ -375,7 +380,7 @@ async def test_an_answer_to_a_connection_that_is_gone(broker: FakeBroker, clock:
     assert len(broker.requests(SEND)) <= 1
 
 
-async def test_a_cancelled_body_leaves_in_order(broker: FakeBroker, clock: MockClock) -> None:
+async def test_a_cancelled_body_leaves_in_order(broker: StreamBroker, clock: MockClock) -> None:
     with trio.CancelScope() as scope:
         async with producer(Held()):
             await broker.ask(record(**HALF), **HEADER)
@@ -386,7 +391,7 @@ async def test_a_cancelled_body_leaves_in_order(broker: FakeBroker, clock: MockC
 
 
 async def test_an_interrupt_in_a_check_ends_the_producer(
-    broker: FakeBroker, clock: MockClock
+    broker: StreamBroker, clock: MockClock
 ) -> None:
     def interrupted() -> TransactionState:
         raise SystemExit(3)
@@ -397,7 +402,7 @@ async def test_an_interrupt_in_a_check_ends_the_producer(
             await trio.sleep_forever()
 
 
-async def test_a_cancelled_start(cluster: FakeCluster, clock: MockClock) -> None:
+async def test_a_cancelled_start(cluster: StreamCluster, clock: MockClock) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         async with producer(Scripted()):

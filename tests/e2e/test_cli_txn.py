@@ -22,8 +22,8 @@ from pyrmq.cli import main
 from pyrmq.engine import Store
 from tests.e2e.command import PYRMQ, assert_refused, environment, run
 from tests.support.client import Client
-from tests.support.fake_broker import BORN, DISCARDED, HALF, OP, FakeBroker
 from tests.support.records import encode_properties, encode_record
+from tests.support.scripted.broker import BORN, DISCARDED, HALF, OP, ScriptedBroker
 from tests.support.server import ServerProcess
 from tests.support.wire import Command
 
@@ -31,12 +31,12 @@ GONE = "127.0.0.1:1"
 
 
 @pytest.fixture
-def broker() -> FakeBroker:
-    return FakeBroker()
+def broker() -> ScriptedBroker:
+    return ScriptedBroker()
 
 
 @pytest.fixture
-def address(broker: FakeBroker) -> Iterator[str]:
+def address(broker: ScriptedBroker) -> Iterator[str]:
     with broker.serving() as where:
         yield where
 
@@ -55,7 +55,7 @@ def lines(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_table_of_what_is_pending(broker: FakeBroker, address: str) -> None:
+def test_a_table_of_what_is_pending(broker: ScriptedBroker, address: str) -> None:
     broker.half("K0", KEYS="a b")
     broker.half("K1", group="Other", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     broker.half("K2")
@@ -73,7 +73,7 @@ def test_a_table_of_what_is_pending(broker: FakeBroker, address: str) -> None:
     assert f"{address}: 2 pending, the oldest for" in result.stderr
 
 
-def test_objects_line_by_line(broker: FakeBroker, address: str) -> None:
+def test_objects_line_by_line(broker: ScriptedBroker, address: str) -> None:
     half = broker.half("K0", TRANSACTION_CHECK_TIMES="3", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     (only,) = lines(txn("list", "-b", address, "--json"))
     assert only == {
@@ -94,7 +94,7 @@ def test_objects_line_by_line(broker: FakeBroker, address: str) -> None:
     }
 
 
-def test_choices(broker: FakeBroker, address: str) -> None:
+def test_choices(broker: ScriptedBroker, address: str) -> None:
     for n in range(6):
         broker.half(f"K{n}", topic=f"T{n % 2}", group=f"G{n % 3}", born=BORN - n)
 
@@ -110,7 +110,9 @@ def test_choices(broker: FakeBroker, address: str) -> None:
     assert "the oldest 2 are shown" in txn("list", "-b", address, "--limit", "2").stderr
 
 
-def test_what_a_message_says_does_not_reach_the_terminal(broker: FakeBroker, address: str) -> None:
+def test_what_a_message_says_does_not_reach_the_terminal(
+    broker: ScriptedBroker, address: str
+) -> None:
     broker.half("K\x1b[2J", KEYS="a\r\nb", topic="T\x07", body=b"\x1b]0;evil\x07")
     for args in (["list"], ["show", "0"], ["stats"], ["rollback", "--yes", "0"]):
         result = txn(*args, "-b", address)
@@ -119,7 +121,9 @@ def test_what_a_message_says_does_not_reach_the_terminal(broker: FakeBroker, add
         assert r"\x1b" in result.output or args == ["stats"]
 
 
-def test_what_a_broker_says_does_not_reach_the_terminal(broker: FakeBroker, address: str) -> None:
+def test_what_a_broker_says_does_not_reach_the_terminal(
+    broker: ScriptedBroker, address: str
+) -> None:
     broker.half("K\x9b2J\x7f")
     evil = "\x1b[2J\x07\x9b"
     for code in (11, 37):
@@ -134,7 +138,7 @@ def test_what_a_broker_says_does_not_reach_the_terminal(broker: FakeBroker, addr
     assert json.loads(result.stdout)["transactionId"] == "K\x9b2J\x7f"
 
 
-def test_show_in_words_and_as_an_object(broker: FakeBroker, address: str) -> None:
+def test_show_in_words_and_as_an_object(broker: ScriptedBroker, address: str) -> None:
     half = broker.half("K", body=b"hello \xc3\xa9", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     result = txn("commit", "K", "-b", address, "--yes")
     assert result.stdout == f"K on {address}: commit: the broker answered 0 SUCCESS\n"
@@ -163,7 +167,7 @@ def test_show_in_words_and_as_an_object(broker: FakeBroker, address: str) -> Non
     assert (binary["body"], binary["bodyEncoding"]) == ("ff00", "hex")
 
 
-def test_a_decision_is_asked_for(broker: FakeBroker, address: str) -> None:
+def test_a_decision_is_asked_for(broker: ScriptedBroker, address: str) -> None:
     broker.half("K")
     for answer in ("n\n", ""):
         result = txn("commit", "K", "-b", address, stdin=answer)
@@ -175,7 +179,7 @@ def test_a_decision_is_asked_for(broker: FakeBroker, address: str) -> None:
     assert [c.ext["commitOrRollback"] for c in broker.asked if c.code == 37] == ["12"]
 
 
-def test_several_at_once_and_what_is_wrong_with_some(broker: FakeBroker, address: str) -> None:
+def test_several_at_once_and_what_is_wrong_with_some(broker: ScriptedBroker, address: str) -> None:
     for key in ("A", "B", "C"):
         broker.half(key)
     broker.op(1)
@@ -186,7 +190,7 @@ def test_several_at_once_and_what_is_wrong_with_some(broker: FakeBroker, address
     assert f"Error: none: no such transaction on {address}" in result.stderr
 
 
-def test_an_id_of_two_transactions_decides_none(broker: FakeBroker, address: str) -> None:
+def test_an_id_of_two_transactions_decides_none(broker: ScriptedBroker, address: str) -> None:
     first, second = broker.half("K"), broker.half("K", born=BORN + 1)
     result = txn("commit", "-y", "K", "-b", address)
     assert result.exit_code == 1
@@ -196,7 +200,7 @@ def test_an_id_of_two_transactions_decides_none(broker: FakeBroker, address: str
     assert txn("commit", "-y", second.offset_msg_id, "-b", address).exit_code == 0
 
 
-def test_what_settles_while_the_question_stands(broker: FakeBroker, address: str) -> None:
+def test_what_settles_while_the_question_stands(broker: ScriptedBroker, address: str) -> None:
     """It is looked at again before it is decided."""
     half = broker.half("K")
 
@@ -212,7 +216,7 @@ def test_what_settles_while_the_question_stands(broker: FakeBroker, address: str
     assert not [c for c in broker.asked if c.code == 37]
 
 
-def test_what_goes_while_the_question_stands(broker: FakeBroker, address: str) -> None:
+def test_what_goes_while_the_question_stands(broker: ScriptedBroker, address: str) -> None:
     broker.half("K")
     broker.change[33] = lambda c: c.reply(1)
     result = txn("commit", "-y", "K", "-b", address)
@@ -221,7 +225,7 @@ def test_what_goes_while_the_question_stands(broker: FakeBroker, address: str) -
     assert not [c for c in broker.asked if c.code == 37]
 
 
-def test_a_refusal_of_the_broker(broker: FakeBroker, address: str) -> None:
+def test_a_refusal_of_the_broker(broker: ScriptedBroker, address: str) -> None:
     broker.half("K")
     broker.change[37] = lambda c: c.reply(1)
     result = txn("commit", "-y", "K", "-b", address)
@@ -229,7 +233,7 @@ def test_a_refusal_of_the_broker(broker: FakeBroker, address: str) -> None:
     assert "the broker answered 1 SYSTEM_ERROR" in result.stderr
 
 
-def test_resume(broker: FakeBroker, address: str) -> None:
+def test_resume(broker: ScriptedBroker, address: str) -> None:
     broker.half("K")
     discarded = broker.half("K", where=DISCARDED, TRANSACTION_CHECK_TIMES="15")
     broker.offsets[HALF] = 1
@@ -246,7 +250,7 @@ def test_resume(broker: FakeBroker, address: str) -> None:
     )
 
 
-def test_statistics(broker: FakeBroker, address: str) -> None:
+def test_statistics(broker: ScriptedBroker, address: str) -> None:
     for n in range(5):
         broker.half(f"K{n}", topic=f"T{n % 2}")
     broker.half("K9", where=DISCARDED)
@@ -303,7 +307,7 @@ class Cluster:
     """A name server that knows the given brokers, on a socket."""
 
     def __init__(self, **brokers: str) -> None:
-        self.server = FakeBroker()
+        self.server = ScriptedBroker()
         table = {
             name: {"brokerName": name, "cluster": name[0], "brokerAddrs": {"0": address}}
             for name, address in brokers.items()
@@ -312,11 +316,11 @@ class Cluster:
         self.server.change[106] = lambda c: c.reply(0, {}, body)
 
 
-def test_a_cluster_of_brokers(broker: FakeBroker, address: str) -> None:
+def test_a_cluster_of_brokers(broker: ScriptedBroker, address: str) -> None:
     broker.half("K0")
-    other = FakeBroker()
+    other = ScriptedBroker()
     other.half("K1", born=BORN - 1)
-    empty = FakeBroker()
+    empty = ScriptedBroker()
     with other.serving() as second, empty.serving() as third:
         names = Cluster(a1=address, a2=second, b1=third)
         with names.server.serving() as namesrv:
@@ -352,7 +356,7 @@ def test_a_cluster_of_brokers(broker: FakeBroker, address: str) -> None:
 # Brokers that lie.
 
 
-def test_op_records_that_name_half_the_world(broker: FakeBroker, address: str) -> None:
+def test_op_records_that_name_half_the_world(broker: ScriptedBroker, address: str) -> None:
     """A million offsets far from each other, and a queue that is said to be that long."""
     broker.half("K")
     text = b"".join(b"%d," % (n << 40) for n in range(1_000_00))
@@ -377,17 +381,17 @@ def test_op_records_that_name_half_the_world(broker: FakeBroker, address: str) -
     ],
 )
 def test_answers_that_are_none(
-    broker: FakeBroker, address: str, code: int, ext: dict[str, str]
+    broker: ScriptedBroker, address: str, code: int, ext: dict[str, str]
 ) -> None:
     broker.half("K")
     broker.op(0)
-    broker.change[code] = lambda c: c.reply(0, ext, encode_record(broker.queues[HALF][0]))
+    broker.change[code] = lambda c: c.reply(0, ext, encode_record(broker.records[HALF][0]))
     result = txn("list", "-b", address)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
 
 
-def test_brokers_that_answer_with_errors(broker: FakeBroker, address: str) -> None:
+def test_brokers_that_answer_with_errors(broker: ScriptedBroker, address: str) -> None:
     broker.half("K")
     for code in (11, 14, 30, 31):
         broker.change = {code: lambda c: c.reply(16)}
@@ -396,10 +400,10 @@ def test_brokers_that_answer_with_errors(broker: FakeBroker, address: str) -> No
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_interrupted(broker: FakeBroker, address: str, as_json: bool) -> None:
+def test_interrupted(broker: ScriptedBroker, address: str, as_json: bool) -> None:
     """A scan without end ends with Ctrl-C: no traceback, no partial output, exit code 1."""
     broker.half("K")
-    record = encode_record(broker.queues[HALF][0])
+    record = encode_record(broker.records[HALF][0])
     endless = [0]
 
     def pull(command: Command) -> Command:

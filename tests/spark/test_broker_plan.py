@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker.cluster
 import spark_ext.broker.plan
 from pyrmq.errors import (
     ConnectError,
@@ -19,13 +18,15 @@ from pyrmq.errors import (
     SegmentOptionError,
     UnknownTopicError,
 )
+from pyrmq.net.blocking_channel import BlockingChannels
 from spark_ext import schema as schemas
 from spark_ext import selecting
 from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.options import Options
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 pytest.importorskip("pyspark")
@@ -34,7 +35,7 @@ AT_TIME, GET_MAX, ROUTE = 29, 30, 105
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: None)
 
 
 @pytest.fixture

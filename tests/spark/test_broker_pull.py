@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker.cluster
 import spark_ext.broker.pull
 from pyrmq.errors import (
     ClientError,
@@ -19,12 +18,14 @@ from pyrmq.errors import (
     StoreDamagedError,
 )
 from pyrmq.net.address import parse_address
+from pyrmq.net.blocking_channel import BlockingChannels
 from pyrmq.segments.read_options import ReadOptions
 from spark_ext.broker.cluster import Access
 from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.pull import QueueRange
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
 from tests.support.records import encode_record
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 PULL = 11
@@ -33,8 +34,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.broker.pull, "pause", lambda tries: None)
-    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: None)
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker.cluster
-import spark_ext.sink.send
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
+from pyrmq.net.blocking_channel import BlockingChannels
 from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.sink.send import SinkError
 from spark_ext.sink.writer import SinkWriter, TaskWritten
-from tests.spark.scripted import HANG_UP, SILENCE, ScriptedCluster, times
+from tests.support.scripted.cluster import ScriptedCluster
+from tests.support.scripted.script import HANG_UP, SILENCE, times
 from tests.support.wire import Command
 
 pa = pytest.importorskip("pyarrow")
@@ -32,8 +32,7 @@ TYPES = {
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.sink.send, "pause", lambda tries: None)
-    monkeypatch.setattr(spark_ext.broker.cluster, "pause", lambda tries: None)
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: None)
 
 
 @pytest.fixture

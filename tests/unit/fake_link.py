@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pyrmq.admin.broker import BrokerLink
-from tests.support.fake_broker import FakeBroker
+from tests.support.scripted.broker import ScriptedBroker
 from tests.support.wire import Command
 
 
 class FakeLink(BrokerLink):
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: ScriptedBroker) -> None:
         super().__init__(None, ("127.0.0.1", 10911))  # type: ignore[arg-type]
         self._broker = broker
 

@@ -13,7 +13,7 @@ from pyrmq.admin import halves, offset_set, scan
 from pyrmq.admin.halves import Filter, Half, PendingTable, op_offsets
 from pyrmq.admin.offset_set import OffsetSet
 from pyrmq.errors import ClientError, ProtocolError
-from tests.support.fake_broker import BORN, HALF, OP, FakeBroker
+from tests.support.scripted.broker import BORN, HALF, OP, ScriptedBroker
 from tests.support.wire import Command
 from tests.unit.fake_link import FakeLink
 
@@ -79,10 +79,10 @@ def short_lanes() -> Iterator[None]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, duplicates: bool = False) -> FakeBroker:
+def histories(draw: st.DrawFn, duplicates: bool = False) -> ScriptedBroker:
     """Transactions that are sent, checked, immune, resumed, settled by one op record or by several,
     in any order; deleted beginnings, and group offsets that are there, late or missing."""
-    broker = FakeBroker(batch=draw(st.integers(1, 5)))
+    broker = ScriptedBroker(batch=draw(st.integers(1, 5)))
     sent: list[tuple[int, str | None, int, str]] = []
     for n in range(draw(st.integers(0, 25))):
         step = draw(st.sampled_from(["send", "send", "copy", "immune", "resume", "op", "op"]))
@@ -97,15 +97,15 @@ def histories(draw: st.DrawFn, duplicates: bool = False) -> FakeBroker:
             sent.append((record.queue_offset, key, born, group))
             continue
         offset, key, born, group = draw(st.sampled_from(sent))
-        topic = broker.queues[HALF][offset].properties["REAL_TOPIC"]
+        topic = broker.records[HALF][offset].properties["REAL_TOPIC"]
         if step == "op":
-            count = len(broker.queues[HALF])
+            count = len(broker.records[HALF])
             names = draw(st.lists(st.integers(0, count + 2), max_size=4))
             broker.op(*names, tag=draw(st.sampled_from(["d", "d", "d", "x"])))
             continue
         last = max(
             int(r.properties.get("TRANSACTION_CHECK_TIMES", 0))
-            for r in broker.queues[HALF]
+            for r in broker.records[HALF]
             if r.properties.get("UNIQ_KEY") == key
         )
         more = {"TRANSACTION_CHECK_TIMES": str(0 if step == "resume" else last + 1)}
@@ -113,7 +113,7 @@ def histories(draw: st.DrawFn, duplicates: bool = False) -> FakeBroker:
             more["TRAN_PREPARED_QUEUE_OFFSET"] = str(offset)
         broker.half(key, born=born, group=group, topic=topic, **more)
     for topic in (HALF, OP):
-        end = len(broker.queues[topic]) if topic in broker.queues else 0
+        end = len(broker.records[topic]) if topic in broker.records else 0
         broker.first[topic] = draw(st.integers(0, min(end, 2)))
         known = draw(st.none() | st.integers(0, end + 2))
         if known is not None:
@@ -121,16 +121,16 @@ def histories(draw: st.DrawFn, duplicates: bool = False) -> FakeBroker:
     return broker
 
 
-def plain_pending(broker: FakeBroker) -> list[tuple[int, int]]:
+def plain_pending(broker: ScriptedBroker) -> list[tuple[int, int]]:
     """The same in a plain way, without limits: (first offset, last offset) of each transaction,
     the oldest first."""
     settled: set[int] = set()
     begin = max(broker.offsets.get(OP, 0), broker.first[OP])
-    for op in broker.queues.get(OP, [])[begin:]:
+    for op in broker.records.get(OP, [])[begin:]:
         if op.properties["TAGS"] == "d":
             settled |= {int(n) for n in op.body.decode().split(",") if n}
     rows: list[dict] = []
-    for half in broker.queues.get(HALF, []):
+    for half in broker.records.get(HALF, []):
         p = half.properties
         offset = half.queue_offset
         stood_for = int(p.get("TRAN_PREPARED_QUEUE_OFFSET", -1))
@@ -158,7 +158,7 @@ def plain_pending(broker: FakeBroker) -> list[tuple[int, int]]:
     return [(row["first"], row["last"]) for row in rows]
 
 
-def scanned(broker: FakeBroker, limit: int, wanted: Filter | None = None) -> PendingTable:
+def scanned(broker: ScriptedBroker, limit: int, wanted: Filter | None = None) -> PendingTable:
     async def run() -> PendingTable:
         return (await scan.pending(FakeLink(broker), limit, wanted)).table
 
@@ -167,8 +167,8 @@ def scanned(broker: FakeBroker, limit: int, wanted: Filter | None = None) -> Pen
 
 @settings(max_examples=150)
 @given(histories(duplicates=True))
-def test_the_scan_finds_what_is_pending(broker: FakeBroker) -> None:
-    if HALF not in broker.queues:
+def test_the_scan_finds_what_is_pending(broker: ScriptedBroker) -> None:
+    if HALF not in broker.records:
         with pytest.raises(scan.NoTransactionsError):
             scanned(broker, 10)
         return
@@ -182,23 +182,23 @@ def test_the_scan_finds_what_is_pending(broker: FakeBroker) -> None:
 
 @settings(max_examples=150)
 @given(histories(), st.integers(1, 4))
-def test_a_limit_keeps_the_oldest_and_counts_all(broker: FakeBroker, limit: int) -> None:
-    if HALF not in broker.queues:
+def test_a_limit_keeps_the_oldest_and_counts_all(broker: ScriptedBroker, limit: int) -> None:
+    if HALF not in broker.records:
         return
     table = scanned(broker, limit)
     expected = plain_pending(broker)
     assert [half.queue_offset for half in table.rows()] == [last for _, last in expected[:limit]]
     assert table.count == len(expected)
-    queue = broker.queues[HALF]
+    queue = broker.records[HALF]
     oldest = min((queue[first].born_timestamp for first, _ in expected), default=None)
     assert table.oldest == oldest
 
 
 @given(histories(), st.sampled_from("TU"), st.sampled_from("AB"), st.integers(0, 5))
 def test_filters_leave_out_what_is_not_wanted(
-    broker: FakeBroker, topic: str, group: str, second: int
+    broker: ScriptedBroker, topic: str, group: str, second: int
 ) -> None:
-    if HALF not in broker.queues:
+    if HALF not in broker.records:
         return
     before = BORN + second * 1000
     found = scanned(broker, 1000, Filter(topic, group, before)).rows()
@@ -210,7 +210,7 @@ def test_filters_leave_out_what_is_not_wanted(
 
 def test_settled_runs_are_not_read() -> None:
     """A thousand settled halves between two pending ones take no pulls."""
-    broker = FakeBroker(batch=10)
+    broker = ScriptedBroker(batch=10)
     for n in range(1002):
         broker.half(f"K{n}")
     broker.op(*range(1, 1001))
@@ -221,7 +221,7 @@ def test_settled_runs_are_not_read() -> None:
 
 def test_no_pull_asks_for_what_is_deleted() -> None:
     """Apache's broker writes a message about each pull outside of the queue."""
-    broker = FakeBroker(batch=2)
+    broker = ScriptedBroker(batch=2)
     for n in range(9):
         broker.half(f"K{n}")
         broker.op(n) if n % 2 else None
@@ -233,12 +233,12 @@ def test_no_pull_asks_for_what_is_deleted() -> None:
         assert [half.queue_offset for half in scanned(broker, 10).rows()] == expected
         for pull in (c for c in broker.asked if c.code == 11):
             begin = broker.first[pull.ext["topic"]]
-            assert begin <= int(pull.ext["queueOffset"]) < len(broker.queues[pull.ext["topic"]])
+            assert begin <= int(pull.ext["queueOffset"]) < len(broker.records[pull.ext["topic"]])
 
 
 def test_halves_that_come_meanwhile_are_left_out() -> None:
     """Those behind the end that was read first have op records that are not looked for."""
-    broker = FakeBroker()
+    broker = ScriptedBroker()
     broker.half("K0")
     pull = broker.answer(Command(14, {"topic": OP, "consumerGroup": "CID_RMQ_SYS_TRANS"}))
     assert pull.code == 22
@@ -289,7 +289,7 @@ def test_one_identity_for_everything_is_no_trap() -> None:
 
 @pytest.mark.parametrize("following", ["-5", "0", "x", str(1 << 63), None])
 def test_a_pull_that_does_not_go_on_is_refused(following: str | None) -> None:
-    broker = FakeBroker()
+    broker = ScriptedBroker()
     broker.half("K0")
     record = broker.answer(Command(11, {"topic": HALF, "queueOffset": "0", "maxMsgNums": "1"})).body
     ext = {} if following is None else {"nextBeginOffset": following}
@@ -302,7 +302,7 @@ def test_a_pull_that_does_not_go_on_is_refused(following: str | None) -> None:
     "body", [b"\0", b"\0\0\0\x10" + bytes(12), b"\x7f\xff\xff\xff" + bytes(90)]
 )
 def test_records_that_do_not_add_up_are_refused(body: bytes) -> None:
-    broker = FakeBroker()
+    broker = ScriptedBroker()
     broker.half("K0")
     broker.change[11] = lambda c: c.reply(0, {"nextBeginOffset": "1"}, body)
     with pytest.raises(ProtocolError, match="records"):
@@ -310,7 +310,7 @@ def test_records_that_do_not_add_up_are_refused(body: bytes) -> None:
 
 
 def test_damaged_halves_are_counted() -> None:
-    broker = FakeBroker()
+    broker = ScriptedBroker()
     broker.half("K0")
     broker.half("K1")
     pull = Command(11, {"topic": HALF, "queueOffset": "0", "maxMsgNums": "2"})

@@ -9,29 +9,29 @@ import pytest
 import trio
 
 from pyrmq.admin import scan, transactions
-from pyrmq.admin.look import Look, State, Transaction, body_head, find
+from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder, body_head, find
 from pyrmq.admin.transactions import Answer, check_decidable, check_resumable, decide, resume
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.transaction import TransactionState
-from tests.support.fake_broker import BORN, DISCARDED, HALF, OP, FakeBroker
+from tests.support.scripted.broker import BORN, DISCARDED, HALF, OP, ScriptedBroker
 from tests.unit.fake_link import FakeLink
 
 COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK
 
 
 @pytest.fixture
-def broker() -> FakeBroker:
-    return FakeBroker()
+def broker() -> ScriptedBroker:
+    return ScriptedBroker()
 
 
-def found(broker: FakeBroker, name: str) -> list[Transaction]:
+def found(broker: ScriptedBroker, name: str) -> list[Transaction]:
     async def run() -> list[Transaction]:
         return await find(FakeLink(broker), name)
 
     return trio.run(run)
 
 
-def one(broker: FakeBroker, name: str) -> Transaction:
+def one(broker: ScriptedBroker, name: str) -> Transaction:
     (transaction,) = found(broker, name)
     return transaction
 
@@ -44,7 +44,7 @@ def decided(transaction: Transaction, state: TransactionState) -> Answer:
     return trio.run(decide, transaction, state)
 
 
-def test_what_is_pending_is_found_by_all_of_its_names(broker: FakeBroker) -> None:
+def test_what_is_pending_is_found_by_all_of_its_names(broker: ScriptedBroker) -> None:
     broker.half("other")
     half = broker.half("K", KEYS="a b")
     for name in ("K", "1", half.offset_msg_id, half.offset_msg_id.lower()):
@@ -55,19 +55,19 @@ def test_what_is_pending_is_found_by_all_of_its_names(broker: FakeBroker) -> Non
     assert found(broker, "nothing") == []
 
 
-def test_a_key_is_no_transaction_id(broker: FakeBroker) -> None:
+def test_a_key_is_no_transaction_id(broker: ScriptedBroker) -> None:
     broker.half("K", KEYS="order-1")
     assert found(broker, "order-1") == []
 
 
-def test_without_an_index_the_queue_is_read(broker: FakeBroker) -> None:
+def test_without_an_index_the_queue_is_read(broker: ScriptedBroker) -> None:
     broker.indexed = 0
     for n in range(100):
         broker.half(f"K{n}")
     assert one(broker, "K77").message.queue_offset == 77
 
 
-def test_an_index_that_is_behind(broker: FakeBroker) -> None:
+def test_an_index_that_is_behind(broker: ScriptedBroker) -> None:
     """The latest copy is found all the same: a decision about an older one would be ignored, or
     delivered a second time after the next check."""
     broker.half("K")
@@ -78,7 +78,7 @@ def test_an_index_that_is_behind(broker: FakeBroker) -> None:
     assert check_decidable(t, COMMIT).queue_offset == 2
 
 
-def test_many_ids_read_the_op_records_once(broker: FakeBroker) -> None:
+def test_many_ids_read_the_op_records_once(broker: ScriptedBroker) -> None:
     broker.batch = 1
     for n in range(40):
         broker.half(f"K{n}")
@@ -86,7 +86,7 @@ def test_many_ids_read_the_op_records_once(broker: FakeBroker) -> None:
         broker.op(n)
 
     async def look() -> list[State]:
-        reader = Look(FakeLink(broker))
+        reader = TransactionFinder(FakeLink(broker))
         states = []
         for n in range(25, 45):
             states += [t.state for t in await reader.find(f"K{n}")]
@@ -109,30 +109,30 @@ def test_many_ids_read_the_op_records_once(broker: FakeBroker) -> None:
     assert len([c for c in pulls if c.ext["queueOffset"] == "0"]) <= 21
 
 
-def test_a_transaction_id_that_looks_like_an_offset_id(broker: FakeBroker) -> None:
+def test_a_transaction_id_that_looks_like_an_offset_id(broker: ScriptedBroker) -> None:
     """Both have 32 hex digits: what counts is whether that message is there."""
     broker.half("other")
     name = "7F00000100002A9F0000000000000000"
     broker.half(name)
-    by_place = one(broker, broker.queues[HALF][0].offset_msg_id)
+    by_place = one(broker, broker.records[HALF][0].offset_msg_id)
     assert by_place.transaction_id == "other"
     broker.log.pop(0)
     assert one(broker, name).message.queue_offset == 1
 
 
-def test_a_message_that_is_of_no_transaction(broker: FakeBroker) -> None:
+def test_a_message_that_is_of_no_transaction(broker: ScriptedBroker) -> None:
     broker.half("K")
     plain = broker.put("T", b"x", {"UNIQ_KEY": "P"})
     with pytest.raises(ClientError, match="not of a transaction"):
         found(broker, plain.offset_msg_id)
 
 
-def test_no_half_topic(broker: FakeBroker) -> None:
+def test_no_half_topic(broker: ScriptedBroker) -> None:
     with pytest.raises(scan.NoTransactionsError, match="no transaction was ever sent"):
         found(broker, "K")
 
 
-def test_the_last_copy_counts(broker: FakeBroker) -> None:
+def test_the_last_copy_counts(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.half("K", TRANSACTION_CHECK_TIMES="1")
     last = broker.half("K", TRANSACTION_CHECK_TIMES="2")
@@ -158,7 +158,7 @@ def test_the_last_copy_counts(broker: FakeBroker) -> None:
 
 @pytest.mark.parametrize("state", [COMMIT, ROLLBACK])
 def test_what_is_decided_is_refused_from_then_on(
-    broker: FakeBroker, state: TransactionState
+    broker: ScriptedBroker, state: TransactionState
 ) -> None:
     broker.half("K")
     assert decided(one(broker, "K"), state).done
@@ -172,7 +172,7 @@ def test_what_is_decided_is_refused_from_then_on(
         check_resumable(t)
 
 
-def test_a_commit_whose_op_record_is_still_to_come(broker: FakeBroker) -> None:
+def test_a_commit_whose_op_record_is_still_to_come(broker: ScriptedBroker) -> None:
     """RocketMQ writes op records up to three seconds late: a second commit would deliver twice."""
     half = broker.half("K")
     broker.commit(half)
@@ -183,14 +183,14 @@ def test_a_commit_whose_op_record_is_still_to_come(broker: FakeBroker) -> None:
         check_decidable(t, COMMIT)
 
 
-def test_delivered_twice_is_told(broker: FakeBroker) -> None:
+def test_delivered_twice_is_told(broker: ScriptedBroker) -> None:
     half = broker.half("K")
     broker.commit(half)
     broker.commit(half)
     assert "delivered 2 times" in one(broker, "K").notes
 
 
-def test_the_committed_message_leads_to_its_transaction(broker: FakeBroker) -> None:
+def test_the_committed_message_leads_to_its_transaction(broker: ScriptedBroker) -> None:
     half = broker.half("K")
     delivered = broker.commit(half)
     broker.op(0)
@@ -198,7 +198,7 @@ def test_the_committed_message_leads_to_its_transaction(broker: FakeBroker) -> N
     assert (t.state, len(t.copies), len(t.committed)) == (State.COMMITTED, 1, 1)
 
 
-def test_what_the_broker_has_passed(broker: FakeBroker) -> None:
+def test_what_the_broker_has_passed(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.half("L")
     broker.offsets[HALF] = 1
@@ -209,7 +209,7 @@ def test_what_the_broker_has_passed(broker: FakeBroker) -> None:
     assert one(broker, "L").state is State.PENDING
 
 
-def test_old_op_records_are_shown_and_settle_nothing(broker: FakeBroker) -> None:
+def test_old_op_records_are_shown_and_settle_nothing(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.op(0)
     broker.half("K", TRANSACTION_CHECK_TIMES="1")
@@ -219,7 +219,7 @@ def test_old_op_records_are_shown_and_settle_nothing(broker: FakeBroker) -> None
     assert [op.names for op in t.ops] == [[0]]
 
 
-def test_a_copy_is_settled_by_the_half_that_it_stands_for(broker: FakeBroker) -> None:
+def test_a_copy_is_settled_by_the_half_that_it_stands_for(broker: ScriptedBroker) -> None:
     broker.half("K", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     broker.half("K", TRAN_PREPARED_QUEUE_OFFSET="0", TRANSACTION_CHECK_TIMES="1")
     assert one(broker, "K").state is State.PENDING
@@ -227,7 +227,7 @@ def test_a_copy_is_settled_by_the_half_that_it_stands_for(broker: FakeBroker) ->
     assert one(broker, "K").state is State.SETTLED
 
 
-def test_discarded_and_resumed(broker: FakeBroker) -> None:
+def test_discarded_and_resumed(broker: ScriptedBroker) -> None:
     broker.half("K")
     discarded = broker.half("K", where=DISCARDED, TRANSACTION_CHECK_TIMES="15")
     broker.offsets[HALF] = 1
@@ -244,7 +244,7 @@ def test_discarded_and_resumed(broker: FakeBroker) -> None:
     assert one(broker, "K").state is State.SETTLED
 
 
-def test_what_was_discarded_can_be_committed_late(broker: FakeBroker) -> None:
+def test_what_was_discarded_can_be_committed_late(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.half("K", where=DISCARDED)
     broker.offsets[HALF] = 1
@@ -252,7 +252,7 @@ def test_what_was_discarded_can_be_committed_late(broker: FakeBroker) -> None:
     assert one(broker, "K").state is State.COMMITTED
 
 
-def test_discarded_with_its_half_deleted(broker: FakeBroker) -> None:
+def test_discarded_with_its_half_deleted(broker: ScriptedBroker) -> None:
     broker.half("other")
     discarded = broker.half("K", where=DISCARDED)
     t = one(broker, discarded.offset_msg_id)
@@ -262,7 +262,7 @@ def test_discarded_with_its_half_deleted(broker: FakeBroker) -> None:
     assert run(resume, t).done
 
 
-def test_what_still_is_discarded(broker: FakeBroker) -> None:
+def test_what_still_is_discarded(broker: ScriptedBroker) -> None:
     for key in ("gone", "resumed", "committed", "there"):
         broker.half(key)
         broker.half(key, where=DISCARDED)
@@ -279,7 +279,7 @@ def test_what_still_is_discarded(broker: FakeBroker) -> None:
     assert not [c for c in broker.asked[before:] if c.ext.get("topic") == OP and c.code == 11]
 
 
-def test_one_id_for_two_transactions(broker: FakeBroker) -> None:
+def test_one_id_for_two_transactions(broker: ScriptedBroker) -> None:
     """A producer that sends again after a timeout keeps the id."""
     broker.half("K")
     broker.half("K", born=BORN + 3000)
@@ -288,7 +288,7 @@ def test_one_id_for_two_transactions(broker: FakeBroker) -> None:
     assert one(broker, "1").state is State.PENDING
 
 
-def test_a_half_without_a_unique_key(broker: FakeBroker) -> None:
+def test_a_half_without_a_unique_key(broker: ScriptedBroker) -> None:
     broker.half(None)
     broker.half(None)
     t = one(broker, "1")
@@ -298,7 +298,7 @@ def test_a_half_without_a_unique_key(broker: FakeBroker) -> None:
     assert one(broker, "0").state is State.PENDING
 
 
-def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
+def test_what_the_broker_refuses_is_told(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.change[37] = lambda c: c.reply(604)
     answer = decided(one(broker, "K"), COMMIT)
@@ -307,13 +307,13 @@ def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
     assert str(decided(one(broker, "K"), COMMIT)) == "4711 unknown code"
 
 
-def test_unknown_is_no_decision(broker: FakeBroker) -> None:
+def test_unknown_is_no_decision(broker: ScriptedBroker) -> None:
     broker.half("K")
     with pytest.raises(ClientError, match="no decision"):
         check_decidable(one(broker, "K"), TransactionState.UNKNOWN)
 
 
-def test_compressed_bodies(broker: FakeBroker) -> None:
+def test_compressed_bodies(broker: ScriptedBroker) -> None:
     broker.half("Z", body=zlib.compress(b"long " * 1000), sys_flag=1)
     broker.half("BOMB", body=zlib.compress(bytes(50_000_000)), sys_flag=1)
     broker.half("LZ4", body=b"\x04\x22", sys_flag=0x101)
@@ -325,7 +325,7 @@ def test_compressed_bodies(broker: FakeBroker) -> None:
         body_head(one(broker, "LIE").message, 12)
 
 
-def test_no_runtime_info_and_no_discarded_topic(broker: FakeBroker) -> None:
+def test_no_runtime_info_and_no_discarded_topic(broker: ScriptedBroker) -> None:
     async def look() -> scan.Statistics:
         return await scan.statistics(FakeLink(broker))
 

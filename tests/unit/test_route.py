@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.route import BrokerData, QueueData, TopicRoute
+from pyrmq.model.route import BrokerData, QueueData, TopicRoute, next_queue
 
 
 def sample() -> TopicRoute:
@@ -90,3 +91,43 @@ def test_permission(perm: int, send: int, read: int) -> None:
 def test_master_of_an_unknown_broker() -> None:
     assert sample().master_of("none") is None
     assert sample().master_of("slave") is None
+
+
+@pytest.mark.parametrize(
+    ("broker", "master", "any_of_them"),
+    [("a", "h:2", "h:2"), ("b", "h:1", "h:1"), ("slave", None, "h:4"), ("none", None, None)],
+)
+def test_whom_to_ask_of_a_broker_name(
+    broker: str, master: str | None, any_of_them: str | None
+) -> None:
+    route = sample()
+    assert route.address_of(broker, master_only=True) == master
+    assert route.address_of(broker) == any_of_them
+    assert (route.master_of(broker) or "") == (master or "")
+
+
+def test_masters() -> None:
+    assert sample().masters() == ["h:1", "h:2"]
+
+
+def test_a_broker_id_that_is_none_comes_after_the_master() -> None:
+    value = {"brokerDatas": [{"brokerName": "a", "brokerAddrs": {"x": "h:9", "0": "h:1"}}]}
+    assert TopicRoute.from_json(value).address_of("a") == "h:1"
+
+
+QUEUES = [MessageQueue("T", broker, n) for broker in ("a", "b") for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("queues", "avoid", "chosen"),
+    [
+        (QUEUES, None, ["a0", "a1", "b0", "b1", "a0"]),
+        (QUEUES, "c", ["a0", "a1", "b0", "b1", "a0"]),
+        (QUEUES, "a", ["b0", "b1", "b0"]),
+        (QUEUES[:2], "a", ["a0", "a1", "a0"]),
+    ],
+)
+def test_the_next_queue(queues: list[MessageQueue], avoid: str | None, chosen: list[str]) -> None:
+    turn = itertools.count()
+    found = [next_queue(queues, turn, avoid) for _ in chosen]
+    assert [f"{q.broker_name}{q.queue_id}" for q in found] == chosen

@@ -1,4 +1,4 @@
-"""The blocking connections of Spark's processes."""
+"""The client on a blocking socket."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-import spark_ext.broker.remoting
-from pyrmq.errors import ConnectError, RequestTimeoutError
-from spark_ext.broker.remoting import Connection, Connections
+import pyrmq.net.blocking_channel
+from pyrmq.engine import Command as Received
+from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
+from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
+from pyrmq.net.procedure import Ask, Pause, Procedure
 from tests.support.wire import Command, FrameReader, encode
 
 Server = Callable[[socket.socket], object]
@@ -47,7 +49,7 @@ def echo(connection: socket.socket) -> None:
 
 def test_answers_come_in_any_order_of_asking() -> None:
     with serving(echo) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         numbers = [connection.submit(1, {"n": n}, b"%d" % n) for n in range(50)]
         for n in (49, 0, *range(1, 49)):
             assert connection.wait(numbers[n], 10).body == b"%d" % n
@@ -57,7 +59,7 @@ def test_answers_come_in_any_order_of_asking() -> None:
 def test_a_server_that_wants_its_answers_taken_first() -> None:
     """More is under way in both directions than sockets hold: sending takes answers meanwhile."""
     with serving(echo) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         bodies = [bytes([n]) * (1 << 20) for n in range(40)]
         numbers = [connection.submit(1, {}, body) for body in bodies]
         assert [connection.wait(n, 10).body for n in numbers] == bodies
@@ -65,10 +67,10 @@ def test_a_server_that_wants_its_answers_taken_first() -> None:
 
 
 def test_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.broker.remoting, "STALL_TIMEOUT", 0.1)
+    monkeypatch.setattr(pyrmq.net.blocking_channel, "STALL_TIMEOUT", 0.1)
     stop = threading.Event()
     with serving(lambda c: stop.wait(60)) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         with pytest.raises(ConnectError, match="takes no data"):
             connection.submit(1, {}, bytes(15 << 20))
         assert connection.broken is not None
@@ -78,7 +80,7 @@ def test_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_silence() -> None:
     with serving(lambda c: (c.recv(1 << 16), c.recv(1))) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         with pytest.raises(RequestTimeoutError, match=r"did not answer in 0\.05 s"):
             connection.call(1, {}, timeout=0.05)
         connection.close()
@@ -95,7 +97,7 @@ def test_silence() -> None:
 )
 def test_a_server_of_another_kind(said: bytes, told: str) -> None:
     with serving(lambda c: (c.recv(1 << 16), c.sendall(said))) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         with pytest.raises(ConnectError, match=told):
             connection.call(1, {}, timeout=10)
         with pytest.raises(ConnectError, match="is gone"):
@@ -114,14 +116,14 @@ def test_answers_that_nobody_asked_for_are_left_out() -> None:
                 connection.sendall(encode(stray) + encode(asks) + encode(late) + encode(late))
 
     with serving(serve) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         for _ in range(3):
             assert connection.call(1, {}, timeout=10).body == b"right"
         connection.close()
 
 
 def test_connections_are_kept_and_made_anew() -> None:
-    with serving(echo) as address, Connections() as connections:
+    with serving(echo) as address, BlockingChannels() as connections:
         first = connections.get(address)
         assert connections.get(address) is first
         connections.drop(first)
@@ -130,7 +132,7 @@ def test_connections_are_kept_and_made_anew() -> None:
         assert second.call(1, {}, b"x", timeout=10).body == b"x"
     assert second.fileno() == -1
     with pytest.raises(ConnectError, match="cannot connect to"):
-        Connection(address)
+        BlockingChannel(address)
 
 
 class Endless:
@@ -152,12 +154,58 @@ class Endless:
 
 
 def test_what_nobody_asked_for_does_not_hold_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_ext.broker.remoting, "RECEIVE_TIMEOUT", 0.1)
+    monkeypatch.setattr(pyrmq.net.blocking_channel, "RECEIVE_TIMEOUT", 0.1)
     with serving(lambda connection: connection.recv(1 << 16)) as address:
-        connection = Connection(address)
+        connection = BlockingChannel(address)
         endless = Endless(connection._socket)
         connection._socket = endless  # type: ignore[assignment]
         with pytest.raises(RequestTimeoutError):
             connection.call(1, {}, timeout=0.1)
         assert time.monotonic() < endless.until
         connection.close()
+
+
+def test_a_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are done in order; what a step came to is what it returns."""
+    paused: list[float] = []
+    monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: paused.append(seconds))
+
+    def procedure(deaf: tuple[str, int], address: tuple[str, int]) -> Procedure[list[object]]:
+        refused = yield Ask(deaf, 1, {}, 1.0)
+        nothing = yield Pause(2.5)
+        answer = yield Ask(address, 1, {"n": 1}, 10.0)
+        return [type(refused), nothing, type(answer)]
+
+    with socket.socket() as bound, serving(echo) as address, BlockingChannels() as channels:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        found = channels.perform(procedure(bound.getsockname(), address))
+    assert found == [ConnectError, None, Received]
+    assert paused == [2.5]
+
+
+def test_a_request_that_is_forgotten() -> None:
+    with serving(echo) as address:
+        connection = BlockingChannel(address)
+        left = connection.submit(1, {}, b"left")
+        connection.forget(left)
+        wanted = connection.submit(1, {}, b"wanted")
+        assert connection.wait(wanted, 10).body == b"wanted"
+        with pytest.raises(ClientError, match="not waited for"):
+            connection.take(left)
+        connection.close()
+
+
+def test_the_time_of_a_request_runs_from_when_it_is_waited_for() -> None:
+    """A pull ahead may lie there for long; one with a time of its own ends the connection."""
+    stop = threading.Event()
+    with serving(lambda c: stop.wait(60)) as address:
+        connection = BlockingChannel(address)
+        ahead = connection.submit(1, {})
+        late = connection.submit(1, {}, timeout=0.0)
+        connection.receive()
+        with pytest.raises(RequestTimeoutError):
+            connection.take(late)
+        with pytest.raises(ConnectError, match="did not answer in time"):
+            connection.wait(ahead, 10)
+        connection.close()
+        stop.set()

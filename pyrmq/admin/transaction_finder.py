@@ -95,7 +95,7 @@ class Transaction:
         return self.transaction_id or f"half offset {self.message.queue_offset}"
 
 
-class Look:
+class TransactionFinder:
     """Finds transactions on one broker; op records are read once for all of them, and what came
     since for each."""
 
@@ -225,7 +225,7 @@ class Look:
 
 async def find(link: BrokerLink, name: str, progress: Progress = no_progress) -> list[Transaction]:
     """The transactions that a name leads to on one broker."""
-    return await Look(link, progress).find(name)
+    return await TransactionFinder(link, progress).find(name)
 
 
 async def _half_at(link: BrokerLink, offset: int) -> ReceivedMessage | None:

@@ -1,25 +1,22 @@
 """A name server and brokers that do as a test says, in this process, on streams in memory.
 
-    async with FakeCluster("broker-a") as cluster:      # fixture `cluster` patches trio's connect
+    async with StreamCluster("broker-a") as cluster:    # fixture `cluster` patches trio's connect
         async with Producer("group", namesrv=cluster.namesrv) as producer: ...
 
-Sends are answered as by a broker unless `answers` says otherwise; everything that came is kept. No
+Sends are answered as by a broker unless `change` says otherwise; everything that came is kept. No
 time passes here, so that a MockClock may jump.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections import defaultdict
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 import trio
 import trio.testing
 
-from pyrmq.model.route import BrokerData, QueueData, TopicRoute
-from pyrmq.net import fastjson
 from tests.support.records import (
     MAGIC_V1,
     Record,
@@ -29,6 +26,7 @@ from tests.support.records import (
     encode_record,
     message_id,
 )
+from tests.support.scripted.script import HANG_UP, SILENCE, Script, route
 from tests.support.wire import FLAG_ONEWAY, Command, FrameReader, encode
 
 HEART_BEAT, UNREGISTER, END, CHECK, SEND = 34, 35, 37, 39, 310
@@ -75,14 +73,13 @@ class Connection:
         await self.stream.aclose()
 
 
-class FakeBroker:
-    """`connections` in the order they came. `ended` hands out END_TRANSACTION requests.
-    `answers[code]` makes the answer to a request, None for none."""
+class StreamBroker(Script):
+    """`connections` in the order they came. `ended` hands out END_TRANSACTION requests."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self.connections: list[Connection] = []
-        self.answers: dict[int, Callable[[Command], Command | None]] = {}
         self._end, self.ended = trio.open_memory_channel[tuple[Connection, Command]](math.inf)
 
     def requests(self, *codes: int) -> list[Command]:
@@ -93,15 +90,18 @@ class FakeBroker:
         with trio.fail_after(20):
             return (await self.ended.receive())[1]
 
-    async def handle(self, connection: Connection, command: Command) -> None:
+    async def handle(self, connection: Connection, command: Command) -> bool:
+        """Answers a request; False to hang up."""
         if command.code == END:
             self._end.send_nowait((connection, command))
-        make = self.answers.get(command.code, self._default)
-        answer = make(command)
-        if answer is not None and not command.is_oneway:
+        answer = self.answer(command)
+        if answer is HANG_UP:
+            return False
+        if answer is not SILENCE and not command.is_oneway:
             await connection.send(answer)
+        return True
 
-    def _default(self, command: Command) -> Command:
+    def usual(self, command: Command) -> Command:
         return stored(command) if command.code == SEND else command.reply(0)
 
     async def ask(self, body: bytes, connection: int = -1, **ext: object) -> None:
@@ -153,20 +153,20 @@ def record(body: bytes = b"body", topic: str = "T", sys_flag: int = 0, **propert
     )
 
 
-class FakeCluster:
+class StreamCluster(Script):
     """Every topic that is not `missing` has two queues on each broker. `connect` stands for
-    open_tcp_stream; names in `down` refuse."""
+    open_tcp_stream; names in `down` refuse. The script is that of the name server."""
 
     namesrv = "names:9876"
 
     def __init__(self, *names: str) -> None:
-        self.brokers = {name: FakeBroker(name) for name in names}
+        super().__init__()
+        self.brokers = {name: StreamBroker(name) for name in names}
         self.down: set[str] = set()
         self.missing: set[str] = set()
-        self.asked: dict[int, list[Command]] = defaultdict(list)
         self._manager = trio.open_nursery()
 
-    def __getitem__(self, name: str) -> FakeBroker:
+    def __getitem__(self, name: str) -> StreamBroker:
         return self.brokers[name]
 
     async def __aenter__(self) -> Self:
@@ -199,21 +199,23 @@ class FakeCluster:
             while data := await connection.stream.receive_some():
                 for command in reader.feed(bytes(data)):
                     connection.requests.append(command)
-                    if broker is not None:
-                        await broker.handle(connection, command)
-                    else:
-                        self.asked[command.code].append(command)
-                        code = NO_TOPIC if command.ext.get("topic") in self.missing else 0
-                        await connection.send(command.reply(code, {}, self._names(command)))
+                    if broker is None:
+                        await connection.send(self.answer(command))
+                    elif not await broker.handle(connection, command):
+                        return
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
             await trio.aclose_forcefully(connection.stream)
 
-    def _names(self, command: Command) -> bytes:
-        masters = [BrokerData("c", name, {0: f"{name}:10911"}) for name in self.brokers]
+    def usual(self, command: Command) -> Command:
+        addresses = {name: {0: f"{name}:10911"} for name in self.brokers}
+        every = route(dict.fromkeys(self.brokers, QUEUES), addresses)
         if command.code == CLUSTER:
-            table = {b.broker_name: b.to_json() for b in masters}
-            return fastjson.dumps({"brokerAddrTable": table, "clusterAddrTable": {}})
-        queues = [QueueData(name, QUEUES, QUEUES, 6) for name in self.brokers]
-        return fastjson.dumps(TopicRoute(queues, masters).to_json())
+            datas = {name: route({name: 0}, addresses)["brokerDatas"] for name in self.brokers}
+            table = {name: data[0] for name, data in datas.items()}  # type: ignore[index]
+            body = {"brokerAddrTable": table, "clusterAddrTable": {}}
+            return command.reply(0, {}, json.dumps(body).encode())
+        if command.ext.get("topic") in self.missing:
+            return command.reply(NO_TOPIC)
+        return command.reply(0, {}, json.dumps(every).encode())

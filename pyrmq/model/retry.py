@@ -1,0 +1,81 @@
+"""Which failures are worth another try, how often, and after which pause.
+
+What is asked may be asked again after errors that say so (`PyrmqError.retriable`). What is sent is
+sent again after more than that, as another broker may take it; then a message may be stored twice.
+[DefaultMQProducerImpl.sendDefaultImpl]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.model.codes import ResponseCode
+
+RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
+"""Answers to a send after which another broker may do better.
+[DefaultMQProducer.retryResponseCodes]"""
+NOT_STORE_OK = frozenset(
+    {
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+"""Answers to a send that was stored, but not as safely as the broker is set up to."""
+
+
+class SendVerdict(Enum):
+    """What the code of an answer to a send means."""
+
+    STORED = "stored"
+    NOT_STORE_OK = "stored, but not as safely as the broker is set up to"
+    RETRY = "not stored; another try may do better"
+    REFUSED = "not stored; another try would be refused as well"
+
+
+def send_verdict(code: int) -> SendVerdict:
+    if code == ResponseCode.SUCCESS:
+        return SendVerdict.STORED
+    if code in NOT_STORE_OK:
+        return SendVerdict.NOT_STORE_OK
+    return SendVerdict.RETRY if code in RETRY_CODES else SendVerdict.REFUSED
+
+
+def may_send_again(error: PyrmqError) -> bool:
+    """Whether a send that failed is tried again: unless a broker refused it for good."""
+    if isinstance(error, ResponseError):
+        return error.code is not None and send_verdict(error.code) is SendVerdict.RETRY
+    return True
+
+
+def may_ask_again(error: PyrmqError) -> bool:
+    """Whether a question that failed is asked again."""
+    return error.retriable
+
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+"""Seconds before a second try, and before any."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`retries` further tries after one that failed; the pause before the first of them, in
+    seconds, doubles up to `longest`."""
+
+    retries: int
+    first: float = FIRST_PAUSE
+    longest: float = LONGEST_PAUSE
+
+    def pause(self, failed: int) -> float | None:
+        """Seconds before the next try when `failed` (1 on) have failed; None: there is none."""
+        return None if failed > self.retries else self.pause_after(failed)
+
+    def pause_after(self, failed: int) -> float:
+        """The same without a bound on tries."""
+        return min(self.first * 2.0 ** min(failed - 1, 64), self.longest)
+
+
+NO_RETRY = RetryPolicy(0)

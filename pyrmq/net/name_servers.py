@@ -1,0 +1,129 @@
+"""Asking a list of name servers, and the routes that were learnt from them. No I/O: procedures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyrmq.engine import Command
+from pyrmq.errors import ConnectError, PyrmqError, ResponseError, TopicNotExistError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.retry import NO_RETRY, RetryPolicy
+from pyrmq.model.route import ClusterInfo, TopicRoute, auto_create_route
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address
+from pyrmq.net.client_protocol import Ext
+from pyrmq.net.procedure import Ask, Pause, Procedure
+
+
+class NameServers:
+    """The name servers of a cluster: one is kept while it answers, then the next is asked.
+
+    `policy` says how often the whole list is asked. `absent_after_all`: whether a topic counts as
+    unknown only once all were asked (one that has just started knows nothing yet), or at the first
+    one's word. `label` goes into the error text.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        *,
+        timeout: float,
+        policy: RetryPolicy = NO_RETRY,
+        absent_after_all: bool = False,
+        label: str = "",
+    ) -> None:
+        self.addresses = tuple(addresses)
+        self._timeout = timeout
+        self._policy = policy
+        self._absent_after_all = absent_after_all
+        self._label = label
+        self._current = 0
+
+    def request(self, code: int, ext: Ext) -> Procedure[Command]:
+        """The first answer with success. TopicNotExistError, ConnectError."""
+        failure: PyrmqError | None = None
+        failed, many = 0, len(self.addresses)
+        while True:
+            absent: PyrmqError | None = None
+            first = self._current
+            for at in [(first + i) % many for i in range(many)]:
+                answer = yield Ask(self.addresses[at], code, ext, self._timeout)
+                if isinstance(answer, Command):
+                    if answer.code == ResponseCode.SUCCESS:
+                        self._current = at
+                        return answer
+                    answer = ResponseError.of(answer.code, answer.remark or "")
+                failure = answer
+                if isinstance(answer, TopicNotExistError):
+                    absent = answer
+                    if not self._absent_after_all:
+                        raise absent
+                else:
+                    self._current = (at + 1) % many
+            if absent is not None:
+                raise absent
+            failed += 1
+            pause = self._policy.pause(failed)
+            if pause is None:
+                break
+            yield Pause(pause)
+        raise ConnectError(f"no name server{self._label} answered: {failure}") from failure
+
+    def route(self, topic: str) -> Procedure[TopicRoute]:
+        """GET_ROUTEINFO_BY_TOPIC. TopicNotExistError if no live broker has the topic."""
+        answer = yield from self.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        return TopicRoute.from_json(fastjson.loads(answer.body))
+
+    def cluster_info(self) -> Procedure[ClusterInfo]:
+        """GET_BROKER_CLUSTER_INFO."""
+        answer = yield from self.request(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        return ClusterInfo.from_json(fastjson.loads_object(answer.body))
+
+    def topics(self) -> Procedure[set[str]]:
+        """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
+        answer = yield from self.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        found = fastjson.loads_object(answer.body).get("topicList")
+        return {str(t) for t in found} if isinstance(found, list) else set()
+
+
+class RouteTable:
+    """Routes by topic. What the name servers do not know any more stays until it is asked for
+    afresh: its broker may be about to come back."""
+
+    def __init__(self, servers: NameServers) -> None:
+        self.servers = servers
+        self.known: dict[str, TopicRoute] = {}
+
+    def route(self, topic: str, *, fresh: bool = False) -> Procedure[TopicRoute]:
+        """Where a topic is; `fresh`: as the name servers say now. TopicNotExistError."""
+        known = self.known.get(topic)
+        if known is not None and not fresh:
+            return known
+        return (yield from self.renew(topic, known))
+
+    def renew(self, topic: str, stale: TopicRoute | None) -> Procedure[TopicRoute]:
+        """A route newer than `stale`: asked for, unless somebody else has done so since."""
+        known = self.known.get(topic)
+        if known is not None and known is not stale:
+            return known
+        route = self.known[topic] = yield from self.servers.route(topic)
+        return route
+
+    def publish_route(self, topic: str, *, fresh: bool = False) -> Procedure[TopicRoute]:
+        """As `route`; a topic that is new gets the brokers that create topics on demand."""
+        try:
+            return (yield from self.route(topic, fresh=fresh))
+        except TopicNotExistError:
+            return (yield from self.auto_create_route(topic))
+
+    def auto_create_route(self, topic: str) -> Procedure[TopicRoute]:
+        """Where a topic will be once its first message makes it. TopicNotExistError if no broker
+        creates topics on demand. [TBW102; MQClientInstance.updateTopicRouteInfoFromNameServer]"""
+        try:
+            template = yield from self.servers.route(AUTO_CREATE_TOPIC)
+        except TopicNotExistError:
+            raise TopicNotExistError(
+                f"topic {topic} does not exist and no broker creates topics on demand"
+            ) from None
+        return auto_create_route(template)
