@@ -76,8 +76,8 @@ class HeldPulls:
         if not self._deadlines or deadline < self._deadlines[0][0]:
             self._sooner.set()
         heapq.heappush(self._deadlines, (deadline, next(self._number), pull))
-        self._store.wait_for(pull.topic, pull.queue_id)
-        # A message may have come between reading and asking to be told.
+        self._store.notify_on_arrival(pull.topic, pull.queue_id)
+        # A message may have come between reading and asking.
         if self._store.queue_range(pull.topic, pull.queue_id)[1] > pull.offset:
             self._try(key)
         if len(self._deadlines) > 4 * self.count + 1024:
@@ -87,12 +87,12 @@ class HeldPulls:
 
     def arrived(self) -> None:
         """Looks at the queues that the engine reports."""
-        for key in self._store.take_arrivals():
+        for key in self._store.drain_arrivals():
             self._try(key)
 
     def _try(self, key: Key) -> None:
         if key in self._held:
-            self._store.wait_for(*key)  # first, so that what comes while we read is reported
+            self._store.notify_on_arrival(*key)  # first, so that what comes while we read is reported
         for pull in list(self._held.get(key, ())):
             response = self._read(pull)
             for _ in range(MAX_READS):

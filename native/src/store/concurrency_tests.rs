@@ -177,7 +177,7 @@ fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
             }
             None => {
                 let gone = phys < store.log().min_offset();
-                let hidden = store.is_sync() || store.check_readable().is_err();
+                let hidden = store.is_sync() || store.is_closed();
                 assert!(gone || hidden, "an entry without its record");
             }
         }
@@ -213,7 +213,7 @@ fn clean(shared: &Shared<'_>) {
                 shared.removed.fetch_add(done.log_files, Ordering::Relaxed);
                 thread::yield_now();
             }
-            Err(e) => assert!(shared.store.check_readable().is_err(), "{e}"),
+            Err(e) => assert!(shared.store.is_closed(), "{e}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The row of index files: finds physical offsets by message key. [IndexService]
 
+use super::clock;
 use super::error::{Result, StoreError};
 use super::guard::{create_dirs, remove_if_there, sync_dir};
 use super::index_file::IndexFile;
@@ -153,7 +154,8 @@ impl Index {
         if row.is_empty() {
             create_dirs(&self.dir)?;
         }
-        let name = name_after(local_time_name()?, &writer.last_name).ok_or_else(|| {
+        let now = clock::local_time_name(clock::now_ms())?;
+        let name = name_after(now, &writer.last_name).ok_or_else(|| {
             let last = &writer.last_name;
             StoreError::Illegal(format!("no index file name is higher than {last}"))
         })?;
@@ -275,28 +277,6 @@ fn delete(path: &Path) {
     if let Err(e) = remove_if_there(path) {
         log::warn!("{e}");
     }
-}
-
-/// The local time as `yyyyMMddHHmmssSSS`. [UtilAll.timeMillisToHumanString]
-fn local_time_name() -> Result<String> {
-    let now = super::store_impl::now_ms();
-    let seconds = now.div_euclid(1000) as libc::time_t;
-    // SAFETY: `tm` is plain data for which all-zero is valid.
-    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to values of this function that outlive the call.
-    if unsafe { libc::localtime_r(&seconds, &mut tm) }.is_null() {
-        return Err(StoreError::Illegal(format!("no local time for {now} ms")));
-    }
-    Ok(format!(
-        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
-        tm.tm_year + 1900,
-        tm.tm_mon + 1,
-        tm.tm_mday,
-        tm.tm_hour,
-        tm.tm_min,
-        tm.tm_sec,
-        now.rem_euclid(1000)
-    ))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::send::{Request, Scratch, SendContext, Sent};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2};
 use crate::format::host::Host;
 use crate::format::push_int;
-use crate::store::{PutGuard, StoreError, Topic};
+use crate::store::{Outcome, PutGuard, StoreError, Topic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -320,26 +320,31 @@ impl Session {
         let Some(context) = self.context.clone() else {
             return;
         };
-        let state = context.store.flush_state();
-        let flushed = state.flushed();
+        let barrier = context.store.barrier();
         while let Some(held) = self.held.front() {
-            let durable = held.end <= flushed;
-            let late = now_ms - held.since_ms >= timeout_ms;
-            if !durable && !state.has_failed() && !late {
-                break;
-            }
+            let code = match barrier.outcome(held.end, now_ms - held.since_ms, timeout_ms) {
+                Outcome::Pending => break,
+                Outcome::Confirmed => code::SUCCESS,
+                Outcome::FlushTimedOut => code::FLUSH_DISK_TIMEOUT,
+                Outcome::ReplicationTimedOut => code::FLUSH_SLAVE_TIMEOUT,
+                Outcome::NoReplica => code::SLAVE_NOT_AVAILABLE,
+                Outcome::Failed => code::SERVICE_NOT_AVAILABLE,
+            };
             let Held { to, len, .. } = self.held.pop_front().expect("looked at");
             let answer = self.held_bytes.drain(..len);
-            if durable {
-                out.extend(answer);
-            } else if state.has_failed() {
-                drop(answer);
-                let why = state.failure().map_or_else(String::new, |e| e.to_string());
-                let why = format!("not stored durably: {why}");
-                reply::push(out, to, code::SERVICE_NOT_AVAILABLE, Some(&why), &[]);
-            } else {
-                let answer: Vec<u8> = answer.collect();
-                push_with_code(out, to, &answer, code::FLUSH_DISK_TIMEOUT);
+            match code {
+                code::SUCCESS => out.extend(answer),
+                code::SERVICE_NOT_AVAILABLE => {
+                    drop(answer);
+                    let why = barrier.failure();
+                    let why = why.map_or_else(String::new, |e| e.to_string());
+                    let why = format!("not stored durably: {why}");
+                    reply::push(out, to, code, Some(&why), &[]);
+                }
+                _ => {
+                    let answer: Vec<u8> = answer.collect();
+                    push_with_code(out, to, &answer, code);
+                }
             }
         }
         self.shrink_held();
