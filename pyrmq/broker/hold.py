@@ -92,7 +92,8 @@ class HeldPulls:
 
     def _try(self, key: Key) -> None:
         if key in self._held:
-            self._store.notify_on_arrival(*key)  # first, so that what comes while we read is reported
+            # First, so that what comes while we read is reported.
+            self._store.notify_on_arrival(*key)
         for pull in list(self._held.get(key, ())):
             response = self._read(pull)
             for _ in range(MAX_READS):

@@ -69,3 +69,63 @@ impl Arrivals {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::cq_entry::{CqEntry, Entry};
+    use crate::store::commit_log::CommitLog;
+    use crate::store::config::{FlushMode, StoreConfig};
+    use crate::store::topics::Topics;
+
+    /// Arrivals, and queue 3 of a topic with one entry, of a record that ends at 100.
+    fn one_entry(root: &std::path::Path, mode: FlushMode) -> (Arrivals, Arc<Topic>) {
+        let cfg = StoreConfig::new(root);
+        let log = Arc::new(CommitLog::open(&cfg).unwrap());
+        log.set_max_offset(100);
+        let barrier = Arc::new(Barrier::new(mode.into(), log).unwrap());
+        let topic = Topics::open(&cfg).unwrap().topic(b"T").unwrap();
+        let entry = Entry {
+            cq: CqEntry {
+                phys: 0,
+                size: 100,
+                tags_code: 0,
+            },
+            base: 0,
+            count: 1,
+            store_time: 0,
+        };
+        topic.queue(3).unwrap().append(&entry).unwrap();
+        (Arrivals::new(barrier), topic)
+    }
+
+    fn drained(arrivals: &Arrivals) -> Vec<(u32, u64)> {
+        let all = arrivals.drain();
+        all.iter().map(|a| (a.queue_id, a.end)).collect()
+    }
+
+    #[test]
+    fn what_is_not_confirmed_yet_is_reported_when_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (arrivals, topic) = one_entry(dir.path(), FlushMode::Sync);
+        arrivals.watch(topic.clone(), 3).unwrap();
+        assert!(arrivals.any());
+        assert_eq!(drained(&arrivals), []);
+        arrivals.barrier.flushed_to(99);
+        assert_eq!(drained(&arrivals), []);
+        arrivals.barrier.flushed_to(100);
+        assert_eq!(drained(&arrivals), [(3, 100)]);
+        assert!(!arrivals.any() && !topic.queue(3).unwrap().take_watch());
+        // All is confirmed: the next entry is waited for.
+        arrivals.watch(topic.clone(), 3).unwrap();
+        assert!(!arrivals.any() && topic.queue(3).unwrap().take_watch());
+    }
+
+    #[test]
+    fn with_async_flush_only_the_next_entry_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (arrivals, topic) = one_entry(dir.path(), FlushMode::Async);
+        arrivals.watch(topic.clone(), 3).unwrap();
+        assert!(!arrivals.any() && topic.queue(3).unwrap().take_watch());
+    }
+}

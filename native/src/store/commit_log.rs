@@ -20,7 +20,7 @@ pub struct CommitLog {
     dirs: LogDirs,
     file_size: usize,
     segments: ArcSwap<Vec<Arc<Segment>>>,
-    /// Held while the set changes: the writer adds at its end, retention removes at its start.
+    /// Locked while the set changes: the writer adds at its end, retention removes at its start.
     changing: Mutex<()>,
     /// The file that follows the last one, made ready in advance.
     next: Mutex<Option<Arc<Segment>>>,
@@ -114,7 +114,7 @@ impl CommitLog {
     /// Appends a file to the set: the prepared one, or one made now. `ready` is run on it first;
     /// when that fails the set stays as it was. Only the writer calls this.
     pub fn roll(&self, ready: impl FnOnce(&Segment) -> Result<()>) -> Result<Arc<Segment>> {
-        // Held to the end, so that the preparing thread does not make the same file again.
+        // Locked to the end, so that the preparing thread does not make the same file again.
         let mut next = self.next.lock();
         let segment = match next.take() {
             Some(s) => s,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Space of a queue file is reserved in steps of this many bytes.
 const CHUNK: usize = 32 << 10;
-/// Runs of entries are read in pieces of this size.
+/// Runs of entries are read in blocks of this size.
 const SCAN: usize = 64 << 10;
 
 pub struct ConsumeQueue {
@@ -37,7 +37,7 @@ pub struct ConsumeQueue {
     stale_end: AtomicU64,
     /// In recovery: entries are written even where the files seem to have them.
     distrusted: AtomicBool,
-    /// In recovery: something stands behind the valid entries.
+    /// In recovery: there is something behind the valid entries.
     torn: AtomicBool,
 }
 
@@ -258,7 +258,7 @@ impl ConsumeQueue {
                 None => self.add_file(byte)?,
             };
             let to = (end.min(segment.end()) - segment.base()) as usize;
-            // Small queues take little, growing ones are bothered seldom.
+            // Small queues reserve little, growing ones reserve seldom.
             let chunk = to.next_power_of_two().clamp(PAGE, CHUNK);
             segment.ready(to, chunk, PAGE)?;
             byte = segment.end();
@@ -314,7 +314,7 @@ impl ConsumeQueue {
         self.files.end().saturating_sub(flushed)
     }
 
-    /// Everything up to `end` is on disk, extension included: somebody flushed the file system.
+    /// Everything up to `end` is on disk, extension included: the file system was flushed.
     pub fn set_flushed(&self, end: u64) {
         self.flushed.fetch_max(end, Ordering::AcqRel);
     }

@@ -1,5 +1,5 @@
-//! A file set: files of one size in a row of offsets, each named after the offset it starts at.
-//! The commit log is one, and every queue has one.
+//! A file set: consecutive files of one size, each named after the offset that it starts at. The
+//! commit log is one, and every queue has one.
 
 use super::error::{Result, StoreError};
 use crate::format::names::parse_file_name;

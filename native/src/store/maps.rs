@@ -2,7 +2,7 @@
 //!
 //! The kernel bounds the mappings of a process (vm.max_map_count, 65,530 by default), and every
 //! mapping costs page tables. A store with many queues therefore maps a queue's file when it is
-//! touched and lets go of one that was not touched lately when there are too many (a clock, as in
+//! touched and unmaps one that was not touched lately when there are too many (a clock, as in
 //! page replacement). A segment that somebody still uses stays mapped until they drop it.
 
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ pub trait QueueMappings: Send + Sync {
     /// Whether the file that starts at `base` is mapped.
     fn is_mapped(&self, base: u64) -> bool;
 
-    /// Lets go of the mapping of the file that starts at `base`. False if it was touched lately;
+    /// Gives up the mapping of the file that starts at `base`. False if it was touched lately;
     /// with `force` that does not matter.
     fn unmap(&self, base: u64, force: bool) -> bool;
 }
@@ -56,7 +56,7 @@ impl Maps {
         self.limit
     }
 
-    /// Notes a file that was mapped just now. The caller holds no lock of a queue.
+    /// Notes a file that was mapped just now. The caller has no lock of a queue.
     pub fn note(&self, files: Weak<dyn QueueMappings>, base: u64) {
         let mut clock = self.clock.lock();
         clock.push_back((files, base));
@@ -66,7 +66,7 @@ impl Maps {
         }
     }
 
-    /// Lets go of a quarter of all mappings, after the kernel refused one.
+    /// Gives up a quarter of all mappings, after the kernel refused one.
     pub fn relieve(&self) {
         let mut clock = self.clock.lock();
         let goal = clock.len() * 3 / 4;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MIN_WINDOW: usize = 1 << 20;
 const MAX_WINDOW: usize = 64 << 20;
-/// Pages are faulted in by this many bytes at a time, so that the writer is never far from help.
+/// Pages are faulted in by this many bytes at a time, so that the writer soon profits from them.
 const STEP: usize = 2 << 20;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Locked {
 }
 
 impl Locked {
-    /// Locks `wanted` and lets go of all others.
+    /// Locks `wanted` and unlocks all others.
     fn keep(&mut self, wanted: &[Arc<Segment>]) {
         let is_wanted = |file: &Arc<Segment>| wanted.iter().any(|w| Arc::ptr_eq(w, file));
         for old in self.files.extract_if(.., |file| !is_wanted(file)) {

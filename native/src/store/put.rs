@@ -132,7 +132,7 @@ impl Writer {
         position.last_timestamp = newest.min(now_ms());
     }
 
-    /// Waits until nobody holds the put lock.
+    /// Waits until the put lock is free.
     pub fn wait_for_guard(&self) {
         drop(self.position.lock());
     }

@@ -2,7 +2,7 @@
 //!
 //! `end` is the byte behind the last entry, counted from the queue's first byte ever. A file that
 //! is not mapped costs a few words. There is never more than one mapping of a file at a time: a
-//! mapping that was let go of is found again as long as somebody holds it.
+//! mapping that was given up is found again as long as somebody uses it.
 
 use super::error::{Result, StoreError};
 use super::file_set::list_file_set;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
-/// What stands behind the end is read in pieces of this size.
+/// What is behind the end is read in blocks of this size.
 const NEAR: usize = 4 << 10;
 
 pub struct QueueFiles {
@@ -41,7 +41,7 @@ struct FileSet {
 struct Mapping {
     kept: Option<Arc<Segment>>,
     last: Weak<Segment>,
-    /// Touched since the clock came by.
+    /// Touched since the clock looked last.
     used: bool,
 }
 
@@ -138,7 +138,7 @@ impl QueueFiles {
         self.with_mappings(|| self.try_map(byte))
     }
 
-    /// Does what maps a file, again after others were let go of if the kernel has no more mappings.
+    /// Does what maps a file; does it again after giving up other mappings if the kernel has no more.
     #[inline]
     fn with_mappings<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         match work() {
@@ -163,11 +163,11 @@ impl QueueFiles {
                 return Ok(Some(segment.clone()));
             }
             let segment = match mapping.last.upgrade() {
-                Some(held) => held,
+                Some(in_use) => in_use,
                 None => {
-                    // Read under the lock: whoever wrote more has let go of the old mapping
+                    // Read under the lock: whoever wrote more has given up the old mapping
                     // after that, and would be found above otherwise. The fence pairs with that
-                    // letting go, as an upgrade that fails orders nothing.
+                    // drop, as an upgrade that fails orders nothing.
                     fence(Ordering::Acquire);
                     let written = self.end().saturating_sub(base).min(self.file_size as u64);
                     let path = self.path(base);
@@ -250,7 +250,7 @@ impl QueueFiles {
     }
 
     /// Deletes the leading files that end at or before `byte`, never the last one. Returns how
-    /// many. Mappings that are held stay valid.
+    /// many. Mappings in use stay valid.
     pub fn drop_before(&self, byte: u64) -> Result<usize> {
         let mut removed = 0;
         loop {

@@ -169,9 +169,9 @@ impl ConsumeQueue {
             let file_start = (end - 1) - (end - 1) % per_file;
             let most = (buffer.len() / unit) as u64;
             let start = end.saturating_sub(most).max(file_start).max(from);
-            let piece = &mut buffer[..(end - start) as usize * unit];
-            reader.read(start * self.unit(), piece)?;
-            for slot in piece.chunks_exact(unit).rev() {
+            let block = &mut buffer[..(end - start) as usize * unit];
+            reader.read(start * self.unit(), block)?;
+            for slot in block.chunks_exact(unit).rev() {
                 let code = CqEntry::read(slot).tags_code;
                 if queue_ext::is_address(code) {
                     return Ok(Some(code));
@@ -319,7 +319,7 @@ impl ConsumeQueue {
             until = position * self.unit();
             position += per_file;
         }
-        self.correct_min(log_min)?; // before the files go, so that nobody is sent there
+        self.correct_min(log_min)?; // before the files go, so that no reader looks there
         let mut removed = self.files.drop_before(until)?;
         if let (Some(ext), true) = (self.ext(), removed > 0) {
             let code = self.read_entry(self.positions().0)?.cq.tags_code;

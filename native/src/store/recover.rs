@@ -69,7 +69,7 @@ impl Recovery<'_> {
         let flushed = self.point.physic_msg_timestamp;
         let known = |time: i64| clean || (flushed > 0 && time <= flushed - 3000);
         let mut scanned = self.dispatch_from(first, clean && sound, known)?;
-        // An entry of a record behind the log is damage; where its own record is nobody knows.
+        // An entry of a record behind the log is damage; its own record may be anywhere.
         let astray = || queues.iter().any(|q| q.max_phys() > scanned.end as i64);
         if first > 0 && (scanned.gap || clean && astray())
             || first == 0 && clean && sound && astray()
@@ -105,7 +105,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// What a kill left in the page cache only is made durable before anyone is shown it.
+    /// What a kill left in the page cache only is made durable before consumers see it.
     fn flush(&self, first: usize, end: u64, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
         if self.last_stop != LastStop::Clean {
             for s in self.log.segments().iter().skip(first) {
@@ -143,7 +143,7 @@ impl Recovery<'_> {
 
     /// A log may end early only in what was not flushed. When a later file starts with a record
     /// that is known to be on disk, what was found at `end` is damage and not a torn tail: nothing
-    /// is deleted, somebody has to decide.
+    /// is deleted, an operator has to decide.
     fn check_nothing_durable_behind(&self, end: u64, clean: bool) -> Result<()> {
         let segments = self.log.segments();
         let Some(next) = segments.iter().find(|s| s.base() > end) else {

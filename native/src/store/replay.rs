@@ -15,7 +15,7 @@ use crate::format::{names, properties};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Most places in a row that are left blank where a queue's numbers jump.
+/// Most consecutive places that are left blank where a queue's numbers jump.
 const MOST_BLANKS: i64 = 1 << 20;
 /// The same where nothing confirms the jump.
 const FEW_BLANKS: i64 = 1024;

@@ -31,8 +31,8 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
             .map_err(io)?
             .max(start + 1);
         // A record may reach a little beyond what is stored of it, if that is zeros.
-        let piece = &bytes[..bytes.len().min(end as usize)];
-        if let Some(found) = search(segment.base(), bytes, piece, (start as usize).max(from)) {
+        let extent = &bytes[..bytes.len().min(end as usize)];
+        if let Some(found) = search(segment.base(), bytes, extent, (start as usize).max(from)) {
             return Ok(Some(found));
         }
         at = end;
@@ -40,14 +40,14 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
     Ok(None)
 }
 
-fn search(base: u64, bytes: &[u8], piece: &[u8], from: usize) -> Option<Next> {
+fn search(base: u64, bytes: &[u8], extent: &[u8], from: usize) -> Option<Next> {
     let (v1, v2) = (MAGIC_V1.to_be_bytes(), MAGIC_V2.to_be_bytes());
     let prefix = memmem::Finder::new(&v1[..3]);
     let mut at = from;
-    while let Some(hit) = prefix.find(piece.get(at..)?) {
+    while let Some(hit) = prefix.find(extent.get(at..)?) {
         let magic = at + hit;
         at = magic + 1;
-        let whole = piece.get(magic..magic + 4);
+        let whole = extent.get(magic..magic + 4);
         if whole != Some(&v1) && whole != Some(&v2) {
             continue;
         }

@@ -129,7 +129,7 @@ impl Segment {
     /// The place for the next `len` bytes, reserved on disk.
     ///
     /// # Safety
-    /// Only the holder of the store's put lock may call this, and it must let go of the slice
+    /// Only the holder of the store's put lock may call this, and it must drop the slice
     /// before it calls `publish` or asks for another one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
@@ -277,7 +277,7 @@ impl Segment {
     }
 
     /// Advises the kernel that the file is written from its start to its end: pages come in larger
-    /// pieces then, which takes less time. Not for reading, where a page would bring in megabytes.
+    /// blocks then, which takes less time. Not for reading, where a page would bring in megabytes.
     pub fn expect_writing(&self, on: bool) {
         let advice = if on {
             Advice::HugePage
@@ -306,7 +306,7 @@ impl Segment {
         Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(at), len) })
     }
 
-    /// Keeps the file's pages in memory (mlock), or gives them up again.
+    /// Locks the file's pages in memory (mlock), or unlocks them.
     pub fn lock_in_memory(&self, on: bool) -> Result<()> {
         if on {
             self.map.lock()

@@ -396,7 +396,7 @@ impl Store {
                 log::error!("a thread of the store panicked");
             }
         }
-        // A round that was asked for ends before the lock file is let go.
+        // A round that was asked for ends before the lock file is unlocked.
         self.retention.wait_for_round();
         self.log_flusher.flush();
         if let Some(indexer) = &self.indexer {
