@@ -49,7 +49,7 @@ cdef extern from "pyrmq_capi.h":
         int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
                              uint32_t, uint32_t, const int32_t *, size_t,
                              pyrmq_get *, pyrmq_chunk *, size_t) nogil
-        int32_t (*store_wait)(const void *, const uint8_t *, size_t, uint32_t) nogil
+        int32_t (*store_notify_on_arrival)(const void *, const uint8_t *, size_t, uint32_t) nogil
         void (*chunk_release)(const void *) nogil
         size_t (*scan_tags)(const uint8_t *, size_t, const int32_t *, size_t,
                             uint32_t *, size_t) nogil

@@ -89,14 +89,14 @@ cdef Slice make_slice(pyrmq_chunk *chunk):
     return s
 
 
-cdef Slice held_slice(tuple held):
-    """Takes over what the native side gave away: (segment, address, bytes)."""
-    cdef size_t segment = held[0]
-    cdef size_t address = held[1]
+cdef Slice exported_slice(tuple exported):
+    """Takes over what the native side exported: (segment, address, bytes)."""
+    cdef size_t segment = exported[0]
+    cdef size_t address = exported[1]
     cdef Slice s = Slice.__new__(Slice)
     s.segment = <const void *>segment
     s.ptr = <const uint8_t *>address
-    s.nbytes = held[2]
+    s.nbytes = exported[2]
     return s
 
 
@@ -182,7 +182,7 @@ cdef class Store:
         and `end` (ms): ([Slice], oldest first, at most 64; store time and physical offset of what
         was indexed last). The index is a few milliseconds behind the log."""
         found, time, phys = self.native._query_message(topic, key, max_num, begin, end)
-        return [held_slice(one) for one in found], time, phys
+        return [exported_slice(one) for one in found], time, phys
 
     def entries(self, str topic, unsigned int queue_id, offset=None):
         """The queue's entries from `offset` (default: its first) to the end of their file, without
@@ -194,14 +194,16 @@ cdef class Store:
         dtype = numpy.dtype(ENTRY_DTYPE)
         if found is None:
             return 0 if offset is None else offset, numpy.empty(0, dtype)
-        first, held = found
-        return first, numpy.frombuffer(held_slice(held), dtype)
+        first, exported = found
+        return first, numpy.frombuffer(exported_slice(exported), dtype)
 
-    def wait_for(self, str topic, unsigned int queue_id):
-        """Asks that the queue's next message be reported by `take_arrivals` (once)."""
+    def notify_on_arrival(self, str topic, unsigned int queue_id):
+        """Asks that the queue's next message be reported by `drain_arrivals`, once. A message that
+        is not confirmed yet is reported when it is."""
         cdef Py_ssize_t n
         cdef const char *p = PyUnicode_AsUTF8AndSize(topic, &n)
-        cdef int32_t rc = C.store_wait(self.ptr, <const uint8_t *>p, n, queue_id)
+        cdef int32_t rc = C.store_notify_on_arrival(self.ptr, <const uint8_t *>p, n,
+                                                      queue_id)
         if rc != PYRMQ_OK:
             raise_failed(rc)
 

@@ -41,33 +41,13 @@ RUST_LAYERS = [
 ]
 SPARK = {"spark_ext", "pyspark", "pyspark_rocketmq", "pyspark_pyrmq"}
 SPARK_DOOR = "pyrmq/cli/pipeline.py"
-# Circles that are being taken apart, as files of native/src/store. The list only gets shorter: one
-# that is no longer there is a fault too.
-KNOWN_STORE_CIRCLES: list[set[str]] = [
-    {"maps.rs", "queue_files.rs"},
-    {
-        "commit_log.rs",
-        "config.rs",
-        "flush.rs",
-        "index.rs",
-        "indexing.rs",
-        "log_dirs.rs",
-        "prepare.rs",
-        "put.rs",
-        "read.rs",
-        "replay.rs",
-        "retention.rs",
-        "store_impl.rs",
-        "topics.rs",
-    },
-]
 
 
 def faults(root: Path) -> list[str]:
     """What is wrong in the packages and the crate below a folder, one line each."""
     python = PythonTree(root, ["pyrmq", "spark_ext"])
     found = _python_layers(python, root)
-    found += _circles(python.graph(), [])
+    found += _circles(python.graph())
     source = root / "native" / "src"
     if source.is_dir():
         rust = rust_imports.edges(source)
@@ -77,8 +57,7 @@ def faults(root: Path) -> list[str]:
             if not edge.reexport:
                 file = edge.file.relative_to(root).as_posix()
                 graph.setdefault(file, set()).add(edge.target.relative_to(root).as_posix())
-        store = "native/src/store/"
-        found += _circles(graph, [{store + f for f in known} for known in KNOWN_STORE_CIRCLES])
+        found += _circles(graph)
     return found
 
 
@@ -128,16 +107,11 @@ def _rust_layers(edges: set[rust_imports.Edge], source: Path) -> list[str]:
     return sorted(found)
 
 
-def _circles(graph: Graph, known: list[set[str]]) -> list[str]:
+def _circles(graph: Graph) -> list[str]:
     found = []
-    left = list(known)
     for circle in circles(graph):
-        if set(circle) in left:
-            left.remove(set(circle))
-            continue
         way = " -> ".join(shortest(graph, circle))
         found.append(f"a circle of {len(circle)} files: {', '.join(circle)}; for example {way}")
-    found += [f"no circle any more, take it out of the list: {', '.join(sorted(c))}" for c in left]
     return found
 
 

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t unconfirmed; /* answers that wait until what they acknowledge is confirmed */
     uint8_t full;         /* so many answers wait that the peer is not to be read on */
     uint8_t more;         /* a whole frame waits for the next feed */
-    uint8_t arrivals;     /* a queue that somebody waits on has grown */
+    uint8_t arrivals;     /* the store has arrivals: queues with a new message that somebody asked for */
     uint8_t large;        /* a large frame is under way: receive into session_space */
 } pyrmq_feed;
 
@@ -77,7 +77,9 @@ typedef struct {
                          int64_t offset, uint32_t max_count, uint32_t max_bytes,
                          const int32_t *tags, size_t n_tags,
                          pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
-    int32_t (*store_wait)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id);
+    /* Asks that the queue's next message be reported as an arrival, once. */
+    int32_t (*store_notify_on_arrival)(const void *store, const uint8_t *topic, size_t topic_len,
+                                       uint32_t queue_id);
     void (*chunk_release)(const void *segment);
     size_t (*scan_tags)(const uint8_t *entries, size_t len, const int32_t *tags, size_t n_tags,
                         uint32_t *out, size_t n_out);

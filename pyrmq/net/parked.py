@@ -81,7 +81,7 @@ class ParkedPulls:
         if not self._deadlines or deadline < self._deadlines[0][0]:
             self._sooner.set()
         heapq.heappush(self._deadlines, (deadline, next(self._number), parked))
-        self._store.wait_for(*key)
+        self._store.notify_on_arrival(*key)
         # A message may have come between reading and asking for a report.
         if self._store.queue_range(*key)[1] > pull.offset:
             self._wake(key)
@@ -92,12 +92,12 @@ class ParkedPulls:
 
     def wake(self) -> None:
         """Answers what waits on the queues that the engine reports."""
-        for key in self._store.take_arrivals():
+        for key in self._store.drain_arrivals():
             self._wake(key)
 
     def _wake(self, key: Key) -> None:
         if key in self._parked:
-            self._store.wait_for(*key)  # first, so that what comes while we read is reported
+            self._store.notify_on_arrival(*key)  # first: what comes meanwhile is reported
         for parked in list(self._parked.get(key, ())):
             response = self._read(parked, parked.pull.read_on)
             if response is not None:

@@ -219,10 +219,10 @@ def test_a_send_to_a_topic_that_is_made_meanwhile(tmp_path: Path, serialize: int
 def test_arrivals_are_told_to_the_session_that_brought_them(tmp_path: Path):
     with serving(tmp_path) as (store, listener):
         session = new_session(listener)
-        store.wait_for("T", 2)
+        store.notify_on_arrival("T", 2)
         session.feed_bytes(encode(send_command("T", b"b", queue_id=1)), BORN)
-        assert (session.arrivals, store.take_arrivals()) == (False, [])
+        assert (session.arrivals, store.drain_arrivals()) == (False, [])
         session.feed_bytes(encode(send_command("T", b"b", queue_id=2)) * 3, BORN)
-        assert (session.arrivals, store.take_arrivals()) == (True, [("T", 2)])
+        assert (session.arrivals, store.drain_arrivals()) == (True, [("T", 2)])
         session.feed_bytes(encode(send_command("T", b"b", queue_id=2)), BORN)
-        assert (session.arrivals, store.take_arrivals()) == (False, [])
+        assert (session.arrivals, store.drain_arrivals()) == (False, [])

@@ -61,6 +61,7 @@ def test_answers_are_held_until_the_flush(serve: tuple[Store, Listener], seriali
     assert [(a.opaque, a.code) for a in found] == [(n, 0) for n in range(7)]
     assert [a.ext["queueOffset"] for a in found] == [str(n) for n in range(7)]
     assert store.stats()["flushedWhere"] == store.stats()["maxPhyOffset"] == store.flushed()
+    assert store.confirmed() == store.flushed()
     result = store.get("T", 0, 0)
     assert (result.status, result.count) == (FOUND, 8)
     assert session.release(NOW, 60_000) is None
@@ -106,11 +107,14 @@ def test_sends_that_nobody_waits_for_are_flushed_at_once(
 
 
 def test_with_async_flush_nothing_is_held(tmp_path: Path):
-    with serving(tmp_path) as (_, listener):
+    """Nor is anything hidden: all of the log is confirmed."""
+    with serving(tmp_path, flush_interval_commit_log=60_000) as (store, listener):
         session = new_session(listener)
         assert [a.code for a in answers(session.feed_bytes(send(1), NOW))] == [0]
         assert session.unconfirmed == 0
         assert session.release(NOW, 0) is None
+        assert store.confirmed() == store.stats()["maxPhyOffset"] > 0
+        assert store.queue_range("T", 0) == (0, 1)
 
 
 def test_what_is_not_flushed_is_not_shown(serve: tuple[Store, Listener]):

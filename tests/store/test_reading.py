@@ -47,7 +47,7 @@ def store(root: Path) -> Iterator[Store]:
     with opened(root, commit_log_file_size=4096) as store:
         for n, tag in enumerate(TAGS):
             store.put("T", 0, bytes([n]) * BODY, f"TAGS\x01{tag}\x02")
-        store.wait_for("T", 1)
+        store.notify_on_arrival("T", 1)
         yield store
 
 

@@ -343,11 +343,3 @@ def test_a_child_in_a_file_of_its_own_name(tree: Tree) -> None:
     )
     assert "native/src/store/a.rs -> native/src/store/upkeep_of_a.rs" in fault
     assert "deep" not in fault
-
-
-def test_known_circles_of_the_store(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree.check, "KNOWN_STORE_CIRCLES", [{"a.rs", "b.rs"}])
-    files = {"store__mod": "mod a;\nmod b;", "store__a": "use super::b::B;\npub struct A;"}
-    assert crate(tree, **files, store__b="use super::a::A;\npub struct B;") == []
-    (fault,) = crate(tree, **files, store__b="pub struct B;")
-    assert fault.startswith("no circle any more")

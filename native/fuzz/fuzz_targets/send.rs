@@ -284,7 +284,7 @@ impl Rig {
         assert_eq!(session.held(), 0);
         drop(session);
         assert_eq!(budget.used(), 0);
-        assert!(store.flush_state().failure().is_none());
+        assert!(store.barrier().failure().is_none());
         let stored = self.walk(before);
         let answered = self.answers(&out, before);
         let halves = self.halves(&out);

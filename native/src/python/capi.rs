@@ -178,7 +178,7 @@ unsafe fn step(
                 *out = Vec::new();
             }
             let done = work(&mut h.session, out);
-            let arrivals = h.store.as_ref().is_some_and(|s| s.topics().has_arrivals());
+            let arrivals = h.store.as_ref().is_some_and(|s| s.has_arrivals());
             let report = FeedOut {
                 out: Bytes::of(out),
                 commands: h.session.commands() as u32,
@@ -434,7 +434,7 @@ unsafe extern "C" fn store_get(
             let out = ChunkOut {
                 ptr: bytes.as_ptr(),
                 len: bytes.len(),
-                segment: chunk.segment.clone().give_away().cast(),
+                segment: chunk.segment.clone().export().cast(),
             };
             // SAFETY: there are at most `count` chunks, one a record, and `count <= n_chunks`.
             unsafe { chunks.add(i).write(out) };
@@ -454,7 +454,7 @@ unsafe extern "C" fn store_get(
     })
 }
 
-unsafe extern "C" fn store_wait(
+unsafe extern "C" fn store_notify_on_arrival(
     store: *const c_void,
     topic: *const u8,
     topic_len: usize,
@@ -467,7 +467,7 @@ unsafe extern "C" fn store_wait(
         }
         // SAFETY: as in store_get.
         let (store, topic) = unsafe { (&*store.cast::<store::Store>(), slice(topic, topic_len)) };
-        match store.wait_for(topic, queue_id) {
+        match store.notify_on_arrival(topic, queue_id) {
             Ok(()) => OK,
             Err(e) => {
                 ERROR.set(e.to_string());
@@ -479,7 +479,7 @@ unsafe extern "C" fn store_wait(
 
 unsafe extern "C" fn chunk_release(segment: *const c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the store gave this reference away with `give_away`; it comes back once.
+        // SAFETY: the store exported this reference with `export`; it comes back once.
         unsafe { Segment::release(segment.cast::<Segment>()) };
     }));
 }
@@ -567,7 +567,7 @@ struct Table {
         *mut ChunkOut,
         usize,
     ) -> i32,
-    store_wait: unsafe extern "C" fn(*const c_void, *const u8, usize, u32) -> i32,
+    store_notify_on_arrival: unsafe extern "C" fn(*const c_void, *const u8, usize, u32) -> i32,
     chunk_release: unsafe extern "C" fn(*const c_void),
     scan_tags: unsafe extern "C" fn(*const u8, usize, *const i32, usize, *mut u32, usize) -> usize,
     error_text: unsafe extern "C" fn(*mut Bytes) -> i32,
@@ -588,7 +588,7 @@ static TABLE: Table = Table {
     session_space,
     session_filled,
     store_get,
-    store_wait,
+    store_notify_on_arrival,
     chunk_release,
     scan_tags,
     error_text,

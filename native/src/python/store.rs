@@ -53,22 +53,29 @@ impl Store {
         Arc::as_ptr(&self.inner) as usize
     }
 
-    /// Becomes readable when a flush ended (SYNC_FLUSH) or failed.
+    /// Becomes readable when more of the log was confirmed by a flush (SYNC_FLUSH), or when a flush
+    /// failed.
     fn event_fd(&self) -> i32 {
-        self.inner.flush_state().event_fd()
+        self.inner.barrier().event_fd()
     }
 
-    /// What lies below this physical offset is on disk.
+    /// The log is confirmed below this physical offset: consumers see it and sends are acknowledged.
+    /// With SYNC_FLUSH that is what is on disk, with ASYNC_FLUSH all of it.
+    fn confirmed(&self) -> u64 {
+        self.inner.barrier().confirmed()
+    }
+
+    /// The log is on disk below this physical offset.
     fn flushed(&self) -> u64 {
-        self.inner.flush_state().flushed()
+        self.inner.barrier().flushed()
     }
 
-    /// Why the store stopped acknowledging, None while all is well.
+    /// Why nothing more is confirmed, None while all is well.
     fn failure(&self) -> Option<String> {
-        self.inner.flush_state().failure().map(|e| e.to_string())
+        self.inner.barrier().failure().map(|e| e.to_string())
     }
 
-    /// Tells the send path of a topic's settings. `batch`: `queue.type` is BatchCQ, which counts
+    /// Sets what the send path has to know of a topic. `batch`: `queue.type` is BatchCQ, which counts
     /// while the topic has no queues.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (topic, *, read_queues, write_queues, multi_tag=false, sendable=true,
@@ -206,12 +213,11 @@ impl Store {
         Some(PyBytes::new(py, chunk.segment.bytes(chunk.at, chunk.len)?))
     }
 
-    /// Queues that grew while somebody waited on them: [(topic, queue id)].
-    fn take_arrivals(&self) -> Vec<(String, u32)> {
-        let confirmed = self.inner.confirm_offset();
+    /// Arrivals that are confirmed: queues with a new message that somebody had asked for with
+    /// `notify_on_arrival`, as [(topic, queue id)]. Each is given once.
+    fn drain_arrivals(&self) -> Vec<(String, u32)> {
         self.inner
-            .topics()
-            .take_arrivals(confirmed)
+            .drain_arrivals()
             .into_iter()
             .map(|a| {
                 (
@@ -244,8 +250,8 @@ impl Store {
         Ok(all)
     }
 
-    /// Looks messages up by key or unique key in the index. Returns the held buffers of the
-    /// records, oldest first, as (pointer to segment, address, bytes), and store time and physical
+    /// Looks messages up by key or unique key in the index. Returns the records as exported
+    /// slices, oldest first: (pointer to segment, address, bytes), and store time and physical
     /// offset of what was indexed last. For engine.pyx, which makes Slices of them.
     #[pyo3(signature = (topic, key, max_num, begin, end))]
     fn _query_message(
@@ -256,7 +262,7 @@ impl Store {
         max_num: usize,
         begin: i64,
         end: i64,
-    ) -> PyResult<(Vec<Held>, i64, i64)> {
+    ) -> PyResult<(Vec<Exported>, i64, i64)> {
         let found = py
             .detach(|| {
                 self.inner
@@ -264,11 +270,11 @@ impl Store {
             })
             .map_err(|e| to_py(py, e))?;
         let (time, phys) = found.last_update;
-        let held = found.chunks.into_iter().map(hold).collect();
-        Ok((held, time, phys))
+        let records = found.chunks.into_iter().map(export).collect();
+        Ok((records, time, phys))
     }
 
-    /// The entries of a queue from an offset to the end of its file, held: (first queue offset,
+    /// The entries of a queue from an offset to the end of its file, exported: (first queue offset,
     /// (pointer to segment, address, bytes)); None where there are none.
     fn _entries(
         &self,
@@ -276,7 +282,7 @@ impl Store {
         topic: &str,
         queue_id: u32,
         offset: Option<i64>,
-    ) -> PyResult<Option<(i64, Held)>> {
+    ) -> PyResult<Option<(i64, Exported)>> {
         let Some(q) = self.queue(topic, queue_id) else {
             return Ok(None);
         };
@@ -289,7 +295,7 @@ impl Store {
         Ok(file.map(|(segment, at, _)| {
             let room = segment.readable_from(at).len();
             let len = room.min((max - offset) as usize * Layout::Simple.unit());
-            (offset, hold(Chunk { segment, at, len }))
+            (offset, export(Chunk { segment, at, len }))
         }))
     }
 
@@ -323,8 +329,8 @@ impl Store {
 
     /// Figures: minPhyOffset, maxPhyOffset, flushedWhere, indexedWhere (offsets), preparedAhead
     /// (bytes ready for the writer), topics, queues, queueFiles, mappedQueueFiles, indexFiles
-    /// (counts), heldSlices (buffers of the log that are held) and heldDeletedFiles (deleted files
-    /// they keep), damagedEntries (queue entries that readers left out), diskFull.
+    /// (counts), exportedSlices (slices of the log that somebody has) and exportedDeletedFiles
+    /// (deleted files that they keep), damagedEntries (queue entries that readers left out), diskFull.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let s = py.detach(|| self.inner.stats());
         let d = PyDict::new(py);
@@ -338,8 +344,8 @@ impl Store {
         d.set_item("queueFiles", s.queue_files)?;
         d.set_item("mappedQueueFiles", s.mapped_queue_files)?;
         d.set_item("indexFiles", s.index_files)?;
-        d.set_item("heldSlices", s.held_slices)?;
-        d.set_item("heldDeletedFiles", s.held_deleted_files)?;
+        d.set_item("exportedSlices", s.exported_slices)?;
+        d.set_item("exportedDeletedFiles", s.exported_deleted_files)?;
         d.set_item("damagedEntries", s.damaged_entries)?;
         d.set_item("diskFull", s.disk_full)?;
         Ok(d)
@@ -347,14 +353,14 @@ impl Store {
 }
 
 /// Pointer to a segment, address in it, bytes.
-type Held = (usize, usize, usize);
+type Exported = (usize, usize, usize);
 
-/// Gives a piece of a file away; `chunk_release` of the C table takes it back.
-fn hold(chunk: Chunk) -> Held {
+/// Exports a part of a file; `chunk_release` of the C table takes it back.
+fn export(chunk: Chunk) -> Exported {
     let address = chunk
         .segment
         .bytes(chunk.at, chunk.len)
         .map_or(0, |b| b.as_ptr() as usize);
     let len = if address == 0 { 0 } else { chunk.len };
-    (chunk.segment.give_away() as usize, address, len)
+    (chunk.segment.export() as usize, address, len)
 }

@@ -1,15 +1,16 @@
-//! The record log: a row of equally sized files, readable up to `max_offset`.
+//! The commit log: a file set of records, readable up to `max_offset`.
 
 use super::config::StoreConfig;
 use super::error::Result;
+use super::file_set::check_file_set;
 use super::guard::{remove_if_there, sync_dir};
 use super::log_dirs::LogDirs;
-use super::queue_files::check_row;
+
 use super::segment::{PAGE, Segment};
 use crate::format::names::file_name;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Space is reserved in steps of this many bytes (less for small files).
@@ -19,12 +20,13 @@ pub struct CommitLog {
     dirs: LogDirs,
     file_size: usize,
     segments: ArcSwap<Vec<Arc<Segment>>>,
-    /// Held while the row changes: the writer adds at its end, retention removes at its start.
+    /// Locked while the set changes: the writer adds at its end, retention removes at its start.
     changing: Mutex<()>,
     /// The file that follows the last one, made ready in advance.
     next: Mutex<Option<Arc<Segment>>>,
     max: AtomicU64,
-    /// Deleted files that somebody may still hold.
+    newest_timestamp: AtomicI64,
+    /// Deleted files that may still be mapped.
     removed: Mutex<Vec<Weak<Segment>>>,
 }
 
@@ -34,7 +36,7 @@ impl CommitLog {
         let dirs = LogDirs::open(cfg)?;
         let file_size = cfg.commit_log_file_size as usize;
         let mut segments = Vec::new();
-        for (base, path) in check_row(dirs.list()?, file_size)? {
+        for (base, path) in check_file_set(dirs.list()?, file_size)? {
             segments.push(Arc::new(Segment::open_stored(path, base, file_size)?));
         }
         let max = segments.last().map_or(0, |s| s.end());
@@ -45,6 +47,7 @@ impl CommitLog {
             changing: Mutex::new(()),
             next: Mutex::new(None),
             max: AtomicU64::new(max),
+            newest_timestamp: AtomicI64::new(0),
             removed: Mutex::default(),
         })
     }
@@ -76,6 +79,19 @@ impl CommitLog {
         self.max.store(max, Ordering::Release);
     }
 
+    /// Store timestamp of the newest record, in ms. Whoever reads it first and `max_offset` then
+    /// knows that records of this time or an older one lie below that offset.
+    #[inline]
+    pub fn newest_timestamp(&self) -> i64 {
+        self.newest_timestamp.load(Ordering::Acquire)
+    }
+
+    /// The writer calls this after `set_max_offset`.
+    #[inline]
+    pub fn set_newest_timestamp(&self, timestamp: i64) {
+        self.newest_timestamp.store(timestamp, Ordering::Release);
+    }
+
     pub fn min_offset(&self) -> u64 {
         self.segments().first().map_or(0, |s| s.base())
     }
@@ -95,32 +111,31 @@ impl CommitLog {
         (phys - phys % size).saturating_add(size)
     }
 
-    /// Appends a file to the row: the prepared one, or one made now. `ready` is run on it first;
-    /// when that fails the row stays as it was. Only the writer calls this.
+    /// Appends a file to the set: the prepared one, or one made now. `ready` is run on it first;
+    /// when that fails the set stays as it was. Only the writer calls this.
     pub fn roll(&self, ready: impl FnOnce(&Segment) -> Result<()>) -> Result<Arc<Segment>> {
-        // Held to the end, so that the preparing thread does not make the same file again.
+        // Locked to the end, so that the preparing thread does not make the same file again.
         let mut next = self.next.lock();
         let segment = match next.take() {
             Some(s) => s,
-            None => self.create(self.row_end())?,
+            None => self.create(self.files_end())?,
         };
         if let Err(e) = ready(&segment) {
             *next = Some(segment);
             return Err(e);
         }
-        let _row = self.changing.lock();
-        let mut row = Vec::clone(&self.segments());
-        row.push(segment.clone());
-        self.segments.store(Arc::new(row));
+        let _one = self.changing.lock();
+        let mut segments = Vec::clone(&self.segments());
+        segments.push(segment.clone());
+        self.segments.store(Arc::new(segments));
         Ok(segment)
     }
 
-    /// Deletes the first file, which must not be the last one too. Who holds parts of it keeps
-    /// them.
+    /// Deletes the first file, unless it is the last one too. Slices of it stay valid.
     pub fn remove_first(&self) -> Result<()> {
-        let _row = self.changing.lock();
-        let row = self.segments.load_full();
-        let [first, rest @ ..] = &row[..] else {
+        let _one = self.changing.lock();
+        let segments = self.segments.load_full();
+        let [first, rest @ ..] = &segments[..] else {
             return Ok(());
         };
         if rest.is_empty() {
@@ -132,13 +147,17 @@ impl CommitLog {
         sync_parent(first)
     }
 
-    /// References that Python holds into the log, and how many deleted files they keep mapped.
-    pub fn held(&self) -> (usize, usize) {
+    /// How many slices of the log are exported, and how many deleted files they keep mapped.
+    pub fn exported(&self) -> (usize, usize) {
         let mut removed = self.removed.lock();
         removed.retain(|s| s.strong_count() > 0);
         let kept: Vec<_> = removed.iter().filter_map(Weak::upgrade).collect();
-        let kept: Vec<_> = kept.iter().map(|s| s.held()).filter(|n| *n > 0).collect();
-        let live: usize = self.segments().iter().map(|s| s.held()).sum();
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|s| s.exported())
+            .filter(|n| *n > 0)
+            .collect();
+        let live: usize = self.segments().iter().map(|s| s.exported()).sum();
         (live + kept.iter().sum::<usize>(), kept.len())
     }
 
@@ -146,7 +165,7 @@ impl CommitLog {
     pub fn prepare_next(&self, populate: usize) -> Result<()> {
         let mut next = self.next.lock();
         if next.is_none() {
-            let segment = self.create(self.row_end())?;
+            let segment = self.create(self.files_end())?;
             let ready = segment
                 .reserve(populate, self.chunk())
                 .and_then(|()| segment.populate(populate));
@@ -174,7 +193,7 @@ impl CommitLog {
         }
     }
 
-    fn row_end(&self) -> u64 {
+    fn files_end(&self) -> u64 {
         self.segments().last().map_or(0, |s| s.end())
     }
 
@@ -195,7 +214,7 @@ impl CommitLog {
     /// A file that starts exactly at `end` stays, empty: its predecessor ended with a blank.
     pub fn truncate(&self, end: u64) -> Result<()> {
         let mut keep = Vec::new();
-        // The newest first: a crash in between must not leave a gap in the row.
+        // The newest first: a crash in between must not leave a gap in the set.
         for segment in self.segments().iter().rev() {
             if segment.base() > end {
                 remove(segment)?;

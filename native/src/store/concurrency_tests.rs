@@ -81,7 +81,7 @@ fn check(chunk: &Chunk) -> Vec<usize> {
     seen
 }
 
-/// Tells all threads to end when the test is over, however it ends.
+/// Ends all threads when the test is over, however it ends.
 struct Stop(AtomicBool);
 
 impl Stop {
@@ -112,7 +112,7 @@ struct Shared<'a> {
 /// Reads a queue to its last message and keeps every fifth result.
 fn follow(shared: &Shared<'_>, id: u32) -> Vec<Chunk> {
     let queue = shared.topic.queue(id).unwrap();
-    let (mut offset, mut rounds, mut held) = (0, 0, Vec::new());
+    let (mut offset, mut rounds, mut kept) = (0, 0, Vec::new());
     let mut seen = HashSet::new();
     while seen.len() < MESSAGES / QUEUES as usize {
         let got = shared
@@ -135,17 +135,17 @@ fn follow(shared: &Shared<'_>, id: u32) -> Vec<Chunk> {
         shared.read_to[id as usize].store(end, Ordering::Release);
         rounds += 1;
         if rounds % 5 == 0 {
-            held.extend(got.chunks);
+            kept.extend(got.chunks);
         }
     }
     shared.read_to[id as usize].store(u64::MAX, Ordering::Release);
-    held
+    kept
 }
 
-/// Looks things up at random places, deleted ones too, until it is told to stop.
+/// Looks things up at random places, deleted ones too, until the test stops.
 fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
     let store = shared.store;
-    let mut held = Vec::new();
+    let mut kept = Vec::new();
     let mut n = 1usize;
     while !shared.stop.is_set() {
         n = n
@@ -172,12 +172,12 @@ fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
         match store.record_at(phys) {
             Some(chunk) => {
                 assert_eq!((chunk.len, check(&chunk).len()), (size, 1));
-                held.push(chunk);
-                held.truncate(200);
+                kept.push(chunk);
+                kept.truncate(200);
             }
             None => {
                 let gone = phys < store.log().min_offset();
-                let hidden = store.is_sync() || store.check_readable().is_err();
+                let hidden = store.is_sync() || store.is_closed();
                 assert!(gone || hidden, "an entry without its record");
             }
         }
@@ -188,13 +188,13 @@ fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
         let wanted = key(number);
         if let Ok(found) = store.query_message(TOPIC, wanted.as_bytes(), 32, 0, i64::MAX) {
             assert!(found.chunks.len() <= 1);
-            held.extend(found.chunks.into_iter().inspect(|c| {
+            kept.extend(found.chunks.into_iter().inspect(|c| {
                 assert_eq!(check(c), [number]);
             }));
         }
         store.stats();
     }
-    held
+    kept
 }
 
 /// Retention: deletes files that were read, while others still look into them.
@@ -213,7 +213,7 @@ fn clean(shared: &Shared<'_>) {
                 shared.removed.fetch_add(done.log_files, Ordering::Relaxed);
                 thread::yield_now();
             }
-            Err(e) => assert!(shared.store.check_readable().is_err(), "{e}"),
+            Err(e) => assert!(shared.store.is_closed(), "{e}"),
         }
     }
 }
@@ -230,7 +230,7 @@ fn write_and_read(flush_mode: FlushMode) {
         read_to: Default::default(),
         removed: AtomicUsize::new(0),
     };
-    let held = thread::scope(|scope| {
+    let kept = thread::scope(|scope| {
         let shared = &shared;
         let at_end = StopAtEnd(shared.stop);
         let readers: Vec<_> = (0..QUEUES)
@@ -241,28 +241,28 @@ fn write_and_read(flush_mode: FlushMode) {
         for n in 0..MESSAGES {
             put(shared.store, shared.topic, n);
         }
-        let mut held: Vec<Chunk> = readers
+        let mut kept: Vec<Chunk> = readers
             .into_iter()
             .flat_map(|r| r.join().unwrap())
             .collect();
         // One reader is still at it.
         shared.store.close().unwrap();
         drop(at_end);
-        held.extend(random.join().unwrap());
-        held
+        kept.extend(random.join().unwrap());
+        kept
     });
     let removed = shared.removed.into_inner();
     assert!(removed > 5, "only {removed} files were removed");
-    assert!(held.len() > 50);
-    let lowest = held.iter().map(|c| c.segment.base()).min().unwrap();
-    assert!(lowest < store.log().min_offset(), "nothing deleted is held");
+    assert!(kept.len() > 50);
+    let lowest = kept.iter().map(|c| c.segment.base()).min().unwrap();
+    assert!(lowest < store.log().min_offset(), "nothing deleted is kept");
     let queue = topic.queue(0).unwrap();
     assert!(store.get(Some(&queue), 0, 1, 1, TagFilter(&[])).is_err());
     // The store and its last file are gone; what was given out stays.
     drop((topic, queue, store));
     dir.close().unwrap();
-    let total: usize = held.iter().map(|c| check(c).len()).sum();
-    assert!(total >= held.len());
+    let total: usize = kept.iter().map(|c| check(c).len()).sum();
+    assert!(total >= kept.len());
 }
 
 #[test]

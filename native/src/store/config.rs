@@ -1,7 +1,6 @@
-//! What the store is told: RocketMQ's MessageStoreConfig keys that the engine needs.
+//! The store's configuration: RocketMQ's MessageStoreConfig keys that the engine needs.
 
 use super::error::{Result, StoreError};
-use super::retention::RetentionConfig;
 use crate::format::cq_entry;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +9,56 @@ use std::path::PathBuf;
 pub enum FlushMode {
     Async,
     Sync,
+}
+
+/// RocketMQ's keys of deleting old files; ratios in percent, times in ms.
+#[derive(Clone, Debug)]
+pub struct RetentionConfig {
+    /// fileReservedTime
+    pub file_reserved_time: u64,
+    /// deleteWhen: hours of the day, local time
+    pub delete_when: Vec<u32>,
+    /// diskMaxUsedSpaceRatio
+    pub max_used_ratio: u32,
+    /// diskSpaceCleanForciblyRatio
+    pub clean_forcibly_ratio: u32,
+    /// diskSpaceWarningLevelRatio
+    pub warning_ratio: u32,
+    /// cleanFileForciblyEnable
+    pub clean_forcibly: bool,
+    /// cleanResourceInterval
+    pub interval: u64,
+    /// deleteCommitLogFilesInterval
+    pub delete_interval: u64,
+    /// deleteFileBatchMax
+    pub batch_max: usize,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        RetentionConfig {
+            file_reserved_time: 72 * 3_600_000,
+            delete_when: vec![4],
+            max_used_ratio: 75,
+            clean_forcibly_ratio: 85,
+            warning_ratio: 90,
+            clean_forcibly: true,
+            interval: 10_000,
+            delete_interval: 100,
+            batch_max: 10,
+        }
+    }
+}
+
+impl RetentionConfig {
+    pub fn validate(&self) -> Result<()> {
+        if self.delete_when.iter().any(|h| *h > 23) {
+            return Err(StoreError::Illegal(
+                "deleteWhen names hours from 00 to 23, separated by ';'".into(),
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug)]

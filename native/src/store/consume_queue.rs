@@ -7,15 +7,14 @@ use super::error::Result;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
 use super::segment::{PAGE, Segment};
-use crate::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout};
-use crate::format::queue_ext::{self, Unit};
+use crate::format::cq_entry::{CqEntry, Entry, Layout};
+use crate::format::queue_ext::Unit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Space of a queue file is reserved in steps of this many bytes.
 const CHUNK: usize = 32 << 10;
-/// Recovery reads so many bytes of a queue at first, and so many at a time if there are more.
-const FIRST_SCAN: usize = 4 << 10;
+/// Runs of entries are read in blocks of this size.
 const SCAN: usize = 64 << 10;
 
 pub struct ConsumeQueue {
@@ -30,15 +29,15 @@ pub struct ConsumeQueue {
     max_phys: AtomicI64,
     /// Bytes of entries (counted from position 0) that are known to be on disk.
     flushed: AtomicU64,
-    /// Somebody asked to be told of the next entry.
-    waiting: AtomicBool,
+    /// The next entry is to be reported as an arrival.
+    watched: AtomicBool,
     /// It is in the list of queues to flush.
     dirty: AtomicBool,
     /// In recovery: where the entries ended that the files had; 0 otherwise.
     stale_end: AtomicU64,
     /// In recovery: entries are written even where the files seem to have them.
     distrusted: AtomicBool,
-    /// In recovery: something stands behind the valid entries.
+    /// In recovery: there is something behind the valid entries.
     torn: AtomicBool,
 }
 
@@ -64,7 +63,7 @@ impl ConsumeQueue {
             max: AtomicI64::new(max as i64),
             max_phys: AtomicI64::new(-1),
             flushed: AtomicU64::new(0),
-            waiting: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
             stale_end: AtomicU64::new(0),
             distrusted: AtomicBool::new(false),
@@ -103,14 +102,15 @@ impl ConsumeQueue {
         self.max_phys.load(Ordering::Acquire)
     }
 
-    pub fn set_waiting(&self, on: bool) {
-        self.waiting.swap(on, Ordering::SeqCst);
+    /// Asks that the next entry be reported as an arrival.
+    pub fn watch(&self) {
+        self.watched.swap(true, Ordering::SeqCst);
     }
 
-    /// Whether somebody waits; asking clears it.
+    /// Whether the next entry is to be reported; asking clears it.
     #[inline]
-    pub fn take_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::AcqRel)
+    pub fn take_watch(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) && self.watched.swap(false, Ordering::AcqRel)
     }
 
     /// Marks the queue as having entries to flush; true if it was not marked yet.
@@ -200,6 +200,43 @@ impl ConsumeQueue {
         Ok(file.map(|s| (s.clone(), (byte - s.base()) as usize, position)))
     }
 
+    /// First position that is behind all entries that are `below`, which all stand before the
+    /// others. Blanks say nothing: those before it belong to the entry behind them. Maps nothing.
+    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
+        let (mut low, mut high) = self.positions();
+        while low < high {
+            let mid = low + (high - low) / 2;
+            match self.next_entry(mid, high)? {
+                Some((position, entry)) if below(&entry) => low = position + 1,
+                _ => high = mid,
+            }
+        }
+        Ok(low)
+    }
+
+    /// The first entry from `from` to before `to` that is no blank, and its position.
+    fn next_entry(&self, from: u64, to: u64) -> Result<Option<(u64, Entry)>> {
+        let unit = self.layout.unit();
+        let per_file = (self.files.file_size() / unit) as u64;
+        let mut reader = self.files.reader();
+        let mut buffer = vec![0; unit];
+        let mut position = from;
+        while position < to {
+            let left = (to - position).min(per_file - position % per_file) as usize * unit;
+            let n = left.min(buffer.len());
+            reader.read(position * self.unit(), &mut buffer[..n])?;
+            for slot in buffer[..n].chunks_exact(unit) {
+                let entry = self.layout.read(slot, position);
+                if !entry.cq.is_blank() {
+                    return Ok(Some((position, entry)));
+                }
+                position += 1;
+            }
+            buffer.resize(SCAN / unit * unit, 0); // a run of blanks: by larger steps from here
+        }
+        Ok(None)
+    }
+
     /// First queue offset of the file behind the one that holds `offset`; 0 in a batch queue.
     pub fn next_file_offset(&self, offset: i64) -> i64 {
         if self.layout == Layout::Batch {
@@ -221,7 +258,7 @@ impl ConsumeQueue {
                 None => self.add_file(byte)?,
             };
             let to = (end.min(segment.end()) - segment.base()) as usize;
-            // Small queues take little, growing ones are bothered seldom.
+            // Small queues reserve little, growing ones reserve seldom.
             let chunk = to.next_power_of_two().clamp(PAGE, CHUNK);
             segment.ready(to, chunk, PAGE)?;
             byte = segment.end();
@@ -277,7 +314,7 @@ impl ConsumeQueue {
         self.files.end().saturating_sub(flushed)
     }
 
-    /// Everything up to `end` is on disk, extension included: somebody flushed the file system.
+    /// Everything up to `end` is on disk, extension included: the file system was flushed.
     pub fn set_flushed(&self, end: u64) {
         self.flushed.fetch_max(end, Ordering::AcqRel);
     }

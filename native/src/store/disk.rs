@@ -1,4 +1,4 @@
-//! How full a disk is, and what hour it is: what retention asks the machine.
+//! How full a disk is.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,16 +21,6 @@ pub fn used_percent(path: &Path) -> Option<u32> {
     Some((used as u128 * 100).div_ceil(all as u128) as u32)
 }
 
-/// Hour of the day, 0 to 23, in local time, at `ms` since the epoch.
-pub fn local_hour(ms: i64) -> u32 {
-    let seconds = ms.div_euclid(1000) as libc::time_t;
-    // SAFETY: `tm` is plain data for which all-zero is valid.
-    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to living values; the call keeps none of them.
-    let done = unsafe { libc::localtime_r(&seconds, &mut tm) };
-    if done.is_null() { 0 } else { tm.tm_hour as u32 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,7 +30,5 @@ mod tests {
         let used = used_percent(Path::new("/")).unwrap();
         assert!(used <= 100);
         assert_eq!(used_percent(Path::new("/no/such/folder")), None);
-        let now = local_hour(1_700_000_000_000);
-        assert_eq!(local_hour(1_700_000_000_000 + 3_600_000), (now + 1) % 24);
     }
 }

@@ -76,7 +76,7 @@ pub fn last_stop(root: &Path) -> Result<LastStop> {
     }
 }
 
-/// Leaves word for the next start, as far as the disk still takes it.
+/// Notes the failure for the next start, as far as the disk still takes it.
 pub fn note_failed_flush(root: &Path) {
     if let Err(e) = append_note(&abort_path(root), false) {
         log::error!("the failed flush is not noted in the abort file: {e}");
@@ -90,7 +90,7 @@ fn append_note(path: &Path, create: bool) -> std::io::Result<()> {
 }
 
 /// Says, on disk, that all queues are to be rebuilt from the log, before the first of them is
-/// changed: a recovery that is killed half-way is begun anew by the next start.
+/// changed: a recovery that is killed half-way is started again by the next start.
 pub fn note_rebuild(root: &Path) -> Result<()> {
     let path = abort_path(root);
     let noted = || {

@@ -1,5 +1,7 @@
-//! The row of index files: finds physical offsets by message key. [IndexService]
+//! The index: index files in the order of their names, which find physical offsets by message key.
+//! [IndexService]
 
+use super::clock;
 use super::error::{Result, StoreError};
 use super::guard::{create_dirs, remove_if_there, sync_dir};
 use super::index_file::IndexFile;
@@ -20,7 +22,7 @@ pub struct IndexConfig {
     pub entries: u32,
 }
 
-/// The index of a store. `put` and whatever changes the row of files exclude one another; queries
+/// The index of a store. `put` and whatever changes the list of files exclude one another; queries
 /// take no lock.
 pub struct Index {
     dir: PathBuf,
@@ -35,7 +37,7 @@ pub struct Index {
 struct Writer {
     /// The highest file name that was ever seen.
     last_name: String,
-    /// Length of the row's part before the first damaged file.
+    /// How many files there are before the first damaged one.
     whole: usize,
 }
 
@@ -77,41 +79,41 @@ impl Index {
 
     /// Drops what cannot be relied on and returns the physical offset of the last message in the
     /// index, from which on messages have to be indexed again (that one too: not all of its keys
-    /// may be there). None if the index holds nothing. `index_msg_timestamp` is the checkpoint's.
+    /// may be there). None if the index is empty. `index_msg_timestamp` is the checkpoint's.
     ///
     /// After a stop that was not clean only files that were on disk as a whole are kept: those that
-    /// end at or before that time. The row never has a gap: behind a file
+    /// end at or before that time. There is never a gap: behind a file
     /// that is dropped here, or was damaged, none is kept. The checkpoint needs the (possibly lower)
     /// `finished_time` before new entries are put: files that are made again are not on disk yet.
     pub fn recover(&self, clean: bool, index_msg_timestamp: i64) -> Result<Option<u64>> {
         let mut writer = self.writer.lock();
         let whole = std::mem::replace(&mut writer.whole, usize::MAX);
-        let row = self.files.load();
+        let files = self.files.load();
         let trusted = |file: &&Arc<IndexFile>| {
             let h = file.header();
             // One that was not full was never flushed as a whole, whatever its times say.
             let was_flushed = file.is_full() && h.end_time <= index_msg_timestamp;
             clean || (h.begin_time <= h.end_time && was_flushed)
         };
-        let keep = row.iter().take(whole).take_while(trusted).count();
+        let keep = files.iter().take(whole).take_while(trusted).count();
         self.finished_time
             .store(index_msg_timestamp, Ordering::Release);
-        Ok(self.keep(&row, keep))
+        Ok(self.keep(&files, keep))
     }
 
-    /// Drops files that know of messages at or behind the log's end, `log_end`, which a crash took
-    /// away: new messages at these offsets would count as indexed. Returns as `recover`, after which
+    /// Drops files with entries of messages at or behind the log's end, `log_end`, which a crash has
+    /// lost: new messages at these offsets would count as indexed. Returns as `recover`, after which
     /// this is called.
     pub fn truncate_phys(&self, log_end: u64) -> Result<Option<u64>> {
         let _writer = self.writer.lock();
-        let row = self.files.load();
+        let files = self.files.load();
         let fits = |file: &&Arc<IndexFile>| (file.end_phys() as u64) < log_end;
-        Ok(self.keep(&row, row.iter().take_while(fits).count()))
+        Ok(self.keep(&files, files.iter().take_while(fits).count()))
     }
 
-    /// Keeps the first `keep` files of the row and returns where they end.
-    fn keep(&self, row: &[Arc<IndexFile>], keep: usize) -> Option<u64> {
-        let (kept, dropped) = row.split_at(keep);
+    /// Keeps the first `keep` files and returns where they end.
+    fn keep(&self, files: &[Arc<IndexFile>], keep: usize) -> Option<u64> {
+        let (kept, dropped) = files.split_at(keep);
         for file in dropped {
             let path = file.path();
             log::info!("index file {} is dropped and made again", path.display());
@@ -128,12 +130,12 @@ impl Index {
         (end.has_entries() || end.end_phys > 0).then_some(end.end_phys as u64)
     }
 
-    /// Whether files were dropped, so that what they knew has to be entered again.
+    /// Whether files were dropped, so that their entries have to be put again.
     pub fn lost_files(&self) -> bool {
         self.lost_files.load(Ordering::Acquire)
     }
 
-    /// Enters a message under one key. Messages come in the order of their offsets.
+    /// Puts the entry of a message under one key. Messages come in the order of their offsets.
     pub fn put(&self, key_hash: i32, phys: u64, store_timestamp: i64) -> Result<()> {
         let mut writer = self.writer.lock();
         let phys = phys as i64;
@@ -148,12 +150,13 @@ impl Index {
     }
 
     fn roll(&self, writer: &mut Writer) -> Result<Arc<IndexFile>> {
-        let row = self.files.load();
-        let (end_time, end_phys) = ends(&row);
-        if row.is_empty() {
+        let files = self.files.load();
+        let (end_time, end_phys) = ends(&files);
+        if files.is_empty() {
             create_dirs(&self.dir)?;
         }
-        let name = name_after(local_time_name()?, &writer.last_name).ok_or_else(|| {
+        let now = clock::local_time_name(clock::now_ms())?;
+        let name = name_after(now, &writer.last_name).ok_or_else(|| {
             let last = &writer.last_name;
             StoreError::Illegal(format!("no index file name is higher than {last}"))
         })?;
@@ -161,9 +164,9 @@ impl Index {
         let file = Arc::new(IndexFile::create(path, self.shape, end_time, end_phys)?);
         sync_dir(&self.dir)?;
         writer.last_name = name;
-        let mut row = row.to_vec();
-        row.push(file.clone());
-        self.files.store(Arc::new(row));
+        let mut files = files.to_vec();
+        files.push(file.clone());
+        self.files.store(Arc::new(files));
         Ok(file)
     }
 
@@ -194,20 +197,20 @@ impl Index {
     /// how many. [IndexService.deleteExpiredFile]
     pub fn trim(&self, min_phys: u64) -> Result<usize> {
         let _writer = self.writer.lock();
-        let row = self.files.load();
-        let may_go = row.len().saturating_sub(1);
-        let gone = row[..may_go]
+        let files = self.files.load();
+        let may_go = files.len().saturating_sub(1);
+        let gone = files[..may_go]
             .iter()
             .take_while(|f| (f.end_phys() as u64) < min_phys)
             .count();
-        for (i, file) in row[..gone].iter().enumerate() {
+        for (i, file) in files[..gone].iter().enumerate() {
             if let Err(e) = remove_if_there(file.path()) {
-                self.files.store(Arc::new(row[i..].to_vec()));
+                self.files.store(Arc::new(files[i..].to_vec()));
                 return Err(e);
             }
         }
         if gone > 0 {
-            self.files.store(Arc::new(row[gone..].to_vec()));
+            self.files.store(Arc::new(files[gone..].to_vec()));
         }
         Ok(gone)
     }
@@ -245,8 +248,10 @@ impl Index {
     }
 }
 
-fn ends(row: &[Arc<IndexFile>]) -> (i64, i64) {
-    row.last().map_or((0, 0), |f| (f.end_time(), f.end_phys()))
+fn ends(files: &[Arc<IndexFile>]) -> (i64, i64) {
+    files
+        .last()
+        .map_or((0, 0), |f| (f.end_time(), f.end_phys()))
 }
 
 /// Names and paths of the folder's index files, in order.
@@ -275,28 +280,6 @@ fn delete(path: &Path) {
     if let Err(e) = remove_if_there(path) {
         log::warn!("{e}");
     }
-}
-
-/// The local time as `yyyyMMddHHmmssSSS`. [UtilAll.timeMillisToHumanString]
-fn local_time_name() -> Result<String> {
-    let now = super::store_impl::now_ms();
-    let seconds = now.div_euclid(1000) as libc::time_t;
-    // SAFETY: `tm` is plain data for which all-zero is valid.
-    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to values of this function that outlive the call.
-    if unsafe { libc::localtime_r(&seconds, &mut tm) }.is_null() {
-        return Err(StoreError::Illegal(format!("no local time for {now} ms")));
-    }
-    Ok(format!(
-        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
-        tm.tm_year + 1900,
-        tm.tm_mon + 1,
-        tm.tm_mday,
-        tm.tm_hour,
-        tm.tm_min,
-        tm.tm_sec,
-        now.rem_euclid(1000)
-    ))
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 use super::config::StoreConfig;
 use super::disk;
 use super::error::{Result, StoreError};
+use super::file_set::list_files;
 use super::guard::create_dirs;
-use super::queue_files::list_files;
+
 use std::path::{Path, PathBuf};
 
 pub struct LogDirs {
@@ -66,7 +67,7 @@ impl LogDirs {
         let mut found = Vec::new();
         for dir in self.all() {
             match list_files(dir) {
-                // Of a new store; a folder that is gone was told by `open`.
+                // Of a new store; `open` refused a folder that is gone.
                 Err(StoreError::Io { errno, .. }) if errno == libc::ENOENT => {}
                 files => found.extend(files?),
             }

@@ -2,13 +2,12 @@
 //!
 //! The kernel bounds the mappings of a process (vm.max_map_count, 65,530 by default), and every
 //! mapping costs page tables. A store with many queues therefore maps a queue's file when it is
-//! touched and lets go of one that was not touched lately when there are too many (a clock, as in
-//! page replacement). Whoever still holds a segment keeps it; nothing is taken away under anyone.
+//! touched and unmaps one that was not touched lately when there are too many (a clock, as in
+//! page replacement). A segment that somebody still uses stays mapped until they drop it.
 
-use super::queue_files::QueueFiles;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Other users of mappings: libraries, thread stacks, the commit log, index files.
 const LEFT_FOR_OTHERS: usize = 4096;
@@ -16,9 +15,22 @@ const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 /// Steps of the clock that one new mapping pays for.
 const STEPS: usize = 64;
 
+/// The files of one queue, each of which may be mapped.
+pub trait QueueMappings: Send + Sync {
+    /// Whether the file that starts at `base` is mapped.
+    fn is_mapped(&self, base: u64) -> bool;
+
+    /// Gives up the mapping of the file that starts at `base`. False if it was touched lately;
+    /// with `force` that does not matter.
+    fn unmap(&self, base: u64, force: bool) -> bool;
+}
+
+/// A file that was mapped: its queue, and where it starts.
+type Mapped = (Weak<dyn QueueMappings>, u64);
+
 pub struct Maps {
     limit: usize,
-    clock: Mutex<VecDeque<(Weak<QueueFiles>, u64)>>,
+    clock: Mutex<VecDeque<Mapped>>,
 }
 
 impl Maps {
@@ -33,10 +45,10 @@ impl Maps {
 
     pub fn mapped(&self) -> usize {
         let mut clock = self.clock.lock();
-        let mapped = |files: &Weak<QueueFiles>, base| {
-            files.upgrade().is_some_and(|files| files.is_mapped(base))
-        };
-        clock.retain(|(files, base)| mapped(files, *base));
+        clock.retain(|(files, base)| {
+            let files = files.upgrade();
+            files.is_some_and(|files| files.is_mapped(*base))
+        });
         clock.len()
     }
 
@@ -44,25 +56,25 @@ impl Maps {
         self.limit
     }
 
-    /// Tells of a file that was mapped just now. The caller holds no lock of a queue.
-    pub(super) fn note(&self, files: &Arc<QueueFiles>, base: u64) {
+    /// Notes a file that was mapped just now. The caller has no lock of a queue.
+    pub fn note(&self, files: Weak<dyn QueueMappings>, base: u64) {
         let mut clock = self.clock.lock();
-        clock.push_back((Arc::downgrade(files), base));
+        clock.push_back((files, base));
         if clock.len() > self.limit {
             let goal = self.limit;
             shrink(&mut clock, goal);
         }
     }
 
-    /// Lets go of a quarter of all mappings, after the kernel refused one.
-    pub(super) fn relieve(&self) {
+    /// Gives up a quarter of all mappings, after the kernel refused one.
+    pub fn relieve(&self) {
         let mut clock = self.clock.lock();
         let goal = clock.len() * 3 / 4;
         shrink(&mut clock, goal);
     }
 }
 
-fn shrink(clock: &mut VecDeque<(Weak<QueueFiles>, u64)>, goal: usize) {
+fn shrink(clock: &mut VecDeque<Mapped>, goal: usize) {
     let mut chances = STEPS;
     while clock.len() > goal {
         let Some((files, base)) = clock.pop_front() else {

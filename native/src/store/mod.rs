@@ -1,49 +1,63 @@
 //! Files and order: the commit log, its consume queues, flushing, recovery and look-ups.
 //!
-//! The way of a message: `put` appends it to the `commit_log` and to its `consume_queue` under one
-//! lock; `flush` makes it durable; `indexing` follows with its keys; `read` finds it again.
-//! `prepare` keeps space ready ahead of the writer; `recover` brings all of it back after a stop or
-//! a crash; `retention` deletes what is old.
+//! A message on its way: `put` appends it to the `commit_log` and to its `consume_queue` under one
+//! lock; `log_flusher` makes it durable and moves the `barrier`; `indexer` follows with its keys;
+//! `read` and `query` find it again. `prepare` keeps space ready ahead of the writer; `recover`
+//! brings all of it back after a stop or a crash; `retention` deletes what is old. Each owns its
+//! state; `store_impl` alone knows all of them.
 
+mod arrivals;
+mod availability;
+mod barrier;
+mod checkpointer;
+mod clock;
 mod commit_log;
 #[cfg(test)]
 mod concurrency_tests;
 mod config;
 mod consume_queue;
 mod disk;
+mod dispatch;
 mod error;
-mod flush;
+mod file_set;
 mod guard;
 mod index;
 mod index_file;
-mod indexing;
+mod indexer;
 mod log_dirs;
+mod log_flusher;
 mod maps;
 mod prepare;
 mod put;
+mod query;
 mod queue_ext;
 mod queue_files;
+mod queue_flusher;
 mod read;
 mod recover;
 mod replay;
 mod resync;
 mod retention;
 mod segment;
+mod stop;
 mod store_impl;
 mod topics;
 
+pub use arrivals::Arrival;
+pub use barrier::{Barrier, Outcome};
+pub use clock::now_ms;
 pub use commit_log::CommitLog;
-pub use config::{FlushMode, StoreConfig};
+pub use config::{FlushMode, RetentionConfig, StoreConfig};
 pub use consume_queue::ConsumeQueue;
+pub use dispatch::tags_code;
 pub use error::{Result, StoreError};
-pub use flush::{FlushState, Outcome};
 pub use index::{Index, IndexConfig};
 pub use index_file::IndexFile;
-pub use indexing::QueryResult;
 pub use put::{Appended, Content, Message, PutGuard};
+pub use query::QueryResult;
 pub use read::{Chunk, GetResult, GetStatus, TagFilter};
-pub use replay::{EndedHalf, tags_code};
-pub use retention::{Cleaned, RetentionConfig};
+pub use replay::EndedHalf;
+pub use retention::Cleaned;
 pub use segment::Segment;
-pub use store_impl::{Stats, Store, now_ms};
-pub use topics::{Arrival, Topic, TopicSettings};
+pub use store_impl::{Stats, Store};
+pub use topics::{Topic, TopicSettings};

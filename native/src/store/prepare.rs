@@ -6,6 +6,7 @@
 //! and the file that is written and the next one are locked in memory.
 
 use super::commit_log::CommitLog;
+use super::error::Result;
 use super::segment::{PAGE, Segment};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MIN_WINDOW: usize = 1 << 20;
 const MAX_WINDOW: usize = 64 << 20;
-/// Pages are faulted in by this many bytes at a time, so that the writer is never far from help.
+/// Pages are faulted in by this many bytes at a time, so that the writer soon profits from them.
 const STEP: usize = 2 << 20;
 
 #[derive(Default)]
@@ -35,7 +36,7 @@ struct Locked {
 }
 
 impl Locked {
-    /// Locks `wanted` and lets go of all others.
+    /// Locks `wanted` and unlocks all others.
     fn keep(&mut self, wanted: &[Arc<Segment>]) {
         let is_wanted = |file: &Arc<Segment>| wanted.iter().any(|w| Arc::ptr_eq(w, file));
         for old in self.files.extract_if(.., |file| !is_wanted(file)) {
@@ -57,9 +58,9 @@ impl Locked {
 }
 
 impl Preparer {
-    /// Tells how far the writer is; wakes the thread when the window runs low.
+    /// The writer is at `at` of the active file. Wakes the thread when the window runs low.
     #[inline]
-    pub fn advance(&self, _segment: &Arc<Segment>, at: usize) {
+    pub fn advance(&self, at: usize) {
         if at >= self.threshold.load(Ordering::Relaxed) {
             // Not again before the thread has set a new one.
             self.threshold.store(usize::MAX, Ordering::Relaxed);
@@ -96,7 +97,7 @@ impl Preparer {
         self.locked.lock().keep(&[]);
     }
 
-    fn prepare(&self, log: &CommitLog, used: usize, warm: bool) -> super::Result<()> {
+    fn prepare(&self, log: &CommitLog, used: usize, warm: bool) -> Result<()> {
         let size = log.file_size();
         let window = if warm {
             size

@@ -1,16 +1,25 @@
-//! The put path: append to the log, enter into the queue. One writer under one lock.
+//! The put path: append to the log, dispatch to the queue. One writer under one lock.
 
+use super::arrivals::{Arrival, Arrivals};
+use super::availability::Availability;
+use super::barrier::Barrier;
+use super::clock::now_ms;
+use super::commit_log::CommitLog;
+use super::config::StoreConfig;
 use super::consume_queue::{ConsumeQueue, QueueWriter};
+use super::dispatch;
 use super::error::{Result, StoreError};
-use super::replay;
+use super::indexer::Indexer;
+use super::log_flusher::LogFlusher;
+use super::prepare::Preparer;
+use super::queue_flusher::QueueFlusher;
 use super::segment::{PAGE, Segment};
-use super::store_impl::Store;
-use super::topics::{Arrival, Topic};
+use super::topics::Topic;
 use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::host::Host;
 use crate::format::record::{self, BLANK_LEN, Head};
 use crate::format::{names, properties};
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -29,7 +38,7 @@ pub struct Message<'a> {
     pub prepared_transaction_offset: i64,
 }
 
-/// The part that each message has for itself; properties come in pieces, stored in a row.
+/// The part that each message has for itself; properties come in parts, stored one behind the other.
 #[derive(Clone, Copy)]
 pub struct Content<'a> {
     pub flag: i32,
@@ -56,7 +65,7 @@ pub struct Appended {
 }
 
 impl Appended {
-    /// What must be durable before this is acknowledged.
+    /// What must be confirmed before this is acknowledged.
     pub fn end(&self) -> u64 {
         self.phys + self.size as u64
     }
@@ -64,29 +73,80 @@ impl Appended {
 
 /// State that only the holder of the put lock sees.
 #[derive(Default)]
-pub(super) struct Writer {
-    pub segment: Option<Arc<Segment>>,
-    pub last_timestamp: i64,
+struct Position {
+    /// The file that records go to.
+    segment: Option<Arc<Segment>>,
+    last_timestamp: i64,
+}
+
+/// What the writer changes and whom it informs.
+pub struct Links {
+    pub availability: Arc<Availability>,
+    pub barrier: Arc<Barrier>,
+    pub log: Arc<CommitLog>,
+    pub preparer: Arc<Preparer>,
+    pub log_flusher: Arc<LogFlusher>,
+    pub queue_flusher: Arc<QueueFlusher>,
+    pub arrivals: Arc<Arrivals>,
+    pub indexer: Option<Arc<Indexer>>,
+}
+
+/// Owner of the put lock.
+pub struct Writer {
+    links: Links,
+    store_host: Host,
+    max_message_size: usize,
+    position: Mutex<Position>,
 }
 
 /// The right to append. Holding it over all messages of one network read takes the lock and the
 /// clock once.
 pub struct PutGuard<'s> {
-    store: &'s Store,
-    writer: MutexGuard<'s, Writer>,
+    writer: &'s Writer,
+    position: MutexGuard<'s, Position>,
     now: i64,
 }
 
-impl Store {
+impl Writer {
+    pub fn new(cfg: &StoreConfig, links: Links) -> Self {
+        Writer {
+            links,
+            store_host: Host::new(cfg.store_host),
+            max_message_size: cfg.max_message_size,
+            position: Mutex::default(),
+        }
+    }
+
+    /// What stands in storeHost of new records.
+    pub fn store_host(&self) -> &Host {
+        &self.store_host
+    }
+
+    /// Goes on at the end of the log, behind a record with this store timestamp.
+    pub fn start_after(&self, newest: i64) {
+        let mut position = self.position.lock();
+        position.segment = self.links.log.segments().last().cloned();
+        if let Some(active) = &position.segment {
+            active.expect_writing(true);
+        }
+        position.last_timestamp = newest.min(now_ms());
+    }
+
+    /// Waits until the put lock is free.
+    pub fn wait_for_guard(&self) {
+        drop(self.position.lock());
+    }
+
     /// Locks the log for appending; refuses when the store cannot keep promises any more.
     pub fn put(&self) -> Result<PutGuard<'_>> {
-        let mut writer = self.writer.lock();
-        self.check_writable()?; // under the lock, which `close` takes once it is marked closed
-        let now = crate::store::store_impl::now_ms().max(writer.last_timestamp);
-        writer.last_timestamp = now;
+        let mut position = self.position.lock();
+        // Under the lock, which `close` takes once the store is marked closed.
+        self.links.availability.check_writable()?;
+        let now = now_ms().max(position.last_timestamp);
+        position.last_timestamp = now;
         Ok(PutGuard {
-            store: self,
-            writer,
+            writer: self,
+            position,
             now,
         })
     }
@@ -97,7 +157,7 @@ impl PutGuard<'_> {
     /// [MessageExtEncoder]
     pub fn measure(&self, m: &Message<'_>, body: usize, props: usize) -> Result<usize> {
         debug_assert!(names::is_topic(m.topic.name()));
-        let limit = self.store.config().max_message_size;
+        let limit = self.writer.max_message_size;
         if body > limit {
             return Err(StoreError::Illegal(format!(
                 "message body size {body} over max value, maxMessageSize: {limit}"
@@ -112,7 +172,7 @@ impl PutGuard<'_> {
         Ok(self.len_of(m, body, props))
     }
 
-    /// Appends one message and enters it into its queue.
+    /// Appends one message to the log and its entry to its queue.
     pub fn append(&mut self, m: &Message<'_>, c: &Content<'_>) -> Result<Appended> {
         let size = self.measure(m, c.body.len(), c.props_len())?;
         self.append_measured(size, m, c)
@@ -134,7 +194,7 @@ impl PutGuard<'_> {
         let mut entries = queue.ready(1)?;
         let segment = self.place_for(size)?;
         let done = self.write(&segment, size, m, c, &mut entries)?;
-        self.entered(m, &queue, done.end());
+        self.dispatched(m, &queue, done.end());
         Ok(done)
     }
 
@@ -164,13 +224,13 @@ impl PutGuard<'_> {
             end = done.end();
             on_stored(&done);
         }
-        self.entered(m, &queue, end);
+        self.dispatched(m, &queue, end);
         Ok(())
     }
 
     #[inline]
     fn len_of(&self, m: &Message<'_>, body: usize, props: usize) -> usize {
-        let store_host = &self.store.store_host;
+        let store_host = &self.writer.store_host;
         record::encoded_len(&m.born_host, store_host, body, m.topic.name().len(), props)
     }
 
@@ -178,11 +238,11 @@ impl PutGuard<'_> {
     /// room is reserved on disk here, so that writing into it cannot fail.
     #[inline]
     fn place_for(&mut self, size: usize) -> Result<Arc<Segment>> {
-        if let Some(segment) = &self.writer.segment
+        if let Some(segment) = &self.position.segment
             && segment.written() + size + BLANK_LEN <= segment.size()
         {
             let end = segment.written() + size;
-            segment.ready(end, self.store.log.chunk(), AHEAD)?;
+            segment.ready(end, self.writer.links.log.chunk(), AHEAD)?;
             return Ok(segment.clone());
         }
         self.roll(size)
@@ -190,14 +250,14 @@ impl PutGuard<'_> {
 
     #[cold]
     fn roll(&mut self, size: usize) -> Result<Arc<Segment>> {
-        let log = &self.store.log;
+        let log = &self.writer.links.log;
         if size + BLANK_LEN > log.file_size() {
             return Err(StoreError::Illegal(format!(
                 "a record of {size} bytes does not fit mappedFileSizeCommitLog={}",
                 log.file_size()
             )));
         }
-        let full = self.writer.segment.as_ref();
+        let full = self.position.segment.as_ref();
         let fresh = log.roll(|fresh| {
             fresh.ready(size, log.chunk(), AHEAD)?;
             let Some(full) = full else { return Ok(()) };
@@ -214,8 +274,8 @@ impl PutGuard<'_> {
             Ok(())
         })?;
         log.set_max_offset(fresh.base());
-        self.writer.segment = Some(fresh.clone());
-        self.store.preparer.wake();
+        self.position.segment = Some(fresh.clone());
+        self.writer.links.preparer.wake();
         Ok(fresh)
     }
 
@@ -230,7 +290,7 @@ impl PutGuard<'_> {
     ) -> Result<Appended> {
         let at = segment.written();
         let phys = segment.base() + at as u64;
-        let queued = replay::is_queued(m.sys_flag);
+        let queued = dispatch::is_queued(m.sys_flag);
         let queue_offset = if queued { queue.next_offset() } else { 0 };
         let head = Head {
             queue_id: m.queue_id as i32,
@@ -241,18 +301,18 @@ impl PutGuard<'_> {
             born_timestamp: m.born_timestamp,
             born_host: m.born_host,
             store_timestamp: self.now,
-            store_host: self.store.store_host,
+            store_host: self.writer.store_host,
             reconsume_times: m.reconsume_times,
             prepared_transaction_offset: m.prepared_transaction_offset,
         };
         // SAFETY: this guard is the one writer; the slice ends before `publish`.
-        let dst = unsafe { segment.tail(at, size, self.store.log.chunk()) }?;
+        let dst = unsafe { segment.tail(at, size, self.writer.links.log.chunk()) }?;
         record::encode(dst, &head, m.topic.name(), c.body, &c.props);
         segment.publish(at + size);
-        self.store.log.set_max_offset(phys + size as u64);
+        self.writer.links.log.set_max_offset(phys + size as u64);
         if queued {
             let tags_code = if m.topic.is_schedule() {
-                replay::tags_code(m.topic.name(), c.props[0], self.now)
+                dispatch::tags_code(m.topic.name(), c.props[0], self.now)
             } else {
                 c.tags_code
             };
@@ -267,7 +327,7 @@ impl PutGuard<'_> {
                 store_time: self.now,
             })?;
         }
-        self.store.preparer.advance(segment, at + size);
+        self.writer.links.preparer.advance(at + size);
         Ok(Appended {
             phys,
             size,
@@ -276,17 +336,15 @@ impl PutGuard<'_> {
         })
     }
 
-    /// A queue has new entries: it is to be flushed, and who waits for it is to be told.
+    /// The queue has new entries: it is to be flushed, and if it is watched that is an arrival.
     #[inline]
-    fn entered(&self, m: &Message<'_>, queue: &Arc<ConsumeQueue>, end: u64) {
-        // Pairs with the swap in `set_waiting` and the fence behind `clear_dirty`: either we see the
-        // flag as it is now, or the one who changed it sees the entry.
+    fn dispatched(&self, m: &Message<'_>, queue: &Arc<ConsumeQueue>, end: u64) {
+        // Pairs with the swap in `ConsumeQueue::watch` and the fence behind `clear_dirty`: either we
+        // see the flag as it is now, or the one who changed it sees the entry.
         fence(Ordering::SeqCst);
-        if queue.mark_dirty() {
-            self.store.topics.note_dirty(queue.clone());
-        }
-        if queue.take_waiting() {
-            self.store.topics.note_arrival(Arrival {
+        self.writer.links.queue_flusher.mark_dirty(queue);
+        if queue.take_watch() {
+            self.writer.links.arrivals.add(Arrival {
                 topic: m.topic.clone(),
                 queue_id: m.queue_id,
                 end,
@@ -296,12 +354,15 @@ impl PutGuard<'_> {
 }
 
 impl Drop for PutGuard<'_> {
-    /// With SYNC_FLUSH what was stored is to be flushed at once, whoever waits for it.
+    /// What was stored is to be flushed at once if that confirms it, whoever waits for it.
     fn drop(&mut self) {
-        self.store.put_times.store(self.now, Ordering::Relaxed);
-        if self.store.is_sync() {
-            self.store.flush.request(self.store.log.max_offset());
+        let links = &self.writer.links;
+        links.log.set_newest_timestamp(self.now);
+        if links.barrier.policy().flushed {
+            links.log_flusher.request(links.log.max_offset());
         }
-        self.store.index_progress.log_grew();
+        if let Some(indexer) = &links.indexer {
+            indexer.log_grew();
+        }
     }
 }

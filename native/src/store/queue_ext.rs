@@ -2,7 +2,7 @@
 
 use super::error::{Result, StoreError};
 use super::queue_files::QueueFiles;
-use super::segment::PAGE;
+use super::segment::{PAGE, Segment};
 use crate::format::queue_ext::{self as format, END_LEN, MIN_UNIT, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ impl QueueExt {
         Ok(format::address(byte))
     }
 
-    fn segment(&self, byte: u64) -> Result<Arc<super::Segment>> {
+    fn segment(&self, byte: u64) -> Result<Arc<Segment>> {
         match self.files.map(byte)? {
             Some(s) => Ok(s),
             None => self.files.add(self.start_of_file(byte), |_| Ok(())),
@@ -111,7 +111,7 @@ impl QueueExt {
 
     /// Ends the file behind the unit of the last address that the queue has.
     pub fn recover(&self, last: Option<i64>) -> Result<()> {
-        self.files.set_end(self.files.row_end());
+        self.files.set_end(self.files.files_end());
         let end = match last {
             None => 0,
             Some(address) => match self.get(address)? {

@@ -1,14 +1,15 @@
-//! The files of one queue: a row of equal sizes, mapped when they are touched.
+//! The file set of one queue; files are mapped when they are touched.
 //!
 //! `end` is the byte behind the last entry, counted from the queue's first byte ever. A file that
 //! is not mapped costs a few words. There is never more than one mapping of a file at a time: a
-//! mapping that was let go of is found again as long as somebody holds it.
+//! mapping that was given up is found again as long as somebody uses it.
 
 use super::error::{Result, StoreError};
+use super::file_set::list_file_set;
 use super::guard::{create_dirs, remove_if_there, sync_dir};
-use super::maps::Maps;
+use super::maps::{Maps, QueueMappings};
 use super::segment::{self, Segment};
-use crate::format::names::{file_name, parse_file_name};
+use crate::format::names::file_name;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
-/// What stands behind the end is read in pieces of this size.
+/// What is behind the end is read in blocks of this size.
 const NEAR: usize = 4 << 10;
 
 pub struct QueueFiles {
@@ -26,11 +27,11 @@ pub struct QueueFiles {
     queue_id: u32,
     file_size: usize,
     end: AtomicU64,
-    row: Mutex<Row>,
+    set: Mutex<FileSet>,
     maps: Arc<Maps>,
 }
 
-struct Row {
+struct FileSet {
     /// Start of the first file.
     base: u64,
     files: VecDeque<Mapping>,
@@ -40,7 +41,7 @@ struct Row {
 struct Mapping {
     kept: Option<Arc<Segment>>,
     last: Weak<Segment>,
-    /// Touched since the clock came by.
+    /// Touched since the clock looked last.
     used: bool,
 }
 
@@ -54,7 +55,7 @@ impl Mapping {
     }
 }
 
-impl Row {
+impl FileSet {
     fn index(&self, byte: u64, file_size: usize) -> Option<usize> {
         let index = byte.checked_sub(self.base)? / file_size as u64;
         (index < self.files.len() as u64).then_some(index as usize)
@@ -70,7 +71,7 @@ impl QueueFiles {
         maps: Arc<Maps>,
     ) -> Result<Arc<Self>> {
         let dir = topic_dir.join(queue_id.to_string());
-        let bases = match list_row(&dir, file_size) {
+        let bases = match list_file_set(&dir, file_size) {
             Ok(bases) => bases,
             Err(StoreError::Io { errno, .. }) if errno == libc::ENOENT => Vec::new(),
             Err(e) => return Err(e),
@@ -81,7 +82,7 @@ impl QueueFiles {
             queue_id,
             file_size,
             end: AtomicU64::new(end),
-            row: Mutex::new(Row {
+            set: Mutex::new(FileSet {
                 base: bases.first().copied().unwrap_or(0),
                 files: bases.iter().map(|_| Mapping::default()).collect(),
             }),
@@ -102,19 +103,19 @@ impl QueueFiles {
     }
 
     pub fn len(&self) -> usize {
-        self.row.lock().files.len()
+        self.set.lock().files.len()
     }
 
     /// Start of the first file, None if there is none.
     pub fn first(&self) -> Option<u64> {
-        let row = self.row.lock();
-        (!row.files.is_empty()).then_some(row.base)
+        let set = self.set.lock();
+        (!set.files.is_empty()).then_some(set.base)
     }
 
     /// End of the last file, 0 if there is none.
-    pub fn row_end(&self) -> u64 {
-        let row = self.row.lock();
-        row.base + row.files.len() as u64 * self.file_size as u64
+    pub fn files_end(&self) -> u64 {
+        let set = self.set.lock();
+        set.base + set.files.len() as u64 * self.file_size as u64
     }
 
     /// Byte behind the last entry.
@@ -137,7 +138,7 @@ impl QueueFiles {
         self.with_mappings(|| self.try_map(byte))
     }
 
-    /// Does what maps a file, again after others were let go of if the kernel has no more mappings.
+    /// Does what maps a file; does it again after giving up other mappings if the kernel has no more.
     #[inline]
     fn with_mappings<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         match work() {
@@ -152,21 +153,21 @@ impl QueueFiles {
     fn try_map(self: &Arc<Self>, byte: u64) -> Result<Option<Arc<Segment>>> {
         let base = self.file_start(byte);
         let segment = {
-            let mut row = self.row.lock();
-            let Some(index) = row.index(byte, self.file_size) else {
+            let mut set = self.set.lock();
+            let Some(index) = set.index(byte, self.file_size) else {
                 return Ok(None);
             };
-            let mapping = &mut row.files[index];
+            let mapping = &mut set.files[index];
             mapping.used = true;
             if let Some(segment) = &mapping.kept {
                 return Ok(Some(segment.clone()));
             }
             let segment = match mapping.last.upgrade() {
-                Some(held) => held,
+                Some(in_use) => in_use,
                 None => {
-                    // Read under the lock: whoever wrote more has let go of the old mapping
+                    // Read under the lock: whoever wrote more has given up the old mapping
                     // after that, and would be found above otherwise. The fence pairs with that
-                    // letting go, as an upgrade that fails orders nothing.
+                    // drop, as an upgrade that fails orders nothing.
                     fence(Ordering::Acquire);
                     let written = self.end().saturating_sub(base).min(self.file_size as u64);
                     let path = self.path(base);
@@ -178,32 +179,16 @@ impl QueueFiles {
             *mapping = Mapping::of(&segment);
             segment
         };
-        self.maps.note(self, base);
+        self.note_mapped(base);
         Ok(Some(segment))
     }
 
-    /// Lets go of a mapping. False if it was touched lately; `force` does not ask.
-    pub(super) fn unmap(&self, base: u64, force: bool) -> bool {
-        let mut row = self.row.lock();
-        let Some(index) = row.index(base, self.file_size) else {
-            return true;
-        };
-        let mapping = &mut row.files[index];
-        if mapping.used && mapping.kept.is_some() && !force {
-            mapping.used = false;
-            return false;
-        }
-        mapping.kept = None;
-        true
+    fn note_mapped(self: &Arc<Self>, base: u64) {
+        let files = Arc::downgrade(self);
+        self.maps.note(files, base);
     }
 
-    pub(super) fn is_mapped(&self, base: u64) -> bool {
-        let row = self.row.lock();
-        let index = row.index(base, self.file_size);
-        index.is_some_and(|index| row.files[index].kept.is_some())
-    }
-
-    /// Appends the file that starts at `base` to the row (or begins the row with it).
+    /// Appends the file that starts at `base` to the set (or begins the set with it).
     /// `prepare` sees it before anyone else.
     pub fn add(
         self: &Arc<Self>,
@@ -220,32 +205,32 @@ impl QueueFiles {
         }
         let segment = Arc::new(segment);
         {
-            let mut row = self.row.lock();
-            if row.files.is_empty() {
-                row.base = base;
+            let mut set = self.set.lock();
+            if set.files.is_empty() {
+                set.base = base;
             }
-            row.files.push_back(Mapping::of(&segment));
+            set.files.push_back(Mapping::of(&segment));
         }
-        self.maps.note(self, base);
+        self.note_mapped(base);
         Ok(segment)
     }
 
     /// Ends the queue at `end`: later files are deleted, the rest of its file is zeroed. Only
     /// recovery calls this, before anyone reads.
     pub fn cut(&self, end: u64) -> Result<()> {
-        let mut row = self.row.lock();
+        let mut set = self.set.lock();
         let mut removed = false;
-        while let Some(index) = row.files.len().checked_sub(1) {
-            let base = row.base + index as u64 * self.file_size as u64;
+        while let Some(index) = set.files.len().checked_sub(1) {
+            let base = set.base + index as u64 * self.file_size as u64;
             if base < end {
-                row.files[index] = Mapping::default();
+                set.files[index] = Mapping::default();
                 let at = (end - base).min(self.file_size as u64) as usize;
                 segment::zero_behind(&self.path(base), at, self.file_size)?;
                 break;
             }
             let path = self.path(base);
             std::fs::remove_file(&path).map_err(|e| StoreError::io("remove", &path, &e))?;
-            row.files.pop_back();
+            set.files.pop_back();
             removed = true;
         }
         if removed {
@@ -258,24 +243,24 @@ impl QueueFiles {
     /// Sets the end back without touching the files, whose entries may turn out to be right. Only
     /// recovery calls this.
     pub fn rewind(&self, end: u64) {
-        for mapping in &mut self.row.lock().files {
+        for mapping in &mut self.set.lock().files {
             *mapping = Mapping::default(); // its readable part is another one now
         }
         self.set_end(end);
     }
 
     /// Deletes the leading files that end at or before `byte`, never the last one. Returns how
-    /// many. Mappings that are held stay valid.
+    /// many. Mappings in use stay valid.
     pub fn drop_before(&self, byte: u64) -> Result<usize> {
         let mut removed = 0;
         loop {
-            let mut row = self.row.lock();
-            if row.files.len() < 2 || row.base + self.file_size as u64 > byte {
+            let mut set = self.set.lock();
+            if set.files.len() < 2 || set.base + self.file_size as u64 > byte {
                 break;
             }
-            remove_if_there(&self.path(row.base))?;
-            row.files.pop_front();
-            row.base += self.file_size as u64;
+            remove_if_there(&self.path(set.base))?;
+            set.files.pop_front();
+            set.base += self.file_size as u64;
             removed += 1;
         }
         if removed > 0 {
@@ -290,9 +275,9 @@ impl QueueFiles {
         let mut base = self.file_start(from);
         while base < to {
             let mapped = {
-                let row = self.row.lock();
-                let index = row.index(base, self.file_size);
-                index.map(|i| row.files[i].last.upgrade())
+                let set = self.set.lock();
+                let index = set.index(base, self.file_size);
+                index.map(|i| set.files[i].last.upgrade())
             };
             match mapped {
                 Some(Some(segment)) => {
@@ -305,7 +290,7 @@ impl QueueFiles {
                         .write(true)
                         .open(&path)
                         .and_then(|f| f.sync_data());
-                    let gone = || self.row.lock().index(base, self.file_size).is_none();
+                    let gone = || self.set.lock().index(base, self.file_size).is_none();
                     match done {
                         // Retention took it between the look and the opening.
                         Err(e) if e.kind() == std::io::ErrorKind::NotFound && gone() => {}
@@ -322,7 +307,7 @@ impl QueueFiles {
     /// Whether there is anything but zeros from `byte` on, in its file or a later one.
     pub fn has_data_behind(&self, byte: u64) -> Result<bool> {
         let mut from = byte;
-        while from < self.row_end() {
+        while from < self.files_end() {
             if self.file_has_data(from)? {
                 return Ok(true);
             }
@@ -361,6 +346,28 @@ impl QueueFiles {
     }
 }
 
+impl QueueMappings for QueueFiles {
+    fn unmap(&self, base: u64, force: bool) -> bool {
+        let mut set = self.set.lock();
+        let Some(index) = set.index(base, self.file_size) else {
+            return true;
+        };
+        let mapping = &mut set.files[index];
+        if mapping.used && mapping.kept.is_some() && !force {
+            mapping.used = false;
+            return false;
+        }
+        mapping.kept = None;
+        true
+    }
+
+    fn is_mapped(&self, base: u64) -> bool {
+        let set = self.set.lock();
+        let index = set.index(base, self.file_size);
+        index.is_some_and(|index| set.files[index].kept.is_some())
+    }
+}
+
 /// Reads single entries; keeps the file that it used last open.
 pub struct Reader<'q> {
     files: &'q QueueFiles,
@@ -382,77 +389,4 @@ impl Reader<'_> {
         file.read_exact_at(out, byte - base)
             .map_err(|e| StoreError::io("read", path(), &e))
     }
-}
-
-/// The starts of a folder's files in order. A last file of length 0 is deleted; any other whose
-/// length is not `size`, or a gap in the row, is an error. [MappedFileQueue.doLoad]
-pub(super) fn list_row(dir: &Path, size: usize) -> Result<Vec<u64>> {
-    let paths = list_files(dir)?;
-    let bases = check_row(paths, size)?;
-    Ok(bases.into_iter().map(|(base, _)| base).collect())
-}
-
-/// Every file of a folder that is named after an offset.
-pub(super) fn list_files(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let mut paths = Vec::new();
-    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
-    for entry in entries {
-        let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
-        let path = entry.path();
-        let Some(base) = parse_file_name(&path) else {
-            continue;
-        };
-        let kind = entry
-            .file_type()
-            .map_err(|e| StoreError::io("stat", &path, &e))?;
-        if !kind.is_dir() {
-            paths.push((base, path));
-        }
-    }
-    Ok(paths)
-}
-
-/// Sorts the files of one row and checks it (see `list_row`).
-pub(super) fn check_row(
-    mut paths: Vec<(u64, PathBuf)>,
-    size: usize,
-) -> Result<Vec<(u64, PathBuf)>> {
-    paths.sort();
-    let length = |path: &Path| {
-        std::fs::metadata(path)
-            .map(|m| m.len())
-            .map_err(|e| StoreError::io("stat", path, &e))
-    };
-    if let Some((_, path)) = paths.last()
-        && length(path)? == 0
-    {
-        std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
-        paths.pop();
-    }
-    let mut expected = None;
-    for (base, path) in &paths {
-        let damaged = |message: String| StoreError::Damaged {
-            path: path.clone(),
-            message,
-        };
-        if expected.is_some_and(|e| e != *base) {
-            let e = expected.unwrap_or(0);
-            return Err(damaged(format!(
-                "a file is missing: expected one that starts at {e}"
-            )));
-        }
-        if base % size as u64 != 0 {
-            return Err(damaged(format!(
-                "name is no multiple of the configured file size {size}"
-            )));
-        }
-        let len = length(path)?;
-        if len != size as u64 {
-            return Err(damaged(format!(
-                "file has {len} bytes, the configured size is {size}"
-            )));
-        }
-        expected = Some(base + size as u64);
-    }
-    Ok(paths)
 }

@@ -1,8 +1,14 @@
 //! What happens to a queue beside appending and reading: finding its end at start, being brought in
 //! line with the log, and losing its oldest files.
 
-use super::*;
-use crate::store::StoreError;
+use crate::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout};
+use crate::format::queue_ext;
+use crate::store::consume_queue::{ConsumeQueue, SCAN};
+use crate::store::error::{Result, StoreError};
+use std::sync::atomic::Ordering;
+
+/// Recovery reads so many bytes of a queue at first, and `SCAN` at a time if there are more.
+const FIRST_SCAN: usize = 4 << 10;
 
 impl ConsumeQueue {
     /// Appends one entry (recovery, tests); its `base` must be `max_offset` in a simple queue.
@@ -86,7 +92,7 @@ impl ConsumeQueue {
     /// Finds the end of the valid entries. False if what stands behind is not empty, which a
     /// clean stop does not leave.
     pub fn recover(&self, clean: bool) -> Result<bool> {
-        self.files.set_end(self.files.row_end());
+        self.files.set_end(self.files.files_end());
         let end = self.end_of_valid()?;
         let mut sound = !self.files.has_data_behind(end)?;
         // Erased by `finish` only: until then a recovery that is killed can be begun anew.
@@ -163,9 +169,9 @@ impl ConsumeQueue {
             let file_start = (end - 1) - (end - 1) % per_file;
             let most = (buffer.len() / unit) as u64;
             let start = end.saturating_sub(most).max(file_start).max(from);
-            let piece = &mut buffer[..(end - start) as usize * unit];
-            reader.read(start * self.unit(), piece)?;
-            for slot in piece.chunks_exact(unit).rev() {
+            let block = &mut buffer[..(end - start) as usize * unit];
+            reader.read(start * self.unit(), block)?;
+            for slot in block.chunks_exact(unit).rev() {
                 let code = CqEntry::read(slot).tags_code;
                 if queue_ext::is_address(code) {
                     return Ok(Some(code));
@@ -210,43 +216,6 @@ impl ConsumeQueue {
         let mut reader = self.files.reader();
         reader.read(position * self.unit(), &mut slot)?;
         Ok(self.layout.read(&slot, position))
-    }
-
-    /// First position that is behind all entries that are `below`, which all stand before the
-    /// others. Blanks say nothing: those before it belong to the entry behind them. Maps nothing.
-    pub(super) fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
-        let (mut low, mut high) = self.positions();
-        while low < high {
-            let mid = low + (high - low) / 2;
-            match self.next_entry(mid, high)? {
-                Some((position, entry)) if below(&entry) => low = position + 1,
-                _ => high = mid,
-            }
-        }
-        Ok(low)
-    }
-
-    /// The first entry from `from` to before `to` that is no blank, and its position.
-    fn next_entry(&self, from: u64, to: u64) -> Result<Option<(u64, Entry)>> {
-        let unit = self.layout.unit();
-        let per_file = (self.files.file_size() / unit) as u64;
-        let mut reader = self.files.reader();
-        let mut buffer = vec![0; unit];
-        let mut position = from;
-        while position < to {
-            let left = (to - position).min(per_file - position % per_file) as usize * unit;
-            let n = left.min(buffer.len());
-            reader.read(position * self.unit(), &mut buffer[..n])?;
-            for slot in buffer[..n].chunks_exact(unit) {
-                let entry = self.layout.read(slot, position);
-                if !entry.cq.is_blank() {
-                    return Ok(Some((position, entry)));
-                }
-                position += 1;
-            }
-            buffer.resize(SCAN / unit * unit, 0); // a run of blanks: by larger steps from here
-        }
-        Ok(None)
     }
 
     /// Drops entries of records at or behind `phys`.
@@ -342,7 +311,7 @@ impl ConsumeQueue {
         let mut until = 0;
         let mut position = first - first % per_file + per_file;
         while position <= end {
-            // Behind a blank at the end of the file the next entry tells.
+            // A blank at the end of the file says nothing: the next entry decides.
             match self.next_entry(position - 1, end)? {
                 Some((_, entry)) if entry.cq.phys < log_min as i64 => {}
                 _ => break,
@@ -350,7 +319,7 @@ impl ConsumeQueue {
             until = position * self.unit();
             position += per_file;
         }
-        self.correct_min(log_min)?; // before the files go, so that nobody is sent there
+        self.correct_min(log_min)?; // before the files go, so that no reader looks there
         let mut removed = self.files.drop_before(until)?;
         if let (Some(ext), true) = (self.ext(), removed > 0) {
             let code = self.read_entry(self.positions().0)?.cq.tags_code;

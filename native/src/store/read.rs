@@ -1,15 +1,17 @@
 //! The get path: which records a consumer gets from a queue offset on. [DefaultMessageStore]
 
+use super::availability::Availability;
+use super::barrier::Barrier;
+use super::commit_log::CommitLog;
+use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
 use super::segment::Segment;
-use super::store_impl::Store;
-use super::topics::Arrival;
 use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::record::{self, Found};
 use crate::format::{properties, queue_ext};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// In RocketMQ's order; the numbers cross the C border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +69,65 @@ enum Place {
     Damaged(&'static str),
 }
 
-impl Store {
-    /// Highest queue offset that consumers may know of.
+/// Bounds of one read beside those that the client states.
+struct Limits {
+    /// Records within so many bytes of the log's end count as in memory.
+    in_memory_bytes: u64,
+    /// Bytes and messages of an answer whose records are in memory, or on disk.
+    transfer_memory: (usize, usize),
+    transfer_disk: (usize, usize),
+    /// Bytes of queue entries that one read scans.
+    filter_bytes: usize,
+}
+
+/// Reads records by queue offset, by time and by physical offset.
+pub struct Reader {
+    log: Arc<CommitLog>,
+    barrier: Arc<Barrier>,
+    availability: Arc<Availability>,
+    limits: Limits,
+    damage_logged: AtomicBool,
+    damaged_entries: AtomicU64,
+}
+
+impl Reader {
+    pub fn new(
+        cfg: &StoreConfig,
+        log: Arc<CommitLog>,
+        barrier: Arc<Barrier>,
+        availability: Arc<Availability>,
+    ) -> Self {
+        Reader {
+            log,
+            barrier,
+            availability,
+            limits: Limits {
+                in_memory_bytes: cfg.in_memory_bytes,
+                transfer_memory: cfg.transfer_memory,
+                transfer_disk: cfg.transfer_disk,
+                filter_bytes: cfg.max_filter_bytes,
+            },
+            damage_logged: AtomicBool::new(false),
+            damaged_entries: AtomicU64::new(0),
+        }
+    }
+
+    pub fn check_readable(&self) -> Result<()> {
+        self.availability.check_readable()
+    }
+
+    /// How many queue entries were left out as damaged.
+    pub fn damaged_entries(&self) -> u64 {
+        self.damaged_entries.load(Ordering::Relaxed)
+    }
+
+    /// Highest queue offset that consumers may know of: what lies below it is confirmed.
     pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
         let max = queue.max_offset();
-        if !self.is_sync() || queue.max_phys() <= self.flush.flushed() as i64 {
+        if self.barrier.is_confirmed(queue.max_phys().max(0) as u64) {
             return Ok(max);
         }
-        let confirmed = self.flush.flushed() as i64;
+        let confirmed = self.barrier.confirmed() as i64;
         let (mut low, mut high) = (queue.min_offset().min(max), max);
         while low < high {
             let mid = low + (high - low) / 2;
@@ -138,12 +191,12 @@ impl Store {
         let Some((file, at, first)) = queue.file_from(offset)? else {
             return Ok((GetStatus::OffsetFoundNull, queue.next_file_offset(offset)));
         };
-        let cfg = self.config();
+        let limits = &self.limits;
         let layout = queue.layout();
         let unit = layout.unit();
         let max_count = max_count.max(1);
         let max_bytes = max_bytes.max(100);
-        let scan = cfg.max_filter_bytes.max(max_count * unit);
+        let scan = limits.filter_bytes.max(max_count * unit);
         let entries = file.readable_from(at);
         let entries = &entries[..entries.len().min(scan)];
         let max_phys = self.log.max_offset();
@@ -159,11 +212,11 @@ impl Store {
             let cq = entry.cq;
             let size = cq.size as usize;
             if r.count > 0 {
-                let recent = max_phys.saturating_sub(cq.phys as u64) <= cfg.in_memory_bytes;
+                let recent = max_phys.saturating_sub(cq.phys as u64) <= limits.in_memory_bytes;
                 let (bytes, count) = if recent {
-                    cfg.transfer_memory
+                    limits.transfer_memory
                 } else {
-                    cfg.transfer_disk
+                    limits.transfer_disk
                 };
                 let messages = r.count + entry.count.max(1) as usize;
                 let more = r.bytes.saturating_add(size); // a damaged size may be any number
@@ -191,7 +244,7 @@ impl Store {
                         status = GetStatus::MessageWasRemoving;
                     }
                 }
-                Place::Damaged(why) => self.tell_damage(queue, &entry, why),
+                Place::Damaged(why) => self.log_damage(queue, &entry, why),
             }
         }
         Ok((status, next))
@@ -232,42 +285,24 @@ impl Store {
             return Place::Damaged("it points behind the log");
         };
         let id = queue.queue_id() as i32;
-        if !record::is_the_one(bytes, id, entry.base, cq.phys) && !is_dispatched(bytes) {
+        if !record::is_the_one(bytes, id, entry.base, cq.phys) && !is_multi_dispatched(bytes) {
             return Place::Damaged("the record there is another one");
         }
         Place::Record(segment, at)
     }
 
-    /// Says once that a queue has a damaged entry; consumers go on behind it.
+    /// Counts a damaged entry and logs the first one; consumers go on behind it.
     #[cold]
-    fn tell_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
-        if !self.damage_told.swap(true, Ordering::Relaxed) {
+    fn log_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
+        if !self.damage_logged.swap(true, Ordering::Relaxed) {
             log::error!(
                 "the entry of queue offset {} in {} is damaged ({why}) and left \
-                 out: `pyrmq store verify` tells more",
+                 out: `pyrmq store verify` reports all damage",
                 entry.base,
                 queue.files().dir().display()
             );
         }
         self.damaged_entries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Asks that the next message of a queue be reported as an arrival, once. What is entered
-    /// already but not shown yet (its flush is under way) is reported by that flush.
-    pub fn wait_for(&self, topic: &[u8], queue_id: u32) -> Result<()> {
-        let topic = self.topics.topic(topic)?;
-        let queue = topic.queue(queue_id)?;
-        queue.set_waiting(true);
-        let end = queue.max_phys();
-        let hidden = self.is_sync() && end > self.flush.flushed() as i64;
-        if hidden && queue.take_waiting() {
-            self.topics.note_arrival(Arrival {
-                topic,
-                queue_id,
-                end: end as u64,
-            });
-        }
-        Ok(())
     }
 
     /// The record that starts at a physical offset; None if none does. [selectOneMessageByOffset]
@@ -279,7 +314,7 @@ impl Store {
         };
         let end = phys + v.total as u64;
         let len = v.total;
-        (v.phys == phys as i64 && end <= self.confirm_offset()).then_some(Chunk {
+        (v.phys == phys as i64 && end <= self.barrier.confirmed()).then_some(Chunk {
             segment,
             at,
             len,
@@ -304,7 +339,7 @@ impl Store {
         let (mut low, mut high) = (min, max);
         while low < high {
             let mid = low + (high - low) / 2;
-            // A blank or damaged place has no time: the next one that has tells.
+            // A blank or damaged place has no time: the next one that has decides.
             let known = (mid..high).find_map(|at| Some((at, self.time_of(queue, at)?)));
             let before = |t: i64| if upper { t <= time } else { t < time };
             match known {
@@ -321,10 +356,10 @@ impl Store {
     }
 }
 
-/// Whether these bytes are a record that RocketMQ also entered into queues of other names
+/// Whether these bytes are a record that RocketMQ also dispatched to queues of other names
 /// (INNER_MULTI_DISPATCH), where queue id and offset differ.
 #[cold]
-fn is_dispatched(bytes: &[u8]) -> bool {
+fn is_multi_dispatched(bytes: &[u8]) -> bool {
     match record::read(bytes, false) {
         Found::Record(v) if v.total == bytes.len() => {
             properties::find(&bytes[v.props.clone()], b"INNER_MULTI_DISPATCH").is_some()

@@ -1,33 +1,33 @@
-//! Entering the records of a log into their queues anew.
+//! Replay: dispatching the records of a log to their queues anew.
 //!
 //! No checksum covers a record's queue offset. A number that does not follow the one before is
-//! therefore believed only when the queue's next record bears it out; until then the entry is held
-//! back. Where a number is damaged or records are missing, places are left blank, so that every
+//! therefore believed only when the queue's next record confirms it; until then the entry is in
+//! doubt. Where a number is damaged or records are missing, places are left blank, so that every
 //! other message keeps its queue offset.
 
 use super::consume_queue::ConsumeQueue;
+use super::dispatch::{inner_count, is_queued, tags_code};
 use super::error::{Result, StoreError};
-use super::store_impl::Store;
+use super::topics::Topics;
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
-use crate::format::delay;
 use crate::format::record::{View, sys_flag};
-use crate::format::{java, names, properties};
+use crate::format::{names, properties};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Most places in a row that are left blank where a queue's numbers jump.
+/// Most consecutive places that are left blank where a queue's numbers jump.
 const MOST_BLANKS: i64 = 1 << 20;
-/// The same where nothing bears the jump out.
+/// The same where nothing confirms the jump.
 const FEW_BLANKS: i64 = 1024;
 /// No queue gets this far; higher numbers are damage.
 const MAX_QUEUE_OFFSET: i64 = 1 << 56;
 
-pub(super) struct Replay<'s> {
-    store: &'s Store,
+pub struct Replay<'t> {
+    topics: &'t Topics,
     /// The log still has its very first file: every queue starts at 0.
     whole_log: bool,
     /// Entries whose queue offset is in doubt, by the address of their queue.
-    held: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
+    in_doubt: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
     pub ended_halves: Vec<EndedHalf>,
@@ -35,28 +35,29 @@ pub(super) struct Replay<'s> {
     last: Option<(Vec<u8>, i32, Arc<ConsumeQueue>)>,
 }
 
-impl<'s> Replay<'s> {
-    pub fn new(store: &'s Store) -> Self {
+impl<'t> Replay<'t> {
+    /// `log_min`: where the log begins.
+    pub fn new(topics: &'t Topics, log_min: u64) -> Self {
         Replay {
-            store,
-            whole_log: store.log.min_offset() == 0,
-            held: FxHashMap::default(),
+            topics,
+            whole_log: log_min == 0,
+            in_doubt: FxHashMap::default(),
             gap: false,
             ended_halves: Vec::new(),
             last: None,
         }
     }
 
-    /// Enters one record into its queue unless it is there.
-    pub fn enter(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
+    /// Appends the entry of one record to its queue unless it is there.
+    pub fn dispatch(&mut self, bytes: &[u8], v: &View, phys: u64) -> Result<()> {
         self.ended_halves.extend(ended_half(bytes, v));
         if !is_queued(v.sys_flag) {
             return Ok(());
         }
         let name = &bytes[v.topic.clone()];
         let inner = v.sys_flag & sys_flag::INNER_BATCH != 0;
-        if inner && self.store.topics.get(name).is_none() {
-            self.store.topics.declare_batch(name);
+        if inner && self.topics.get(name).is_none() {
+            self.topics.declare_batch(name);
         }
         let Some(queue) = self.queue(name, v.queue_id, phys)? else {
             return Ok(());
@@ -98,7 +99,7 @@ impl<'s> Replay<'s> {
     }
 
     fn find(&self, name: &[u8], id: i32, phys: u64) -> Result<Option<Arc<ConsumeQueue>>> {
-        let found = self.store.topics.topic(name).and_then(|topic| {
+        let found = self.topics.topic(name).and_then(|topic| {
             let id = u32::try_from(id)
                 .map_err(|_| StoreError::Illegal(format!("queueId {id} is negative")))?;
             topic.queue(id)
@@ -115,10 +116,10 @@ impl<'s> Replay<'s> {
 
     fn append(&mut self, queue: Arc<ConsumeQueue>, entry: Entry) -> Result<()> {
         let key = Arc::as_ptr(&queue) as usize;
-        if !self.held.is_empty()
-            && let Some((_, held)) = self.held.remove(&key)
+        if !self.in_doubt.is_empty()
+            && let Some((_, doubtful)) = self.in_doubt.remove(&key)
         {
-            self.settle(&queue, &held, Some(entry.base))?;
+            self.settle(&queue, &doubtful, Some(entry.base))?;
         }
         let expected = queue.max_offset();
         let free_start = self.may_start_anywhere(&queue);
@@ -126,68 +127,68 @@ impl<'s> Replay<'s> {
             return queue.append(&entry);
         }
         self.gap |= entry.base > expected;
-        self.held.insert(key, (queue, entry));
+        self.in_doubt.insert(key, (queue, entry));
         Ok(())
     }
 
-    /// Whether nothing tells where a queue goes on: it has no entry, and older files of the log are
+    /// Whether nothing says where a queue goes on: it has no entry, and older files of the log are
     /// gone. A simple queue that has files goes on where they begin.
     fn may_start_anywhere(&self, queue: &ConsumeQueue) -> bool {
         let numbered = || queue.layout() == Layout::Simple && queue.files().first().is_some();
         !self.whole_log && queue.max_phys() < 0 && !numbered()
     }
 
-    /// Decides about an entry that was held back, once the number of the next one is known.
-    fn settle(&self, queue: &ConsumeQueue, held: &Entry, next: Option<i64>) -> Result<()> {
+    /// Decides about an entry that is in doubt, once the number of the next one is known.
+    fn settle(&self, queue: &ConsumeQueue, doubtful: &Entry, next: Option<i64>) -> Result<()> {
         let expected = queue.max_offset();
         let free_start = self.may_start_anywhere(queue);
-        let possible = (0..MAX_QUEUE_OFFSET).contains(&held.base);
-        let confirmed = next == Some(held.next());
+        let possible = (0..MAX_QUEUE_OFFSET).contains(&doubtful.base);
+        let confirmed = next == Some(doubtful.next());
         if free_start {
             let start = match next {
                 Some(next) if !confirmed && (1..MAX_QUEUE_OFFSET).contains(&next) => next - 1,
-                _ if possible => held.base,
+                _ if possible => doubtful.base,
                 _ => return Ok(()),
             };
             queue.start_at(start)?;
-            if start == held.base {
-                return queue.append(held);
+            if start == doubtful.base {
+                return queue.append(doubtful);
             }
-            self.tell(queue, held, "the next one says otherwise");
+            self.log_doubt(queue, doubtful, "the next one says otherwise");
             return queue.skip_to(start + 1);
         }
-        if held.base < expected && next != Some(expected + 1) {
+        if doubtful.base < expected && next != Some(expected + 1) {
             return Ok(()); // a repeat: the topic was deleted and made again
         }
         if next == Some(expected) {
-            self.tell(queue, held, "it is left out");
+            self.log_doubt(queue, doubtful, "it is left out");
             return Ok(());
         }
         // The last record of a queue has none behind it: a small gap is believed.
         let most = if confirmed { MOST_BLANKS } else { FEW_BLANKS };
-        let near = (expected..expected.saturating_add(most)).contains(&held.base);
+        let near = (expected..expected.saturating_add(most)).contains(&doubtful.base);
         if near && (confirmed || next.is_none()) {
             log::warn!(
                 "{}: messages {expected} to {} are missing",
                 queue.files().dir().display(),
-                held.base - 1
+                doubtful.base - 1
             );
-            queue.skip_to(held.base)?;
-            return queue.append(held);
+            queue.skip_to(doubtful.base)?;
+            return queue.append(doubtful);
         }
-        self.tell(queue, held, "its place is left blank");
+        self.log_doubt(queue, doubtful, "its place is left blank");
         queue.skip_to(expected + 1)
     }
 
-    /// Decides about all that is still held back. True if a queue lacked entries.
+    /// Decides about all that is still in doubt. True if a queue lacked entries.
     pub fn finish(mut self) -> Result<bool> {
-        for (_, (queue, held)) in std::mem::take(&mut self.held) {
-            self.settle(&queue, &held, None)?;
+        for (_, (queue, doubtful)) in std::mem::take(&mut self.in_doubt) {
+            self.settle(&queue, &doubtful, None)?;
         }
         Ok(self.gap)
     }
 
-    fn tell(&self, queue: &ConsumeQueue, entry: &Entry, what: &str) {
+    fn log_doubt(&self, queue: &ConsumeQueue, entry: &Entry, what: &str) {
         log::warn!(
             "{}: the record at {} says queue offset {}, {} was expected; {what}",
             queue.files().dir().display(),
@@ -198,17 +199,17 @@ impl<'s> Replay<'s> {
     }
 }
 
-/// A half message that another record deals with.
+/// A half message that another record settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedHalf {
     pub phys: i64,
     /// So are copies of it that stand before this physical offset: all, if it was committed; if it was
-    /// discarded, those that are not from taking it up again.
+    /// moved to TRANS_CHECK_MAX_TIME_TOPIC, those that are not from taking it up again.
     pub until: i64,
 }
 
-/// The half that a record says is dealt with: the message of a committed transaction does, and one that
-/// was discarded. Others may have kept the flag: one that a consumer sent back, say.
+/// The half that a record settles: the message of a committed transaction does, and one that was moved
+/// to TRANS_CHECK_MAX_TIME_TOPIC. Others may have kept the flag: one that a consumer sent back, say.
 fn ended_half(bytes: &[u8], v: &View) -> Option<EndedHalf> {
     let topic = &bytes[v.topic.clone()];
     let phys = v.prepared_transaction_offset;
@@ -224,31 +225,4 @@ fn ended_half(bytes: &[u8], v: &View) -> Option<EndedHalf> {
         phys,
         until: i64::MAX,
     })
-}
-
-/// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks
-/// do not.
-pub fn is_queued(flags: i32) -> bool {
-    !matches!(
-        flags & sys_flag::TRANSACTION_MASK,
-        sys_flag::PREPARED | sys_flag::ROLLBACK
-    )
-}
-
-/// How many messages an inner batch says it holds.
-fn inner_count(props: &[u8]) -> i32 {
-    properties::find(props, b"INNER_NUM")
-        .and_then(|n| std::str::from_utf8(n).ok()?.parse::<i16>().ok())
-        .map_or(1, |n| n.max(1) as i32)
-}
-
-/// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.
-pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64) -> i64 {
-    if topic == delay::SCHEDULE_TOPIC
-        && let Some(time) = properties::find(props, b"DELAY")
-            .and_then(|level| delay::deliver_time(level, store_timestamp))
-    {
-        return time;
-    }
-    properties::find(props, b"TAGS").map_or(0, |tag| java::hash(tag) as i64)
 }

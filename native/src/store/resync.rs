@@ -31,8 +31,8 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
             .map_err(io)?
             .max(start + 1);
         // A record may reach a little beyond what is stored of it, if that is zeros.
-        let piece = &bytes[..bytes.len().min(end as usize)];
-        if let Some(found) = search(segment.base(), bytes, piece, (start as usize).max(from)) {
+        let extent = &bytes[..bytes.len().min(end as usize)];
+        if let Some(found) = search(segment.base(), bytes, extent, (start as usize).max(from)) {
             return Ok(Some(found));
         }
         at = end;
@@ -40,9 +40,9 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
     Ok(None)
 }
 
-fn search(base: u64, bytes: &[u8], piece: &[u8], from: usize) -> Option<Next> {
+fn search(base: u64, bytes: &[u8], extent: &[u8], from: usize) -> Option<Next> {
     let finder = MagicFinder::records();
-    for hit in finder.positions(piece.get(from..)?) {
+    for hit in finder.positions(extent.get(from..)?) {
         let Some(start) = (from + hit).checked_sub(4).filter(|s| *s > from) else {
             continue;
         };

@@ -1,65 +1,24 @@
 //! Deleting what is old: which files go, and when. [CleanCommitLogService]
 //!
 //! `decide` is the table of conditions, free of clocks and disks. A round deletes whole commit-log
-//! files, oldest first and never the last one, then lets queues and index follow. Buffers that
-//! somebody holds stay valid: the file's name goes, its mapping stays until they are gone.
+//! files, oldest first and never the last one, then lets queues and index follow. Exported slices
+//! stay valid: the file's name goes, its mapping stays until they are gone.
 
+use super::availability::Availability;
+use super::barrier::Barrier;
+use super::clock;
+use super::commit_log::CommitLog;
+use super::config::{RetentionConfig, StoreConfig};
 use super::disk;
-use super::error::{Result, StoreError};
-use super::store_impl::Store;
-use super::store_impl::now_ms;
-use std::sync::atomic::Ordering;
+use super::error::Result;
+use super::indexer::Indexer;
+use super::stop::StopSignal;
+use super::topics::Topics;
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// RocketMQ's keys; ratios in percent, times in ms.
-#[derive(Clone, Debug)]
-pub struct RetentionConfig {
-    /// fileReservedTime
-    pub file_reserved_time: u64,
-    /// deleteWhen: hours of the day, local time
-    pub delete_when: Vec<u32>,
-    /// diskMaxUsedSpaceRatio
-    pub max_used_ratio: u32,
-    /// diskSpaceCleanForciblyRatio
-    pub clean_forcibly_ratio: u32,
-    /// diskSpaceWarningLevelRatio
-    pub warning_ratio: u32,
-    /// cleanFileForciblyEnable
-    pub clean_forcibly: bool,
-    /// cleanResourceInterval
-    pub interval: u64,
-    /// deleteCommitLogFilesInterval
-    pub delete_interval: u64,
-    /// deleteFileBatchMax
-    pub batch_max: usize,
-}
-
-impl Default for RetentionConfig {
-    fn default() -> Self {
-        RetentionConfig {
-            file_reserved_time: 72 * 3_600_000,
-            delete_when: vec![4],
-            max_used_ratio: 75,
-            clean_forcibly_ratio: 85,
-            warning_ratio: 90,
-            clean_forcibly: true,
-            interval: 10_000,
-            delete_interval: 100,
-            batch_max: 10,
-        }
-    }
-}
-
-impl RetentionConfig {
-    pub fn validate(&self) -> Result<()> {
-        if self.delete_when.iter().any(|h| *h > 23) {
-            return Err(StoreError::Illegal(
-                "deleteWhen names hours from 00 to 23, separated by ';'".into(),
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// How full the disks are, in percent; None where the system does not say.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +75,37 @@ pub struct Cleaned {
     pub index_files: usize,
 }
 
-impl Store {
+/// Where retention looks and what it deletes from.
+pub struct Links {
+    pub availability: Arc<Availability>,
+    pub barrier: Arc<Barrier>,
+    pub log: Arc<CommitLog>,
+    pub topics: Arc<Topics>,
+    pub indexer: Option<Arc<Indexer>>,
+    pub stop: Arc<StopSignal>,
+}
+
+pub struct Retention {
+    cfg: RetentionConfig,
+    root: PathBuf,
+    links: Links,
+    /// One round at a time.
+    round: Mutex<()>,
+    /// Queues and index have been brought in line with a log that starts here.
+    trimmed_to: AtomicU64,
+}
+
+impl Retention {
+    pub fn new(cfg: &StoreConfig, links: Links) -> Self {
+        Retention {
+            cfg: cfg.retention.clone(),
+            root: cfg.root.clone(),
+            links,
+            round: Mutex::new(()),
+            trimmed_to: AtomicU64::new(0),
+        }
+    }
+
     /// One round at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
     pub fn clean(&self, now: i64, manual: bool) -> Result<Cleaned> {
         self.clean_round(now, manual, true)
@@ -128,17 +117,22 @@ impl Store {
         self.clean_round(now, false, false)
     }
 
+    /// Waits until no round is under way.
+    pub fn wait_for_round(&self) {
+        drop(self.round.lock());
+    }
+
     fn clean_round(&self, now: i64, manual: bool, log_too: bool) -> Result<Cleaned> {
-        let _one = self.cleaning.lock();
-        self.check_readable()?;
-        let cfg = &self.config().retention;
+        let _one = self.round.lock();
+        let links = &self.links;
+        links.availability.check_readable()?;
         let usage = Usage {
-            log: self.log.dirs().all().filter_map(disk::used_percent).min(),
-            queues: disk::used_percent(&self.config().root),
+            log: links.log.dirs().all().filter_map(disk::used_percent).min(),
+            queues: disk::used_percent(&self.root),
         };
-        let decision = decide(cfg, disk::local_hour(now), usage, manual);
+        let decision = decide(&self.cfg, clock::local_hour(now), usage, manual);
         if let Some(full) = decision.disk_full
-            && self.disk_full.swap(full, Ordering::AcqRel) != full
+            && links.availability.set_disk_full(full) != full
         {
             if full {
                 log::error!("the disk is {usage:?} % full: no messages are taken");
@@ -151,12 +145,14 @@ impl Store {
         if log_too && (decision.delete_expired || decision.forcibly) {
             deleted = self.delete_log_files(now, decision.forcibly);
         }
-        let min = self.log.min_offset();
+        let min = links.log.min_offset();
         if self.trimmed_to.load(Ordering::Acquire) < min {
-            for queue in self.topics.all_queues() {
+            for queue in links.topics.all_queues() {
                 done.queue_files += queue.trim(min)?;
             }
-            done.index_files = self.trim_index(min)?;
+            if let Some(indexer) = &links.indexer {
+                done.index_files = indexer.index().trim(min)?;
+            }
             self.trimmed_to.store(min, Ordering::Release);
         }
         done.log_files = deleted?;
@@ -164,17 +160,18 @@ impl Store {
     }
 
     fn delete_log_files(&self, now: i64, forcibly: bool) -> Result<usize> {
-        let cfg = &self.config().retention;
+        let (cfg, links) = (&self.cfg, &self.links);
         let mut deleted = 0;
         while deleted < cfg.batch_max {
-            let row = self.log.segments();
-            let (Some(first), true) = (row.first(), row.len() > 1) else {
+            let segments = links.log.segments();
+            let (Some(first), true) = (segments.first(), segments.len() > 1) else {
                 break;
             };
             // What is not on disk yet is still needed, and so is what the index has not read yet,
             // unless the disk is nearly full: then an index that cannot be written must not keep it
             // so, and of messages that are gone it need not know.
-            if first.end() > self.flush.flushed() || (!forcibly && first.end() > self.indexed()) {
+            let indexed = links.indexer.as_ref().map_or(u64::MAX, |i| i.indexed());
+            if first.end() > links.barrier.flushed() || (!forcibly && first.end() > indexed) {
                 break;
             }
             let age = std::fs::metadata(first.path())
@@ -196,13 +193,10 @@ impl Store {
                     "the disk is nearly full"
                 }
             );
-            drop(row);
-            self.log.remove_first()?;
+            drop(segments);
+            links.log.remove_first()?;
             deleted += 1;
-            if self
-                .flush
-                .wait_for_stop(Duration::from_millis(cfg.delete_interval))
-            {
+            if links.stop.wait(Duration::from_millis(cfg.delete_interval)) {
                 break;
             }
         }
@@ -210,12 +204,12 @@ impl Store {
     }
 
     /// The thread's work, until the store stops.
-    pub(super) fn run_cleaner(&self) {
-        let interval = Duration::from_millis(self.config().retention.interval.max(1));
+    pub fn run(&self) {
+        let interval = Duration::from_millis(self.cfg.interval.max(1));
         // The first look is early: a store that was full is found full.
         let mut pause = interval.min(Duration::from_secs(1));
-        while !self.flush.wait_for_stop(pause) {
-            if let Err(e) = self.clean(now_ms(), false) {
+        while !self.links.stop.wait(pause) {
+            if let Err(e) = self.clean(clock::now_ms(), false) {
                 log::error!("old files not deleted, the next round tries again: {e}");
             }
             pause = interval;
@@ -238,14 +232,14 @@ mod tests {
     fn the_steps_of_disk_usage() {
         let cfg = RetentionConfig::default();
         let at = |log, queues| decide(&cfg, 12, usage(log, queues), false);
-        let row = |d: Decision| (d.delete_expired, d.forcibly, d.disk_full);
-        assert_eq!(row(at(75, 10)), (false, false, Some(false)));
-        assert_eq!(row(at(76, 10)), (true, false, Some(false)));
-        assert_eq!(row(at(10, 76)), (true, false, Some(false)));
-        assert_eq!(row(at(85, 85)), (true, false, Some(false)));
-        assert_eq!(row(at(86, 10)), (true, true, None));
-        assert_eq!(row(at(91, 10)), (true, true, Some(true)));
-        assert_eq!(row(at(10, 91)), (true, true, Some(true)));
+        let steps = |d: Decision| (d.delete_expired, d.forcibly, d.disk_full);
+        assert_eq!(steps(at(75, 10)), (false, false, Some(false)));
+        assert_eq!(steps(at(76, 10)), (true, false, Some(false)));
+        assert_eq!(steps(at(10, 76)), (true, false, Some(false)));
+        assert_eq!(steps(at(85, 85)), (true, false, Some(false)));
+        assert_eq!(steps(at(86, 10)), (true, true, None));
+        assert_eq!(steps(at(91, 10)), (true, true, Some(true)));
+        assert_eq!(steps(at(10, 91)), (true, true, Some(true)));
     }
 
     #[test]

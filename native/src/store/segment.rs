@@ -30,8 +30,8 @@ pub struct Segment {
     reserved: AtomicUsize,
     populated: AtomicUsize,
     reserving: Mutex<()>,
-    /// References outside of the engine: buffers that Python holds.
-    held: AtomicUsize,
+    /// References outside of the engine: slices that Python has.
+    exported: AtomicUsize,
 }
 
 impl Segment {
@@ -82,7 +82,7 @@ impl Segment {
             reserved: AtomicUsize::new(written.next_multiple_of(PAGE).min(size)),
             populated: AtomicUsize::new(written.next_multiple_of(PAGE).min(size)),
             reserving: Mutex::new(()),
-            held: AtomicUsize::new(0),
+            exported: AtomicUsize::new(0),
         })
     }
 
@@ -129,7 +129,7 @@ impl Segment {
     /// The place for the next `len` bytes, reserved on disk.
     ///
     /// # Safety
-    /// Only the holder of the store's put lock may call this, and it must let go of the slice
+    /// Only the holder of the store's put lock may call this, and it must drop the slice
     /// before it calls `publish` or asks for another one.
     #[inline]
     #[allow(clippy::mut_from_ref)]
@@ -276,8 +276,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Tells the kernel that the file is written from its start to its end: pages come in larger
-    /// pieces then, which takes less time. Not for reading, where a page would bring in megabytes.
+    /// Advises the kernel that the file is written from its start to its end: pages come in larger
+    /// blocks then, which takes less time. Not for reading, where a page would bring in megabytes.
     pub fn expect_writing(&self, on: bool) {
         let advice = if on {
             Advice::HugePage
@@ -287,7 +287,7 @@ impl Segment {
         let _ = self.map.advise(advice); // a hint, which not every kernel knows
     }
 
-    /// Tells the kernel that neighbours of what is touched are not wanted: without it the first
+    /// Advises the kernel that neighbours of what is touched are not wanted: without it the first
     /// touch of a file may bring in megabytes of a hole.
     pub fn expect_random(&self) {
         let _ = self.map.advise(Advice::Random); // a hint
@@ -306,7 +306,7 @@ impl Segment {
         Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(at), len) })
     }
 
-    /// Keeps the file's pages in memory (mlock), or gives them up again.
+    /// Locks the file's pages in memory (mlock), or unlocks them.
     pub fn lock_in_memory(&self, on: bool) -> Result<()> {
         if on {
             self.map.lock()
@@ -316,25 +316,25 @@ impl Segment {
         .map_err(|e| StoreError::io("lock in memory", &self.path, &e))
     }
 
-    /// Gives a reference away as a raw pointer, to be taken back by `release`; counted.
-    pub fn give_away(self: Arc<Self>) -> *const Segment {
-        self.held.fetch_add(1, Ordering::Relaxed);
+    /// Exports a reference as a raw pointer, to be taken back by `release`; counted.
+    pub fn export(self: Arc<Self>) -> *const Segment {
+        self.exported.fetch_add(1, Ordering::Relaxed);
         Arc::into_raw(self)
     }
 
-    /// Takes back a reference that `give_away` gave.
+    /// Takes back a reference that `export` gave.
     ///
     /// # Safety
-    /// `segment` came from `give_away` and comes back once.
+    /// `segment` came from `export` and comes back once.
     pub unsafe fn release(segment: *const Segment) {
         // SAFETY: the caller's promise.
         let segment = unsafe { Arc::from_raw(segment) };
-        segment.held.fetch_sub(1, Ordering::Relaxed);
+        segment.exported.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many references are given away.
-    pub fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+    /// How many references are exported.
+    pub fn exported(&self) -> usize {
+        self.exported.load(Ordering::Relaxed)
     }
 }
 

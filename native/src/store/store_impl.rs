@@ -1,53 +1,56 @@
-//! `Store`: ties log, topics, flushing and preparation together; opening and closing.
+//! `Store`: makes the parts, ties them together, opens and closes them.
 
+use super::arrivals::{Arrival, Arrivals};
+use super::availability::Availability;
+use super::barrier::Barrier;
+use super::checkpointer::Checkpointer;
 use super::commit_log::CommitLog;
 use super::config::{FlushMode, StoreConfig};
+use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
-use super::flush::FlushState;
-use super::guard::{self, StoreLock};
+use super::guard::{self, LastStop, StoreLock};
 use super::index::{Index, IndexConfig};
-use super::indexing::IndexProgress;
+use super::indexer::Indexer;
+use super::log_flusher::LogFlusher;
 use super::prepare::Preparer;
-use super::put::Writer;
+use super::put::{self, PutGuard, Writer};
+use super::query::{KeyQuery, QueryResult};
+use super::queue_flusher::QueueFlusher;
+use super::read::{Chunk, GetResult, Reader, TagFilter};
+use super::recover::Recovery;
 use super::replay::EndedHalf;
+use super::retention::{self, Cleaned, Retention};
+use super::stop::StopSignal;
 use super::topics::Topics;
-use crate::format::checkpoint::Checkpoint;
 use crate::format::host::Host;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub struct Store {
     config: StoreConfig,
-    pub(super) store_host: Host,
-    pub(super) log: CommitLog,
-    pub(super) topics: Topics,
-    pub(super) writer: Mutex<Writer>,
-    pub(super) flush: FlushState,
-    pub(super) preparer: Preparer,
-    /// Store time of the newest record.
-    pub(super) put_times: AtomicI64,
-    pub(super) last_checkpoint: Mutex<Option<Checkpoint>>,
-    /// The checkpoint as it was found: fields that this store does not move are kept.
-    pub(super) opened_with: Mutex<Checkpoint>,
-    pub(super) index: Option<Index>,
-    pub(super) index_progress: IndexProgress,
+    log: Arc<CommitLog>,
+    topics: Arc<Topics>,
+    barrier: Arc<Barrier>,
+    availability: Arc<Availability>,
+    arrivals: Arc<Arrivals>,
+    writer: Writer,
+    reader: Arc<Reader>,
+    query: KeyQuery,
+    preparer: Arc<Preparer>,
+    log_flusher: Arc<LogFlusher>,
+    queue_flusher: Arc<QueueFlusher>,
+    checkpointer: Checkpointer,
+    /// None without messageIndexEnable.
+    indexer: Option<Arc<Indexer>>,
+    retention: Retention,
     /// See `take_ended_halves`.
-    pub(super) ended_halves: Mutex<Vec<EndedHalf>>,
-    /// One round of retention at a time.
-    pub(super) cleaning: Mutex<()>,
-    /// Queues and index have been brought in line with a log that starts here.
-    pub(super) trimmed_to: AtomicU64,
-    pub(super) disk_full: AtomicBool,
-    pub(super) damage_told: AtomicBool,
-    pub(super) damaged_entries: AtomicU64,
-    closed: AtomicBool,
+    ended_halves: Mutex<Vec<EndedHalf>>,
+    stop: Arc<StopSignal>,
     lock: Mutex<Option<StoreLock>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    indexer: Mutex<Option<JoinHandle<()>>>,
+    indexer_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Figures for operators and tests.
@@ -65,19 +68,12 @@ pub struct Stats {
     /// Physical offset that the index has reached (the log's end if none is kept).
     pub indexed: u64,
     pub index_files: usize,
-    /// Buffers of the log that Python holds, and the deleted files they keep.
-    pub held_slices: usize,
-    pub held_deleted_files: usize,
+    /// Slices of the log that are exported, and the deleted files that they keep.
+    pub exported_slices: usize,
+    pub exported_deleted_files: usize,
     pub disk_full: bool,
     /// Queue entries that readers left out as damaged.
     pub damaged_entries: u64,
-}
-
-/// Milliseconds since the epoch.
-pub fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_millis() as i64)
 }
 
 impl Store {
@@ -87,37 +83,14 @@ impl Store {
         guard::create_dirs(&config.root)?;
         let lock = StoreLock::take(&config.root)?;
         let last_stop = guard::last_stop(&config.root)?;
-        let store = Store {
-            store_host: Host::new(config.store_host),
-            log: CommitLog::open(&config)?,
-            topics: Topics::open(&config)?,
-            writer: Mutex::default(),
-            flush: FlushState::new()?,
-            preparer: Preparer::default(),
-            put_times: AtomicI64::new(0),
-            last_checkpoint: Mutex::new(None),
-            opened_with: Mutex::default(),
-            index: open_index(&config)?,
-            index_progress: IndexProgress::default(),
-            ended_halves: Mutex::default(),
-            cleaning: Mutex::new(()),
-            trimmed_to: AtomicU64::new(0),
-            disk_full: AtomicBool::new(false),
-            damage_told: AtomicBool::new(false),
-            damaged_entries: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-            lock: Mutex::new(Some(lock)),
-            threads: Mutex::default(),
-            indexer: Mutex::default(),
-            config,
-        };
+        let store = Store::of_parts(config, lock)?;
         if let Err(e) = store.recover(last_stop) {
-            if last_stop == guard::LastStop::Clean {
+            if last_stop == LastStop::Clean {
                 let _ = guard::remove_abort(&store.config.root); // nothing was decided
             }
             return Err(e);
         }
-        store.take_back_index_time()?;
+        store.checkpointer.take_back_index_time()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
         let store = Arc::new(store);
@@ -126,6 +99,110 @@ impl Store {
             return Err(e);
         }
         Ok(store)
+    }
+
+    /// Makes the parts, each with those that it uses.
+    fn of_parts(config: StoreConfig, lock: StoreLock) -> Result<Store> {
+        let cfg = &config;
+        let log = Arc::new(CommitLog::open(cfg)?);
+        let topics = Arc::new(Topics::open(cfg)?);
+        let barrier = Arc::new(Barrier::new(cfg.flush_mode.into(), log.clone())?);
+        let index = open_index(cfg)?.map(Arc::new);
+        let ratio = cfg.retention.warning_ratio;
+        let availability = Arc::new(Availability::new(barrier.clone(), ratio));
+        let arrivals = Arc::new(Arrivals::new(barrier.clone()));
+        let preparer = Arc::new(Preparer::default());
+        let log_flusher = Arc::new(LogFlusher::new(cfg, log.clone(), barrier.clone()));
+        let one_disk = topics.on_one_disk();
+        let queue_flusher = Arc::new(QueueFlusher::new(cfg, log.clone(), one_disk));
+        let checkpointer = Checkpointer::open(
+            cfg,
+            log_flusher.clone(),
+            queue_flusher.clone(),
+            index.clone(),
+        );
+        let indexer = index.clone().map(|index| {
+            let indexer = Indexer::new(index, log.clone(), barrier.clone());
+            Arc::new(indexer)
+        });
+        let writer = Writer::new(
+            cfg,
+            put::Links {
+                availability: availability.clone(),
+                barrier: barrier.clone(),
+                log: log.clone(),
+                preparer: preparer.clone(),
+                log_flusher: log_flusher.clone(),
+                queue_flusher: queue_flusher.clone(),
+                arrivals: arrivals.clone(),
+                indexer: indexer.clone(),
+            },
+        );
+        let reader = Arc::new(Reader::new(
+            cfg,
+            log.clone(),
+            barrier.clone(),
+            availability.clone(),
+        ));
+        let stop = Arc::new(StopSignal::default());
+        let retention = Retention::new(
+            cfg,
+            retention::Links {
+                availability: availability.clone(),
+                barrier: barrier.clone(),
+                log: log.clone(),
+                topics: topics.clone(),
+                indexer: indexer.clone(),
+                stop: stop.clone(),
+            },
+        );
+        Ok(Store {
+            query: KeyQuery::new(index, reader.clone()),
+            config,
+            log,
+            topics,
+            barrier,
+            availability,
+            arrivals,
+            writer,
+            reader,
+            preparer,
+            log_flusher,
+            queue_flusher,
+            checkpointer,
+            indexer,
+            retention,
+            ended_halves: Mutex::default(),
+            stop,
+            lock: Mutex::new(Some(lock)),
+            threads: Mutex::default(),
+            indexer_thread: Mutex::default(),
+        })
+    }
+
+    /// Recovers log and queues, then sets every part to go on from there.
+    fn recover(&self, last_stop: LastStop) -> Result<()> {
+        let point = self.checkpointer.found();
+        let recovery = Recovery {
+            cfg: &self.config,
+            log: &self.log,
+            topics: &self.topics,
+            queue_flusher: &self.queue_flusher,
+            last_stop,
+            point,
+        };
+        let recovered = recovery.run()?;
+        let (end, newest) = (recovered.end, recovered.newest);
+        *self.ended_halves.lock() = recovered.ended_halves;
+        if let Some(indexer) = &self.indexer {
+            let clean = last_stop == LastStop::Clean;
+            indexer.recover(clean, point.index_msg_timestamp, end)?;
+        }
+        self.log.set_newest_timestamp(newest);
+        self.log_flusher.start_at(end, newest);
+        self.queue_flusher.set_flushed_timestamp(newest);
+        self.writer.start_after(newest);
+        Ok(())
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<()> {
@@ -137,22 +214,23 @@ impl Store {
                     let done = catch_unwind(AssertUnwindSafe(|| work(&store)));
                     if done.is_err() {
                         let text = "a thread of the store panicked: this is a bug".into();
-                        store.flush.fail(StoreError::NotAvailable(text));
+                        store.barrier.fail(StoreError::NotAvailable(text));
                     }
                 })
                 .map_err(|e| StoreError::io("start thread", name, &e))
         };
         let mut threads = self.threads.lock();
-        threads.push(spawn("pyrmq-flush", Store::run_log_flusher)?);
-        threads.push(spawn("pyrmq-queues", Store::run_rest_flusher)?);
+        threads.push(spawn("pyrmq-flush", |s| s.log_flusher.run())?);
+        threads.push(spawn("pyrmq-queues", |s| s.checkpointer.run(&s.stop))?);
         threads.push(spawn("pyrmq-prepare", |s| {
             s.preparer.run(&s.log, s.config.warm_mapped_file)
         })?);
         if self.config.retention.interval > 0 {
-            threads.push(spawn("pyrmq-clean", Store::run_cleaner)?);
+            threads.push(spawn("pyrmq-clean", |s| s.retention.run())?);
         }
-        if self.index.is_some() {
-            *self.indexer.lock() = Some(spawn("pyrmq-index", Store::run_indexer)?);
+        if self.indexer.is_some() {
+            let run = |s: &Store| s.indexer.iter().for_each(|indexer| indexer.run());
+            *self.indexer_thread.lock() = Some(spawn("pyrmq-index", run)?);
         }
         Ok(())
     }
@@ -169,16 +247,18 @@ impl Store {
         &self.topics
     }
 
-    pub fn flush_state(&self) -> &FlushState {
-        &self.flush
+    /// What is confirmed: readers, arrivals and answers ask here.
+    pub fn barrier(&self) -> &Barrier {
+        &self.barrier
     }
 
     pub fn store_host(&self) -> &Host {
-        &self.store_host
+        self.writer.store_host()
     }
 
-    /// Takes what recovery saw of transactions that were committed or discarded: their halves, from the
-    /// last part of the log, which is all that a crash can have left without an op record.
+    /// Takes what recovery saw of transactions that were committed or moved to
+    /// TRANS_CHECK_MAX_TIME_TOPIC: their halves, from the last part of the log, which is all that a
+    /// crash can have left without an op record.
     pub fn take_ended_halves(&self) -> Vec<EndedHalf> {
         std::mem::take(&mut self.ended_halves.lock())
     }
@@ -187,52 +267,102 @@ impl Store {
         self.config.flush_mode == FlushMode::Sync
     }
 
-    /// Consumers see what lies below: with SYNC_FLUSH only what no crash can take back.
+    /// Locks the log for appending; refuses when the store cannot keep promises any more.
     #[inline]
-    pub fn confirm_offset(&self) -> u64 {
-        if self.is_sync() {
-            self.flush.flushed()
-        } else {
-            self.log.max_offset()
-        }
+    pub fn put(&self) -> Result<PutGuard<'_>> {
+        self.writer.put()
     }
 
-    pub(super) fn check_writable(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(StoreError::NotAvailable("it is closed".into()));
-        }
-        if self.flush.has_failed() {
-            let why = self
-                .flush
-                .failure()
-                .map_or_else(String::new, |e| e.to_string());
-            return Err(StoreError::NotAvailable(format!("a flush failed: {why}")));
-        }
-        if self.disk_full.load(Ordering::Relaxed) {
-            return Err(StoreError::NotAvailable(format!(
-                "the disk is more than {} % full (diskSpaceWarningLevelRatio): make room or add a \
-                 folder to storePathCommitLog",
-                self.config.retention.warning_ratio.clamp(35, 90)
-            )));
-        }
-        Ok(())
+    /// See `Reader::visible_max`.
+    pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
+        self.reader.visible_max(queue)
     }
 
-    pub(super) fn check_readable(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(StoreError::NotAvailable("it is closed".into()));
-        }
-        Ok(())
+    /// See `Reader::get`.
+    #[inline]
+    pub fn get(
+        &self,
+        queue: Option<&ConsumeQueue>,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        tags: TagFilter<'_>,
+    ) -> Result<GetResult> {
+        self.reader.get(queue, offset, max_count, max_bytes, tags)
+    }
+
+    /// See `Reader::record_at`.
+    pub fn record_at(&self, phys: u64) -> Option<Chunk> {
+        self.reader.record_at(phys)
+    }
+
+    /// See `Reader::offset_by_time`.
+    pub fn offset_by_time(&self, queue: &ConsumeQueue, time: i64, upper: bool) -> Result<i64> {
+        self.reader.offset_by_time(queue, time, upper)
+    }
+
+    /// See `Reader::earliest_time`.
+    pub fn earliest_time(&self, queue: &ConsumeQueue) -> i64 {
+        self.reader.earliest_time(queue)
+    }
+
+    /// See `KeyQuery::query`.
+    pub fn query_message(
+        &self,
+        topic: &[u8],
+        key: &[u8],
+        max: usize,
+        begin: i64,
+        end: i64,
+    ) -> Result<QueryResult> {
+        self.query.query(topic, key, max, begin, end)
+    }
+
+    /// Asks that the next message of a queue be reported as an arrival, once. A message that the
+    /// queue has already but that is not confirmed yet is reported when it is.
+    pub fn notify_on_arrival(&self, topic: &[u8], queue_id: u32) -> Result<()> {
+        self.arrivals.watch(self.topics.topic(topic)?, queue_id)
+    }
+
+    /// Whether there are arrivals, confirmed or not.
+    #[inline]
+    pub fn has_arrivals(&self) -> bool {
+        self.arrivals.any()
+    }
+
+    /// Takes the arrivals that are confirmed.
+    pub fn drain_arrivals(&self) -> Vec<Arrival> {
+        self.arrivals.drain()
+    }
+
+    /// See `Retention::clean`.
+    pub fn clean(&self, now: i64, manual: bool) -> Result<Cleaned> {
+        self.retention.clean(now, manual)
+    }
+
+    /// See `Retention::clean_queues`.
+    pub fn clean_queues(&self, now: i64) -> Result<Cleaned> {
+        self.retention.clean_queues(now)
+    }
+
+    /// Physical offset that the index has reached; beyond every log if none is kept.
+    pub fn indexed(&self) -> u64 {
+        self.indexer.as_ref().map_or(u64::MAX, |i| i.indexed())
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_closed(&self) -> bool {
+        self.availability.is_closed()
     }
 
     pub fn stats(&self) -> Stats {
         let topics = self.topics.all();
         let queues = self.topics.all_queues();
-        let (held_slices, held_deleted_files) = self.log.held();
+        let (exported_slices, exported_deleted_files) = self.log.exported();
         Stats {
             min_phys: self.log.min_offset(),
             max_phys: self.log.max_offset(),
-            flushed: self.flush.flushed(),
+            flushed: self.barrier.flushed(),
             prepared_ahead: self
                 .log
                 .segments()
@@ -243,37 +373,41 @@ impl Store {
             queue_files: queues.iter().map(|q| q.files().len()).sum(),
             mapped_queue_files: self.topics.maps().mapped(),
             indexed: self.indexed().min(self.log.max_offset()),
-            index_files: self.index.as_ref().map_or(0, Index::len),
-            held_slices,
-            held_deleted_files,
-            disk_full: self.disk_full.load(Ordering::Relaxed),
-            damaged_entries: self.damaged_entries.load(Ordering::Relaxed),
+            index_files: self.indexer.as_ref().map_or(0, |i| i.index().len()),
+            exported_slices,
+            exported_deleted_files,
+            disk_full: self.availability.is_disk_full(),
+            damaged_entries: self.reader.damaged_entries(),
         }
     }
 
     /// Flushes everything and stops; a second call does nothing. The `abort` file goes only when
     /// all of it succeeded.
     pub fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if self.availability.close() {
             return Ok(());
         }
-        drop(self.writer.lock()); // a put that is under way ends first
+        self.writer.wait_for_guard(); // a put that is under way ends first
         self.preparer.stop();
-        self.flush.stop();
+        self.log_flusher.stop();
+        self.stop.set();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 log::error!("a thread of the store panicked");
             }
         }
-        drop(self.cleaning.lock()); // a round that was asked for ends before the lock file is let go
-        self.flush_log();
-        self.index_progress.stop();
-        if let Some(thread) = self.indexer.lock().take() {
+        // A round that was asked for ends before the lock file is unlocked.
+        self.retention.wait_for_round();
+        self.log_flusher.flush();
+        if let Some(indexer) = &self.indexer {
+            indexer.stop();
+        }
+        if let Some(thread) = self.indexer_thread.lock().take() {
             let _ = thread.join();
         }
-        let flushed = match self.flush.failure() {
+        let flushed = match self.barrier.failure() {
             Some(e) => Err(e),
-            None => self.flush_rest(true).and_then(|()| self.finish_index()),
+            None => self.checkpointer.finish(),
         };
         let dropped = self.log.drop_next();
         let caught_up = self.indexed() >= self.log.max_offset();
@@ -287,12 +421,6 @@ impl Store {
         }
         *self.lock.lock() = None;
         result
-    }
-
-    /// At a clean stop the index has everything and is on disk.
-    fn finish_index(&self) -> Result<()> {
-        self.flush_index(true)?;
-        self.write_checkpoint()
     }
 }
 

@@ -1,8 +1,9 @@
-//! Topics and their queues, and who is to be told of new messages.
+//! Topics and their queues.
 
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
+use super::guard::create_dirs;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
@@ -10,10 +11,8 @@ use crate::format::cq_entry::Layout;
 use crate::format::{delay, names};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most queues a topic may have; BenchmarkTest has 1024.
 pub const MAX_QUEUES: u32 = 65_536;
@@ -138,30 +137,20 @@ impl Topic {
     }
 }
 
-/// "Queue `queue_id` of `topic` has a new entry; it may be shown once `end` is confirmed."
-pub struct Arrival {
-    pub topic: Arc<Topic>,
-    pub queue_id: u32,
-    pub end: u64,
-}
-
 pub struct Topics {
     shared: Arc<Shared>,
     /// Topics that are known to be of the batch kind before they have a folder.
     batch: Mutex<FxHashSet<Box<[u8]>>>,
     table: RwLock<FxHashMap<Box<[u8]>, Arc<Topic>>>,
-    arrivals: Mutex<VecDeque<Arrival>>,
-    any_arrival: AtomicBool,
-    on_one_disk: AtomicBool,
-    /// Queues with entries that are not flushed.
-    dirty: Mutex<Vec<Arc<ConsumeQueue>>>,
+    /// All queues lie on the disk of `consumequeue/`.
+    on_one_disk: bool,
 }
 
 impl Topics {
     /// Lists every queue folder found below `consumequeue/` and `batchconsumequeue/`; names that
     /// no topic can have are left alone.
     pub fn open(cfg: &StoreConfig) -> Result<Self> {
-        let topics = Topics {
+        let mut topics = Topics {
             shared: Arc::new(Shared {
                 simple_root: cfg.root.join("consumequeue"),
                 batch_root: cfg.root.join("batchconsumequeue"),
@@ -175,28 +164,28 @@ impl Topics {
             }),
             batch: Mutex::default(),
             table: RwLock::default(),
-            arrivals: Mutex::default(),
-            any_arrival: AtomicBool::new(false),
-            on_one_disk: AtomicBool::new(true),
-            dirty: Mutex::default(),
+            on_one_disk: true,
         };
         for name in &cfg.batch_topics {
             topics.batch.lock().insert(name.as_bytes().into());
         }
-        super::guard::create_dirs(&topics.shared.simple_root)?;
+        create_dirs(&topics.shared.simple_root)?;
         for layout in [Layout::Batch, Layout::Simple] {
-            topics.open_folder(layout)?;
+            topics.on_one_disk &= topics.open_folder(layout)?;
         }
-        let shared = &topics.shared;
+        let (shared, mut on_one_disk) = (&topics.shared, true);
         for other in [&shared.batch_root, &shared.ext_root] {
             let apart = exists(other)? && device(other)? != device(&shared.simple_root)?;
-            topics.on_one_disk.fetch_and(!apart, Ordering::Relaxed);
+            on_one_disk &= !apart;
         }
+        topics.on_one_disk &= on_one_disk;
         Ok(topics)
     }
 
-    fn open_folder(&self, layout: Layout) -> Result<()> {
+    /// Lists the queues of one kind. Whether none of them lies behind a link.
+    fn open_folder(&self, layout: Layout) -> Result<bool> {
         let (root, _) = self.shared.of(layout);
+        let mut in_place = true;
         for topic_dir in folders(root)? {
             let Some(name) = topic_dir.file_name().and_then(|n| n.to_str()) else {
                 continue;
@@ -215,9 +204,7 @@ impl Topics {
                 );
                 continue;
             }
-            if is_link(&topic_dir)? {
-                self.on_one_disk.store(false, Ordering::Relaxed);
-            }
+            in_place &= !is_link(&topic_dir)?;
             for queue_dir in folders(&topic_dir)? {
                 let id = queue_dir
                     .file_name()
@@ -229,10 +216,10 @@ impl Topics {
                 }
             }
         }
-        Ok(())
+        Ok(in_place)
     }
 
-    /// Says that a topic that is not known yet will have batch queues.
+    /// Declares that a topic that is not known yet will have batch queues.
     pub fn declare_batch(&self, name: &[u8]) {
         self.batch.lock().insert(name.into());
     }
@@ -243,17 +230,7 @@ impl Topics {
 
     /// Whether all queues lie on the disk of `consumequeue/`, so that one sync reaches them.
     pub fn on_one_disk(&self) -> bool {
-        self.on_one_disk.load(Ordering::Relaxed)
-    }
-
-    /// Puts a queue on the list of those to flush.
-    pub fn note_dirty(&self, queue: Arc<ConsumeQueue>) {
-        self.dirty.lock().push(queue);
-    }
-
-    /// Takes the list of queues to flush.
-    pub fn take_dirty(&self) -> Vec<Arc<ConsumeQueue>> {
-        std::mem::take(&mut self.dirty.lock())
+        self.on_one_disk
     }
 
     pub fn get(&self, name: &[u8]) -> Option<Arc<Topic>> {
@@ -299,26 +276,6 @@ impl Topics {
 
     pub fn all_queues(&self) -> Vec<Arc<ConsumeQueue>> {
         self.all().iter().flat_map(|t| t.queues()).collect()
-    }
-
-    /// Notes that a queue somebody waits on has grown.
-    pub fn note_arrival(&self, arrival: Arrival) {
-        self.arrivals.lock().push_back(arrival);
-        self.any_arrival.store(true, Ordering::Release);
-    }
-
-    #[inline]
-    pub fn has_arrivals(&self) -> bool {
-        self.any_arrival.load(Ordering::Acquire)
-    }
-
-    /// Takes the arrivals that consumers may see now.
-    pub fn take_arrivals(&self, confirmed: u64) -> Vec<Arrival> {
-        let mut all = self.arrivals.lock();
-        let ready = all.iter().take_while(|a| a.end <= confirmed).count();
-        let out = all.drain(..ready).collect();
-        self.any_arrival.store(!all.is_empty(), Ordering::Release);
-        out
     }
 }
 

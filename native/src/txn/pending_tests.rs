@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::ops::Range;
 
 fn waits(table: &mut Table, phys: u64, born: i64, immunity: i32, group: &[u8]) -> Pending {
     Pending {
@@ -73,7 +74,7 @@ fn due_in_pieces() {
     assert_eq!(offsets(table.due(&when, 5..10, 3, usize::MAX)), [6, 8]);
     assert_eq!(offsets(table.due(&when, 10..10, 3, usize::MAX)), [0i64; 0]);
     assert_eq!(
-        offsets(table.due(&when, 50..10, 3, usize::MAX)),
+        offsets(table.due(&when, Range { start: 50, end: 10 }, 3, usize::MAX)),
         [0i64; 0],
         "behind the end"
     );

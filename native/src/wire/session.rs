@@ -319,10 +319,14 @@ impl Session {
         let Some(context) = &self.context else {
             return;
         };
-        let state = context.broker.store().flush_state();
+        let barrier = context.broker.store().barrier();
         self.unconfirmed.release(
-            |end, since_ms| state.outcome(end, now_ms - since_ms, timeout_ms),
-            || state.failure().map_or_else(String::new, |e| e.to_string()),
+            |end, since_ms| barrier.outcome(end, now_ms - since_ms, timeout_ms),
+            || {
+                barrier
+                    .failure()
+                    .map_or_else(String::new, |e| e.to_string())
+            },
             out,
         );
     }

@@ -33,18 +33,18 @@ def fill(store: Store, count: int, first: int = 0) -> None:
         store.put("T", 0, b"%05d" % n * 50, f"KEYS\x01k{n}\x02TAGS\x01tag{n % 3}\x02")
 
 
-def hold_all(store: Store, start: int, end: int) -> list[Slice]:
-    held: list[Slice] = []
+def get_all(store: Store, start: int, end: int) -> list[Slice]:
+    slices: list[Slice] = []
     while start < end:
         result = store.get("T", 0, start)
         assert result.status == FOUND
-        held += result.slices
+        slices += result.slices
         start = result.next_offset
-    return held
+    return slices
 
 
-def numbers(held: list[Slice]) -> list[int]:
-    return [int(r.body[:5]) for r in decode_records(b"".join(bytes(piece) for piece in held))]
+def numbers(slices: list[Slice]) -> list[int]:
+    return [int(r.body[:5]) for r in decode_records(b"".join(bytes(piece) for piece in slices))]
 
 
 def delete_old(store: Store) -> None:
@@ -60,37 +60,37 @@ def mapped_log_files(root: Path) -> int:
 def test_deleted_files(tmp_path: Path):
     with opened(tmp_path, **OPTIONS) as store:
         fill(store, 60)
-        held = hold_all(store, 0, 60)
-        views = [memoryview(piece)[4:] for piece in held[::2]]
-        before = [bytes(piece) for piece in held], [bytes(view) for view in views]
+        slices = get_all(store, 0, 60)
+        views = [memoryview(piece)[4:] for piece in slices[::2]]
+        before = [bytes(piece) for piece in slices], [bytes(view) for view in views]
         delete_old(store)
         low, _ = store.queue_range("T", 0)
         assert low > 40
         fill(store, 300, 60)
         delete_old(store)
-        assert ([bytes(piece) for piece in held], [bytes(view) for view in views]) == before
-        assert numbers(held) == list(range(60))
+        assert ([bytes(piece) for piece in slices], [bytes(view) for view in views]) == before
+        assert numbers(slices) == list(range(60))
         assert (store.get("T", 0, 5).status, store.record_at(0)) == (6, None)
-    assert numbers(held) == list(range(60))
-    del store, held
+    assert numbers(slices) == list(range(60))
+    del store, slices
     gc.collect()
     assert [bytes(view) for view in views] == before[1]
 
 
 def test_figures(tmp_path: Path):
-    """heldSlices and heldDeletedFiles go up and come back; the last buffer frees its mapping."""
+    """exportedSlices and exportedDeletedFiles rise and fall; the last buffer frees its mapping."""
 
     def figures() -> tuple[int, int]:
         gc.collect()
         stats = store.stats()
-        return stats["heldSlices"], stats["heldDeletedFiles"]
+        return stats["exportedSlices"], stats["exportedDeletedFiles"]
 
     with opened(tmp_path, **OPTIONS) as store:
         fill(store, 60)
         assert figures() == (0, 0)
-        held = [store.get("T", 0, n, 1).slices[0] for n in range(60)]
+        slices = [store.get("T", 0, n, 1).slices[0] for n in range(60)]
         assert figures() == (60, 0)
-        twice = [memoryview(held[0]), memoryview(held[0])]
+        twice = [memoryview(slices[0]), memoryview(slices[0])]
         assert figures() == (60, 0), "views of a slice are not counted"
         settle(store)
         found, *_ = store.query_message("T", "k1")
@@ -99,11 +99,11 @@ def test_figures(tmp_path: Path):
         assert deleted == 5
         assert figures() == (61, 5)
         mapped = mapped_log_files(tmp_path)
-        del held[12:24]
+        del slices[12:24]
         low = figures()
         assert low[0] == 49
         assert low[1] <= 5
-        held.clear()
+        slices.clear()
         assert figures() == (2, 1), "a view keeps its slice, and the look-up's is there"
         assert mapped_log_files(tmp_path) == mapped - 4
         del twice
@@ -114,7 +114,7 @@ def test_figures(tmp_path: Path):
 
 
 def test_slices_of_the_active_file(tmp_path: Path):
-    """Held while the writer goes on behind it, rolls over, and the file is deleted."""
+    """Exported while the writer goes on behind it, rolls over, and the file is deleted."""
     with opened(tmp_path, **OPTIONS) as store:
         kept: list[tuple[Slice, bytes]] = []
         for n in range(200):
@@ -130,28 +130,28 @@ def test_slices_of_the_active_file(tmp_path: Path):
 def test_entries_of_deleted_queue_files(tmp_path: Path):
     with opened(tmp_path, **OPTIONS) as store:
         fill(store, 65)
-        held, offset = [], 0
+        slices, offset = [], 0
         while offset < 65:
             first, view = store.entries("T", 0, offset)
             assert first == offset
-            held.append((view, view.tolist()))
+            slices.append((view, view.tolist()))
             offset += len(view)
-        assert [len(view) for view, _ in held] == [10] * 6 + [5]
+        assert [len(view) for view, _ in slices] == [10] * 6 + [5]
         settle(store)
         assert store.clean(LATER, manual=True)["consumeQueue"] >= 5
         fill(store, 100, 65)
         delete_old(store)
-        assert all(view.tolist() == copy for view, copy in held)
+        assert all(view.tolist() == copy for view, copy in slices)
     del store
     gc.collect()
-    assert all(view.tolist() == copy for view, copy in held)
+    assert all(view.tolist() == copy for view, copy in slices)
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
 def test_threads_read_while_files_go(tmp_path: Path, sync_flush: bool):
     """Readers hold what they read while a writer and retention work; then all is looked at."""
     stop, faults = threading.Event(), []
-    held: list[tuple[Slice, bytes]] = []
+    slices: list[tuple[Slice, bytes]] = []
 
     def read(seed: int) -> None:
         rng = random.Random(seed)
@@ -172,7 +172,7 @@ def test_threads_read_while_files_go(tmp_path: Path, sync_flush: bool):
                     del mine[: len(mine) // 2]
         except BaseException as error:
             faults.append(error)
-        held.extend(mine)
+        slices.extend(mine)
 
     with opened(tmp_path, sync_flush=sync_flush, **OPTIONS) as store:
         threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
@@ -190,5 +190,5 @@ def test_threads_read_while_files_go(tmp_path: Path, sync_flush: bool):
         fill(store, 50, 1500)
         delete_old(store)
         assert bodies(store)[-1] == b"%05d" % 1549 * 50
-    assert len(held) > 20
-    assert all(bytes(piece) == copy for piece, copy in held)
+    assert len(slices) > 20
+    assert all(bytes(piece) == copy for piece, copy in slices)

@@ -1,0 +1,168 @@
+//! The barrier: which part of the log is confirmed, and whether the rest still can be.
+//!
+//! A record is confirmed when all has happened to it that the policy requires. Consumers see
+//! confirmed records only, arrivals are reported and sends are acknowledged when they are
+//! confirmed. Each of them asks here and nowhere else.
+//!
+//! Every requirement of the policy is an input: an offset that somebody moves. So far there is one,
+//! `flushed`, which the log flusher moves. After a failure of an input nothing more is confirmed:
+//! the kernel may have dropped the dirty pages, so a second flush could succeed without the data
+//! being on disk.
+
+use super::commit_log::CommitLog;
+use super::config::FlushMode;
+use super::error::{Result, StoreError};
+use parking_lot::Mutex;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What must have happened to a record before it is confirmed, beside its being in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// It is on disk. [SYNC_FLUSH]
+    pub flushed: bool,
+}
+
+impl From<FlushMode> for Policy {
+    fn from(mode: FlushMode) -> Self {
+        Policy {
+            flushed: mode == FlushMode::Sync,
+        }
+    }
+}
+
+/// What has become of a record that an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is confirmed.
+    Confirmed,
+    /// It is not, and the time limit is not over.
+    Pending,
+    /// It was not flushed within the time limit. It may be later.
+    FlushTimedOut,
+    /// Too few replicas had it within the time limit. No policy requires replicas so far.
+    ReplicationTimedOut,
+    /// There are fewer replicas than the policy requires. No policy requires replicas so far.
+    NoReplica,
+    /// An input failed: it will never be confirmed. `Barrier::failure` says why.
+    Failed,
+}
+
+pub struct Barrier {
+    policy: Policy,
+    log: Arc<CommitLog>,
+    /// What lies below is on disk.
+    flushed: AtomicU64,
+    failed: AtomicBool,
+    failure: Mutex<Option<StoreError>>,
+    event: OwnedFd,
+}
+
+impl Barrier {
+    pub fn new(policy: Policy, log: Arc<CommitLog>) -> Result<Self> {
+        // SAFETY: a plain system call; the result is checked before it is owned.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(StoreError::io("eventfd", "", &error));
+        }
+        Ok(Barrier {
+            policy,
+            log,
+            flushed: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            // SAFETY: `fd` is a fresh descriptor that nobody else owns.
+            event: unsafe { OwnedFd::from_raw_fd(fd) },
+        })
+    }
+
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Readable when an input that the policy requires moved (or failed) since it was last read.
+    pub fn event_fd(&self) -> RawFd {
+        self.event.as_raw_fd()
+    }
+
+    /// The log is confirmed below this physical offset: the least that the policy's inputs have
+    /// reached, the log's end if it has none.
+    #[inline]
+    pub fn confirmed(&self) -> u64 {
+        if self.policy.flushed {
+            self.flushed()
+        } else {
+            self.log.max_offset()
+        }
+    }
+
+    /// Whether the part of the log before `end` is confirmed. `end` is not behind the log's end.
+    #[inline]
+    pub fn is_confirmed(&self, end: u64) -> bool {
+        !self.policy.flushed || end <= self.flushed()
+    }
+
+    /// What an answer to a request is to say whose records end at `end`, after it has waited for
+    /// `waited_ms`.
+    pub fn outcome(&self, end: u64, waited_ms: i64, timeout_ms: i64) -> Outcome {
+        if self.is_confirmed(end) {
+            Outcome::Confirmed
+        } else if self.has_failed() {
+            Outcome::Failed
+        } else if waited_ms < timeout_ms {
+            Outcome::Pending
+        } else {
+            Outcome::FlushTimedOut
+        }
+    }
+
+    /// The log is on disk below this physical offset.
+    #[inline]
+    pub fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// The log is on disk below `offset` when the store is opened.
+    pub fn start_at(&self, offset: u64) {
+        self.flushed.store(offset, Ordering::Release);
+    }
+
+    /// The log flusher calls this when the log is on disk below `offset`.
+    pub fn flushed_to(&self, offset: u64) {
+        self.flushed.store(offset, Ordering::Release);
+        if self.policy.flushed {
+            self.signal();
+        }
+    }
+
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Why nothing more is confirmed; None while all is well.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.failure.lock().clone()
+    }
+
+    /// From here on nothing more is confirmed. The first error counts.
+    pub fn fail(&self, error: StoreError) {
+        log::error!("flush failed, the store stops acknowledging: {error}");
+        self.failure.lock().get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+        self.signal();
+    }
+
+    fn signal(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight bytes of a live array are written to our own descriptor. A full counter
+        // (EAGAIN) means that the reader has not been there yet, which is as good.
+        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+}
+
+#[cfg(test)]
+#[path = "barrier_tests.rs"]
+mod tests;

@@ -1,0 +1,55 @@
+//! The machine's clock, and its local time.
+
+use super::error::{Result, StoreError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the epoch.
+pub fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as i64)
+}
+
+fn local(ms: i64) -> Option<libc::tm> {
+    let seconds = ms.div_euclid(1000) as libc::time_t;
+    // SAFETY: `tm` is plain data for which all-zero is valid.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to living values; the call keeps none of them.
+    let done = unsafe { libc::localtime_r(&seconds, &mut tm) };
+    (!done.is_null()).then_some(tm)
+}
+
+/// Hour of the day, 0 to 23, in local time, at `ms` since the epoch; 0 if it has none.
+pub fn local_hour(ms: i64) -> u32 {
+    local(ms).map_or(0, |tm| tm.tm_hour as u32)
+}
+
+/// `ms` since the epoch in local time as `yyyyMMddHHmmssSSS`. [UtilAll.timeMillisToHumanString]
+pub fn local_time_name(ms: i64) -> Result<String> {
+    let tm = local(ms).ok_or_else(|| StoreError::Illegal(format!("no local time for {ms} ms")))?;
+    Ok(format!(
+        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        ms.rem_euclid(1000)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_times_follow_one_another() {
+        let ms = 1_700_000_000_123;
+        let hour = local_hour(ms);
+        assert_eq!(local_hour(ms + 3_600_000), (hour + 1) % 24);
+        let name = local_time_name(ms).unwrap();
+        assert_eq!((name.len(), &name[14..]), (17, "123"));
+        assert_eq!(name[8..10], format!("{hour:02}"));
+    }
+}

@@ -1,0 +1,76 @@
+//! A file set: consecutive files of one size, each named after the offset that it starts at. The
+//! commit log is one, and every queue has one.
+
+use super::error::{Result, StoreError};
+use crate::format::names::parse_file_name;
+use std::path::{Path, PathBuf};
+
+/// The starts of a folder's files in order. A last file of length 0 is deleted; any other whose
+/// length is not `size`, or a gap in the set, is an error. [MappedFileQueue.doLoad]
+pub fn list_file_set(dir: &Path, size: usize) -> Result<Vec<u64>> {
+    let paths = list_files(dir)?;
+    let bases = check_file_set(paths, size)?;
+    Ok(bases.into_iter().map(|(base, _)| base).collect())
+}
+
+/// Every file of a folder that is named after an offset.
+pub fn list_files(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let mut paths = Vec::new();
+    let entries = std::fs::read_dir(dir).map_err(|e| StoreError::io("list", dir, &e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| StoreError::io("list", dir, &e))?;
+        let path = entry.path();
+        let Some(base) = parse_file_name(&path) else {
+            continue;
+        };
+        let kind = entry
+            .file_type()
+            .map_err(|e| StoreError::io("stat", &path, &e))?;
+        if !kind.is_dir() {
+            paths.push((base, path));
+        }
+    }
+    Ok(paths)
+}
+
+/// Sorts the files of one set and checks it (see `list_file_set`).
+pub fn check_file_set(mut paths: Vec<(u64, PathBuf)>, size: usize) -> Result<Vec<(u64, PathBuf)>> {
+    paths.sort();
+    let length = |path: &Path| {
+        std::fs::metadata(path)
+            .map(|m| m.len())
+            .map_err(|e| StoreError::io("stat", path, &e))
+    };
+    if let Some((_, path)) = paths.last()
+        && length(path)? == 0
+    {
+        std::fs::remove_file(path).map_err(|e| StoreError::io("remove", path, &e))?;
+        paths.pop();
+    }
+    let mut expected = None;
+    for (base, path) in &paths {
+        let damaged = |message: String| StoreError::Damaged {
+            path: path.clone(),
+            message,
+        };
+        if expected.is_some_and(|e| e != *base) {
+            let e = expected.unwrap_or(0);
+            return Err(damaged(format!(
+                "a file is missing: expected one that starts at {e}"
+            )));
+        }
+        if base % size as u64 != 0 {
+            return Err(damaged(format!(
+                "name is no multiple of the configured file size {size}"
+            )));
+        }
+        let len = length(path)?;
+        if len != size as u64 {
+            return Err(damaged(format!(
+                "file has {len} bytes, the configured size is {size}"
+            )));
+        }
+        expected = Some(base + size as u64);
+    }
+    Ok(paths)
+}

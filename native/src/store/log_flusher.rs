@@ -1,0 +1,124 @@
+//! The log flusher: one thread writes the commit log to the disk and moves the barrier.
+//!
+//! With SYNC_FLUSH every request wakes it, and it flushes everything appended so far in one go
+//! (group commit).
+
+use super::barrier::Barrier;
+use super::commit_log::CommitLog;
+use super::config::StoreConfig;
+use super::guard;
+use parking_lot::{Condvar, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+pub struct LogFlusher {
+    log: Arc<CommitLog>,
+    barrier: Arc<Barrier>,
+    /// Where the abort file is.
+    root: PathBuf,
+    interval: Duration,
+    /// Store timestamp of the last record that is known to be on disk.
+    flushed_timestamp: AtomicI64,
+    /// Somebody asked that the log be flushed up to here.
+    requested: Mutex<u64>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
+impl LogFlusher {
+    pub fn new(cfg: &StoreConfig, log: Arc<CommitLog>, barrier: Arc<Barrier>) -> Self {
+        LogFlusher {
+            log,
+            barrier,
+            root: cfg.root.clone(),
+            interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
+            flushed_timestamp: AtomicI64::new(0),
+            requested: Mutex::new(0),
+            changed: Condvar::new(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Store timestamp of the last record that is known to be on disk, in ms.
+    pub fn flushed_timestamp(&self) -> i64 {
+        self.flushed_timestamp.load(Ordering::Acquire)
+    }
+
+    /// Takes over what recovery has made durable: the log below `end`, whose newest record has
+    /// this timestamp.
+    pub fn start_at(&self, end: u64, timestamp: i64) {
+        self.flushed_timestamp.store(timestamp, Ordering::Release);
+        self.barrier.start_at(end);
+    }
+
+    /// Asks for everything below `offset` to be flushed; does not wait.
+    pub fn request(&self, offset: u64) {
+        let mut requested = self.requested.lock();
+        if offset > *requested {
+            *requested = offset;
+            self.changed.notify_one();
+        }
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        *self.requested.lock() = u64::MAX;
+        self.changed.notify_one();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// The thread's work, until `stop` or a failed flush.
+    pub fn run(&self) {
+        let waits_for_requests = self.barrier.policy().flushed;
+        while !self.is_stopped() {
+            {
+                let mut requested = self.requested.lock();
+                let idle = !waits_for_requests || *requested <= self.barrier.flushed();
+                // Asked under the lock, which `stop` takes before it notifies.
+                if idle && !self.is_stopped() {
+                    self.changed.wait_for(&mut requested, self.interval);
+                }
+            }
+            if self.barrier.has_failed() {
+                return;
+            }
+            self.flush();
+        }
+    }
+
+    /// Writes the log to the disk and moves the barrier.
+    pub fn flush(&self) {
+        if self.barrier.has_failed() {
+            return; // a second try could succeed without the data being on disk
+        }
+        // Read before the end offset: records of this time or an older one lie below that end.
+        let timestamp = self.log.newest_timestamp();
+        let from = self.barrier.flushed();
+        let to = self.log.max_offset();
+        if to <= from {
+            return;
+        }
+        for s in self
+            .log
+            .segments()
+            .iter()
+            .filter(|s| s.end() > from && s.base() < to)
+        {
+            let start = from.saturating_sub(s.base()) as usize;
+            let end = (to - s.base()).min(s.size() as u64) as usize;
+            // The blank rest of a full file is a hole: only what was written counts.
+            if let Err(e) = s.flush(start, end.min(s.reserved())) {
+                self.barrier.fail(e);
+                guard::note_failed_flush(&self.root);
+                return;
+            }
+        }
+        self.flushed_timestamp.store(timestamp, Ordering::Release);
+        self.barrier.flushed_to(to);
+    }
+}

@@ -1,0 +1,96 @@
+//! Looking messages up by key.
+
+use super::error::{Result, StoreError};
+use super::index::Index;
+use super::read::{Chunk, Reader};
+use crate::format::index::{MAX_HITS, key_hash, message_keys, topic_seed};
+use crate::format::record::{self, Found};
+use std::sync::Arc;
+
+/// Bytes of records that one query gives at most, or one record: clients take frames of 16 MiB.
+const MAX_ANSWER: usize = 15 << 20;
+/// Most entries with the same hash that one query looks at.
+const MAX_CANDIDATES: usize = 4096;
+
+/// What a look-up by key gave.
+pub struct QueryResult {
+    /// The records, oldest first.
+    pub chunks: Vec<Chunk>,
+    /// Store time and physical offset of what was indexed last; 0, 0 if nothing was.
+    pub last_update: (i64, i64),
+}
+
+/// Looks messages up in the index, if one is kept, and reads them.
+pub struct KeyQuery {
+    index: Option<Arc<Index>>,
+    reader: Arc<Reader>,
+}
+
+impl KeyQuery {
+    pub fn new(index: Option<Arc<Index>>, reader: Arc<Reader>) -> Self {
+        KeyQuery { index, reader }
+    }
+
+    /// The newest records with this key (one of KEYS, or the unique key) that were stored between
+    /// `begin` and `end` (ms since the epoch, both included), oldest first, at most `max`.
+    ///
+    /// Times count by whole seconds in an index, rounded down, so a record within a second of
+    /// `begin` may be missed. [DefaultMessageStore.queryMessage]
+    pub fn query(
+        &self,
+        topic: &[u8],
+        key: &[u8],
+        max: usize,
+        begin: i64,
+        end: i64,
+    ) -> Result<QueryResult> {
+        self.reader.check_readable()?;
+        let mut result = QueryResult {
+            chunks: Vec::new(),
+            last_update: (0, 0),
+        };
+        let Some(index) = &self.index else {
+            return Err(StoreError::Illegal(
+                "no index is kept: set messageIndexEnable=true".into(),
+            ));
+        };
+        result.last_update = index.last_update();
+        let max = max.clamp(1, MAX_HITS);
+        let hash = key_hash(topic_seed(topic), key);
+        let mut bytes_found = 0;
+        // Equal hashes of other keys do not count, so more are looked at than asked for.
+        for phys in index.query(hash, MAX_CANDIDATES, begin, end) {
+            let Some(chunk) = self.reader.record_at(phys) else {
+                continue;
+            };
+            let Some(bytes) = chunk.segment.bytes(chunk.at, chunk.len) else {
+                continue;
+            };
+            let Found::Record(v) = record::read(bytes, false) else {
+                continue;
+            };
+            let known = result.chunks.iter().any(|c| same_place(c, &chunk));
+            if bytes[v.topic.clone()] == *topic
+                && !known
+                && message_keys(&bytes[v.props.clone()]).any(|k| k == key)
+            {
+                bytes_found += chunk.len;
+                if bytes_found > MAX_ANSWER && !result.chunks.is_empty() {
+                    break;
+                }
+                result.chunks.push(chunk);
+                if result.chunks.len() == max {
+                    break;
+                }
+            }
+        }
+        result
+            .chunks
+            .sort_by_key(|c| c.segment.base() + c.at as u64);
+        Ok(result)
+    }
+}
+
+fn same_place(a: &Chunk, b: &Chunk) -> bool {
+    a.segment.base() == b.segment.base() && a.at == b.at
+}
