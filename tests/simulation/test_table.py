@@ -28,6 +28,7 @@ from pyrmq.net.dispatch import Dispatcher, send_answer
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
 from tests.store.tools import open_store, read_queue
+from tests.store.waiting import indexed
 from tests.support.records import Record, decode_record
 from tests.support.transactions import (
     COMMIT,
@@ -132,8 +133,7 @@ class Stage:
     def restart(self) -> None:
         self.store.close()
         self._open()
-        while self.store.stats()["indexedWhere"] < self.store.stats()["maxPhyOffset"]:
-            time.sleep(0.001)
+        indexed(self.store)
 
     def call(self, command: Command) -> Command | None:
         connection: Any = Connection()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from pyrmq.engine import Store
 from tests.support.client import Client, batch_command
 from tests.support.records import MAGIC_V2
+from tests.support.waiting import eventually
 
 from . import cargo
 from .ledger import Ledger
@@ -102,7 +102,5 @@ def long_retries(ledger: Ledger, client: Client) -> None:
 
 def await_messages(client: Client, topic: str, count: int) -> None:
     """Until queue 0 of a topic holds so many messages that were delayed."""
-    end = time.monotonic() + 30
-    while client.max_offset(topic, 0) < count:
-        assert time.monotonic() < end, f"{topic}: delayed messages not delivered"
-        time.sleep(0.05)
+    what = f"{count} delayed messages of {topic} are delivered"
+    eventually(lambda: client.max_offset(topic, 0), what, until=lambda end: end >= count)

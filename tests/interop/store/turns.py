@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pyrmq.engine import Store
 from tests.support.client import QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, Client
 from tests.support.records import decode_record
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 from .. import toolchain
 from ..drivers import Driver, places
@@ -79,10 +79,11 @@ def committed(client: Client) -> dict[int, int]:
 
 def await_text(path: Path, text: str) -> None:
     """Until a file below config/ has the text: it is written some time after the change."""
-    end = time.monotonic() + 20
-    while not (path.exists() and text in path.read_text()):
-        assert time.monotonic() < end, f"{text!r} not in {path}"
-        time.sleep(0.02)
+    eventually(
+        lambda: path.read_text() if path.exists() else "",
+        f"{text!r} in {path}",
+        until=lambda found: text in found,
+    )
 
 
 def rest_is_consumed(
