@@ -1,4 +1,4 @@
-"""`pyrmq admin txn` against brokers that decide for themselves: Apache RocketMQ 5.3.3 and ours.
+"""`pyrmq admin txn` against brokers that decide for themselves: Apache RocketMQ and ours.
 
 Halves are sent as producers send them; the same tests run on both. Three brokers of each kind: one
 that asks nobody, one whose passes follow each other, where a half that was born days ago is asked

@@ -1,4 +1,4 @@
-"""Transactions on one store directory that Apache RocketMQ 5.3.3 and our broker open in turn.
+"""Transactions on one store directory that Apache RocketMQ and our broker open in turn.
 
 Whoever comes second asks about what is pending, and about nothing that the first one has settled:
 committed, rolled back, committed after a check, set aside. After it the first one finds nothing

@@ -26,7 +26,8 @@ from typing import Self
 
 from .. import toolchain
 
-VERSION = "5.3.3"
+VERSION = os.environ.get("PYRMQ_PEER") or toolchain.NEWEST
+"""`make thorough-interop` runs the tests with PYRMQ_PEER=5.3.3 as well."""
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 40.0
 Address = tuple[str, int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pyrmq.engine import Store
@@ -74,6 +75,16 @@ def inner_arrived(tool: Tool, namesrv: str, numbers: list[str]) -> None:
     read = tool.read(namesrv, [INNER])
     assert [line["queueOffset"] for line in read] == list(range(len(numbers)))
     assert [line["properties"]["number"] for line in read] == numbers
+
+
+def with_long_group(store: Path) -> None:
+    """A group that Apache's broker finds when it starts: 5.5 makes none of more than 120 characters
+    for a client, but serves those that there are."""
+    path = store / "config" / "subscriptionGroup.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    group = {"groupName": cargo.LONG_GROUP, "retryQueueNums": 1, "retryMaxTimes": 16}
+    table = {"subscriptionGroupTable": {cargo.LONG_GROUP: group}}
+    path.write_text(json.dumps({**table, "dataVersion": {"counter": 1, "timestamp": 1}}))
 
 
 def long_retries(ledger: Ledger, client: Client) -> None:

@@ -90,8 +90,8 @@ def rest_is_consumed(
     ledger: Ledger, half: dict[int, int], namesrv: str, state: Callable[[], str]
 ) -> None:
     """A push consumer of the Java client in group HALF gets the second halves and nothing else."""
-    command = toolchain.java_driver("5.3.3")
-    driver = Driver("java-5.3.3", tuple(command), namesrv, state)
+    command = toolchain.java_driver(toolchain.NEWEST)
+    driver = Driver(f"java-{toolchain.NEWEST}", tuple(command), namesrv, state)
     rest = {
         (q, record.queue_offset)
         for q in range(cargo.QUEUES)
@@ -121,9 +121,17 @@ def found_by_key(ledger: Ledger, tool: Tool, namesrv: str) -> None:
     del holders["shared"]  # of more messages than the broker gives out
     assert len(holders) > 40
     sample = [*sorted(holders)[:: len(holders) // 12], "no such key"]
-    for key, lines in tool.query(namesrv, cargo.MAIN, sample).items():
-        found = {(line["queueId"], line["queueOffset"]) for line in lines}
-        assert found == holders.get(key, set()), key
+
+    def look() -> dict[str, set[tuple[int, int]]]:
+        """What each key finds in place of what it should: the index follows the log."""
+        found = {
+            key: {(line["queueId"], line["queueOffset"]) for line in lines}
+            for key, lines in tool.query(namesrv, cargo.MAIN, sample).items()
+        }
+        assert found.keys() == set(sample)
+        return {key: places for key, places in found.items() if places != holders.get(key, set())}
+
+    eventually(look, "every key finds its messages", until=lambda wrong: not wrong)
 
 
 def found_by_the_engine(store: Path, ledger: Ledger) -> None:
