@@ -211,6 +211,8 @@ def test_files_go_by_themselves_at_their_hour(tmp_path: Path, folders: list[Path
             eventually(
                 lambda: not any(path.exists() for path in paths[:2]), "the two oldest are gone"
             )
+            what = "the queues begin behind them"
+            eventually(lambda: [client.min_offset("T", q) for q in range(QUEUES)], what, until=all)
             sent.check(client, 2 * FILE)
 
 
