@@ -22,7 +22,7 @@ from tests.support.thorough import seeds, size
 TOPIC = "KillLoop"
 QUEUES = 4
 WINDOWS = (64, 64, 16, 1)
-ROUNDS = size("PYRMQ_CRASH_ROUNDS", 4, 300)
+ROUNDS = size("PYRMQ_CRASH_ROUNDS", 3, 300)
 
 WIDE = """\
 storePathCommitLog={store}/commitlog,{store}/second

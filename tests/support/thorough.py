@@ -52,3 +52,9 @@ def seeds(test: str) -> list[int]:
 def size(variable: str, short: int, long: int) -> int:
     """How many rounds, kills or images: `variable` of the environment, or what the form says."""
     return int(os.environ.get(variable, long if THOROUGH else short))
+
+
+def examples(short: int) -> int:
+    """How many examples a Hypothesis test of a costly property takes; ten times as many in the long
+    form."""
+    return size("PYRMQ_EXAMPLES", short, 10 * short)

@@ -242,8 +242,8 @@ class RealBroker(_Process):
             "fileReservedTime": 1000,
             "diskMaxUsedSpaceRatio": 95,
             "timerWheelEnable": "false",
-            # After a crash 5.5 goes back over ten log files at most, which are small in these tests,
-            # and leaves what is older out of the index.
+            # After a crash 5.5 goes back over ten log files at most, which are small here, and
+            # leaves what is older out of the index.
             "commitLogRecoverMaxNum": 1000,
         }
         given = re.findall(r"^(\w+)=", conf, re.MULTILINE)
