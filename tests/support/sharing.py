@@ -6,10 +6,50 @@ more than it saves to build it twice (a JVM with Spark in it) are one group.
 
 from __future__ import annotations
 
-GROUPS: dict[str, tuple[str, ...]] = {}
-"""Beginnings of the paths of a group's files, the longest groups first."""
+# One Spark for each of the three; two of them would take longer than all other tests.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "spark-jobs": ("tests/spark/jobs/",),
+    "spark-proof": ("tests/spark/proof/",),
+    "spark-source": tuple(
+        f"tests/spark/test_{name}.py"
+        for name in (
+            "api_facts",
+            "bad_input",
+            "batch",
+            "broker_read",
+            "registration",
+            "sink",
+            "stream",
+        )
+    ),
+    "faults": ("tests/faults/",),
+}
+"""Beginnings of the paths of a group's files."""
 
-LONG: tuple[str, ...] = ()
+LONG: tuple[str, ...] = (
+    "tests/interop/test_store_exchange.py",
+    "tests/interop/test_java.py",
+    "tests/interop/test_transactions.py",
+    "tests/interop/test_transaction_exchange.py",
+    "tests/interop/test_admin_txn.py",
+    "tests/crash/test_transaction_steps.py",
+    "tests/simulation/test_transactions.py",
+    "tests/crash/test_kill_loop.py",
+    "tests/interop/test_client_transactions.py",
+    "tests/interop/test_mqadmin.py",
+    "tests/outbox/test_example.py",
+    "tests/crash/test_transaction_kill_loop.py",
+    "tests/outbox/test_killed_service.py",
+    "tests/spark/test_apache_broker.py",
+    "tests/spark/test_worker.py",
+    "tests/store/test_torn_tail.py",
+    "tests/store/test_many_queues.py",
+    "tests/store/test_model.py",
+    "tests/session/test_pieces.py",
+    "tests/e2e/test_rebalance.py",
+    "tests/simulation/test_table.py",
+)
+"""Files that take longest beside the groups, the longest first."""
 
 
 def group(nodeid: str) -> str:

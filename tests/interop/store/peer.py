@@ -30,6 +30,8 @@ VERSION = os.environ.get("PYRMQ_PEER") or toolchain.NEWEST
 """`make thorough-interop` runs the tests with PYRMQ_PEER=5.3.3 as well."""
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 40.0
+WORKERS = 16
+"""Of so many workers none shares its ports."""
 Address = tuple[str, int]
 
 
@@ -109,9 +111,12 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def free_port_triple() -> int:
-    """A loopback port p with p - 2 and p + 1 free as well, below those given to clients."""
+    """A loopback port p with p - 2 and p + 1 free as well, below those given to clients. Each worker
+    of pytest-xdist has a range of its own: between the look and the use none may take it."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    size = (32_000 - 12_000) // WORKERS
     for _ in range(100):
-        port = random.randrange(12_000, 32_000)
+        port = random.randrange(12_002 + worker * size, 12_000 + (worker + 1) * size - 1)
         with contextlib.ExitStack() as stack:
             try:
                 for near in (port - 2, port, port + 1):
