@@ -6,7 +6,7 @@ more than it saves to build it twice (a JVM with Spark in it) are one group.
 
 from __future__ import annotations
 
-# One Spark for each of the three; two of them would take longer than all other tests.
+# One Spark for each of the first three.
 GROUPS: dict[str, tuple[str, ...]] = {
     "spark-jobs": ("tests/spark/jobs/",),
     "spark-proof": ("tests/spark/proof/",),

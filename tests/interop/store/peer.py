@@ -111,8 +111,8 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def free_port_triple() -> int:
-    """A loopback port p with p - 2 and p + 1 free as well, below those given to clients. Each worker
-    of pytest-xdist has a range of its own: between the look and the use none may take it."""
+    """A loopback port p with p - 2 and p + 1 free as well, below those given to clients. Each
+    worker of pytest-xdist has a range of its own: none may take it before it is used."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     size = (32_000 - 12_000) // WORKERS
     for _ in range(100):
