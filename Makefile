@@ -12,6 +12,7 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
+QUICK := unit client session store segments support simulation
 SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
@@ -44,9 +45,8 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests
 	cargo test --locked --quiet
 
-quick: $(STAMP) ## Tests for every edit: no JVM, no kill loops, no big stores (under 3 minutes)
-	$(PYTEST) -m "not slow" --ignore tests/interop --ignore tests/spark --ignore tests/crash \
-		--ignore tests/faults --ignore tests/hostile --ignore tests/outbox
+quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
+	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
 test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
@@ -98,7 +98,7 @@ thorough-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs night
 	scripts/fuzz.sh
 
 thorough-random: $(STAMP) ## Run all tests with random values with seeds that nobody has tried
-	$(LONG) -m "hypothesis or random"
+	$(LONG) -m "(hypothesis or random) and not slow"
 
 bench: export PROFILE = release
 bench: ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)

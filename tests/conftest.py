@@ -30,8 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(thorough.seed())
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("seed") == thorough.seed():
+            item.add_marker(pytest.mark.random)
     if not thorough.THOROUGH:
         left_out = [item for item in items if item.get_closest_marker("thorough")]
         if left_out:
