@@ -131,12 +131,13 @@ class Producer:
 
     def settle(self, decide: Callable[[Check], int | None], until: Iterable[str]) -> list[Check]:
         """Answers checks until all of `until` were asked about; all so far."""
-        wanted, end = set(until), time.monotonic() + PATIENCE
-        while True:
-            checks = self.answer(decide)
-            if not (missing := wanted - {check.name for check in checks}):
-                return checks
-            assert time.monotonic() < end, f"no check of {missing}"
+        wanted = set(until)
+
+        def missing() -> set[str]:
+            return wanted - {check.name for check in self.answer(decide)}
+
+        eventually(missing, "all are asked about", PATIENCE, until=lambda left: not left)
+        return self.checks
 
 
 def _check(command: Command) -> Check:
