@@ -47,6 +47,7 @@ def test_here(
     monkeypatch.setattr(sys, "argv", [str(word) for word in words])
     monkeypatch.syspath_prepend(str(EXAMPLES))  # as the folder of a script is
     monkeypatch.delitem(sys.modules, "sample", raising=False)
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)  # it is everybody's
     code: object = 0
     try:
         runpy.run_path(str(words[0]), run_name="__main__")
