@@ -1,25 +1,34 @@
 # Everything here sets itself up: the first target that needs it makes .venv and builds the engine.
 PYTHON ?= python3
 VENV ?= .venv
+# How the engine is built into .venv: `checks` is quick to build, `release` is what wheels have.
+PROFILE ?= checks
+# How many tests at once: they mostly wait. WORKERS=0: one after the other, in one process.
+WORKERS ?= 4
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+STAMP := $(VENV)/.installed-$(PROFILE)
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
 	pyrmq/capi.pxd $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
+QUICK := unit client session store segments support simulation
+SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox test test-rust lint format bench bench-loopback \
-	bench-transactions bench-spark bench-plot dist-check crash faults simulation \
-	spark-versions fuzz sanitize clean
+.PHONY: help setup run demo demo-outbox quick test test-rust lint format bench bench-loopback \
+	bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 $(STAMP): $(SOURCES)
 	@PYTHON=$(PYTHON) scripts/check_tools.sh
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	PATH="$(abspath $(BIN)):$$PATH" MATURIN_PEP517_ARGS="--profile $(PROFILE)" \
+		$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.installed*
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and build the engine into it
@@ -36,8 +45,11 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests
 	cargo test --locked --quiet
 
-test: $(STAMP) test-rust ## Run all tests (interop and Spark tests where Java, Maven and Go exist)
-	$(BIN)/pytest
+quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
+	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
+
+test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
+	$(PYTEST) --durations=25
 
 lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/ruff check .
@@ -53,11 +65,50 @@ format: $(STAMP) ## Format all code
 	$(BIN)/ruff format --quiet .
 	cargo fmt
 
-bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
+wheel-check: ## Build an sdist and a wheel and try them outside the checkout
+	WHEEL_PROFILE=checks scripts/dist_check.sh --one
+
+thorough: $(SLICES:%=thorough-%) ## All the long forms below, one after the other (hours)
+
+thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read everything back
+	$(LONG) tests/crash tests/outbox/test_killed_service.py -s
+
+thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call
+	$(LONG) tests/faults
+
+thorough-simulation: $(STAMP) ## Run 10,000 new seeds of transactions: kills, losses, clock jumps
+	$(LONG) tests/simulation -s
+
+thorough-interop: $(STAMP) ## Run all Java clients, and all tests with each Apache RocketMQ
+	$(LONG) tests/interop
+	PYRMQ_PEER=5.3.3 $(LONG) tests/interop
+
+thorough-spark: $(STAMP) ## Run the long Spark tests, and what depends on it with each PySpark
+	$(LONG) tests/spark
+	PYRMQ_PEER=5.3.3 $(LONG) tests/spark/proof tests/spark/test_apache_broker.py
+	scripts/spark_versions.sh
+
+thorough-python: ## Build and try wheels for each Python found (3.11 to 3.13), as released
+	scripts/dist_check.sh
+
+thorough-sanitize: ## Run the engine's tests under Miri, AddressSanitizer and ThreadSanitizer
+	scripts/sanitize.sh
+
+thorough-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs nightly Rust)
+	scripts/fuzz.sh
+
+thorough-random: $(STAMP) ## Run all tests with random values with seeds that nobody has tried
+	$(LONG) -m "(hypothesis or random) and not slow"
+
+bench: export PROFILE = release
+bench: ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
+	@$(MAKE) --no-print-directory setup
 	@mkdir -p build
 	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group --benchmark-json=build/bench.json
 
-bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
+bench-spark: export PROFILE = release
+bench-spark: ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
+	@$(MAKE) --no-print-directory setup
 	@mkdir -p build
 	$(BIN)/python -m benches.spark --json build/bench-spark.json
 
@@ -65,33 +116,16 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
 
-bench-loopback: $(STAMP) ## Measure a broker process over loopback
+bench-loopback: export PROFILE = release
+bench-loopback: ## Measure a broker process over loopback
+	@$(MAKE) --no-print-directory setup
 	$(BIN)/python -m benches.loopback
 
-bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
+bench-transactions: export PROFILE = release
+bench-transactions: ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
+	@$(MAKE) --no-print-directory setup
 	@mkdir -p build
 	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
-
-crash: $(STAMP) ## Kill a loaded broker 300 times and read everything back
-	PYRMQ_CRASH_ROUNDS=300 $(BIN)/pytest tests/crash -s
-
-faults: $(STAMP) ## Tear, flip and fail: tens of thousands of damaged stores and every failing call
-	PYRMQ_FAULT_IMAGES=full $(BIN)/pytest tests/faults
-
-spark-versions: $(STAMP) ## Run the Spark tests that depend on PySpark's version with 4.1 and 4.2 (needs Java)
-	scripts/spark_versions.sh
-
-simulation: $(STAMP) ## Run 10,000 seeds of transactions: kills, losses, clock jumps in any order
-	$(BIN)/python -m tests.simulation.seeds 0 10000
-
-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs nightly Rust)
-	scripts/fuzz.sh
-
-sanitize: ## Run the engine's tests under Miri, AddressSanitizer and ThreadSanitizer
-	scripts/sanitize.sh
-
-dist-check: ## Build sdist and wheels and test them outside the checkout
-	scripts/dist_check.sh
 
 clean: ## Remove everything that was built
 	rm -rf $(VENV) target build dist pyrmq/*.so tests/interop/.build benches/loadgen/target

@@ -1,7 +1,7 @@
 """PEP 517 backend: Cython compiles pyrmq/engine.pyx in place, then maturin builds the crate.
 
 maturin packs the compiled module because `[tool.maturin] include` names it; without that line it
-would be left out without a word, so `make dist-check` asserts that a wheel holds both modules.
+would be left out without a word, so `make wheel-check` asserts that a wheel holds both modules.
 """
 
 import shutil

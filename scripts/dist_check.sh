@@ -2,15 +2,24 @@
 # Builds the sdist, from it a wheel for each Python found (3.11 to 3.13), installs each wheel into
 # an empty environment and runs a send and a read outside of the checkout; PySpark and pyarrow must
 # not be needed for that, though the wheel brings the Spark packages along.
+#
+#   scripts/dist_check.sh [--one]       --one: only for $PYTHON (python3)
+#
+#   WHEEL_PROFILE=release               the profile of Cargo.toml that the engine is built with
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+"") versions="3.11 3.12 3.13" ;;
+--one) versions=$("${PYTHON:-python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])') ;;
+*) echo "dist-check: $1 is not --one"; exit 2 ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CARGO_TARGET_DIR="$PWD/target"
 
 find_python() { # a python of this version: on the PATH, or one of pyenv's
     local version=$1 candidate
-    for candidate in "python$version" "$HOME"/.pyenv/versions/"$version".*/bin/python; do
+    for candidate in "${PYTHON:-python3}" "python$version" "$HOME"/.pyenv/versions/"$version".*/bin/python; do
         if "$candidate" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$version'.split('.'))))" 2>/dev/null; then
             command -v "$candidate"
             return
@@ -21,7 +30,7 @@ find_python() { # a python of this version: on the PATH, or one of pyenv's
 spark_packages="spark_ext pyspark_rocketmq pyspark_pyrmq"
 
 first=1
-for version in 3.11 3.12 3.13; do
+for version in $versions; do
     python=$(find_python "$version" || true)
     if [ -z "$python" ]; then
         echo "dist-check: no Python $version on this machine, skipped"
@@ -41,7 +50,8 @@ for version in 3.11 3.12 3.13; do
         done
         first=0
     fi
-    "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
+    MATURIN_PEP517_ARGS="--profile ${WHEEL_PROFILE:-release}" \
+        "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
         >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     wheel=$(echo "$work/wheel$version"/*.whl)
     names=$("$python" -m zipfile -l "$wheel")

@@ -143,7 +143,8 @@ class TransactionFinder:
         if phys is not None and name[-24:-20] == "0000":  # a port has 16 bits
             message = await self.link.view(phys)
             if message is not None and message.offset_msg_id.upper() == name.upper():
-                if REAL_TOPIC not in message.properties:
+                committed = message.sys_flag & TRANSACTION_MASK == COMMITTED_FLAG
+                if not committed and REAL_TOPIC not in message.properties:  # 5.5 takes it out
                     raise ClientError(
                         f"{name} is a message of {message.topic}, not of a transaction"
                     )

@@ -12,13 +12,13 @@ Rules, for every queue:
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from tests.crash.load import Key, Outcome, Place, body_of, key_of
 from tests.support.client import Client
 from tests.support.records import Record, decode_records
+from tests.support.waiting import eventually
 
 QueueName = tuple[str, int]
 
@@ -81,10 +81,7 @@ class Ledger:
         newest = max(self.acked, key=lambda key: self.acked[key].physical)
         sample = chance.sample(sorted(self.acked), min(count, len(self.acked)))
         # The newest first: once the index has it, it has read everything before it as well.
-        deadline = time.monotonic() + INDEX_SECONDS
-        while not (found := self._query(client, newest)):
-            assert time.monotonic() < deadline, f"{newest} is not in the index"
-            time.sleep(0.01)
+        eventually(lambda: self._query(client, newest), f"{newest} is in the index")
         for key in sample:
             found = self._query(client, key)
             place = self.acked[key]

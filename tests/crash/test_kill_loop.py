@@ -1,36 +1,29 @@
 """Kill -9 in the middle of sending, again and again, on one store.
 
-Environment: PYRMQ_CRASH_ROUNDS (default 4) kills per variant; PYRMQ_CRASH_SEED repeats a run
-(the load is random in kind, size and moment of the kill; what the scheduler does is not repeated).
-Files are small, so that rolling to the next commit-log, ConsumeQueue and index file is hit all the
-time. One variant spreads the log over two folders and keeps extension files beside the queues.
+The load is random in kind, size and moment of the kill: PYRMQ_SEED repeats it. PYRMQ_CRASH_ROUNDS:
+kills per variant. One variant spreads the log over two folders and keeps extension files beside the
+queues.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.crash.kill_loop import SMALL_FILES, KillLoop
 from tests.crash.ledger import Ledger
 from tests.crash.load import Outcome, Sender
 from tests.support.client import Client
 from tests.support.server import ServerProcess
+from tests.support.thorough import seeds, size
 
 TOPIC = "KillLoop"
 QUEUES = 4
 WINDOWS = (64, 64, 16, 1)
+ROUNDS = size("PYRMQ_CRASH_ROUNDS", 3, 300)
 
-CONF = """\
-mappedFileSizeCommitLog=1048576
-mappedFileSizeConsumeQueue=20000
-maxHashSlotNum=500
-maxIndexNum=1500
-"""
 WIDE = """\
 storePathCommitLog={store}/commitlog,{store}/second
 enableConsumeQueueExt=true
@@ -44,93 +37,44 @@ VARIANTS = [
 ]
 
 
-def rounds() -> int:
-    return int(os.environ.get("PYRMQ_CRASH_ROUNDS", "4"))
-
-
-def seed() -> int:
-    configured = os.environ.get("PYRMQ_CRASH_SEED")
-    return int(configured) if configured else random.SystemRandom().randrange(1 << 31)
-
-
-def load_and_kill(server: ServerProcess, chance: random.Random, number: int) -> list[Outcome]:
-    """Senders at work, SIGKILL 20 to 150 ms after the first acknowledgement."""
-    first_ack = threading.Event()
-    senders = [
-        Sender(
-            server.broker,
-            seed=chance.randrange(1 << 31),
-            round_number=number,
-            sender=sender,
-            topic=TOPIC,
-            queues=QUEUES,
-            window=window,
-            fresh_topic=f"KillFresh-{number}" if sender == 0 else None,
-            first_ack=first_ack,
-        )
-        for sender, window in enumerate(WINDOWS)
-    ]
-    for sender in senders:
-        sender.start()
-    acknowledged = first_ack.wait(20)
-    time.sleep(chance.uniform(0.020, 0.150))
-    server.kill()
-    for sender in senders:
-        sender.join(30)
-        assert not sender.is_alive(), f"{sender.name} still runs"
-    assert acknowledged, f"round {number}: no acknowledgement in 20 s"
-    return [sender.outcome for sender in senders]
-
-
-def start_again(server: ServerProcess, chance: random.Random) -> int:
-    """Start on the store the kill left; now and then kill the recovery too. Returns those kills."""
-    kills = 0
-    while chance.random() < 0.25:
-        server.spawn()
-        time.sleep(chance.uniform(0.0, 0.4))
-        server.kill()
-        kills += 1
-    server.restart(same_ports=chance.random() < 0.5)
-    return kills
-
-
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds("kill-loop"))
 @pytest.mark.parametrize(("flush", "more"), VARIANTS)
-def test_no_acknowledged_message_is_lost(
-    flush: str,
-    more: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:
-    number_of_rounds, the_seed = rounds(), seed()
-    variant = request.node.callspec.id
-    chance = random.Random(the_seed)
-    with capsys.disabled():
-        print(f"\nkill loop {variant}: PYRMQ_CRASH_SEED={the_seed} rounds={number_of_rounds}")
-    ledger = Ledger()
-    start_kills = 0
-    began = time.monotonic()
-    store = tmp_path / "store"
-    conf = CONF + more.format(store=store)
-    with ServerProcess(store, flush=flush, conf=conf) as server:
-        for number in range(number_of_rounds):
-            outcomes = load_and_kill(server, chance, number)
-            start_kills += start_again(server, chance)
-            with Client(server.broker) as client:
-                ledger.verify_round(client, number, outcomes)
-                ledger.verify_index(client, chance)
-        server.terminate()
-        server.restart()
-        with Client(server.broker) as client:
-            ledger.verify_all(client)
-            ledger.verify_index(client, chance, count=200)
-    took = time.monotonic() - began
-    assert "panicked" not in server.stderr_text(), server.stderr_text()[-4000:]
-    with capsys.disabled():
-        print(
-            f"kill loop {variant}: {ledger.summary()}, {start_kills} kills during start, "
-            f"{took:.1f} s"
-        )
+def test_no_acknowledged_message_is_lost(flush: str, more: str, seed: int, tmp_path: Path) -> None:
+    store, ledger = tmp_path / "store", Ledger()
+    server = ServerProcess(store, flush=flush, conf=SMALL_FILES + more.format(store=store))
+    loop = KillLoop(server, seed, ROUNDS)
+    chance = loop.chance
+    outcomes: list[Outcome] = []
+
+    def load_and_kill(number: int) -> None:
+        first_ack = threading.Event()
+        senders = [
+            Sender(
+                server.broker,
+                seed=chance.randrange(1 << 31),
+                round_number=number,
+                sender=sender,
+                topic=TOPIC,
+                queues=QUEUES,
+                window=window,
+                fresh_topic=f"KillFresh-{number}" if sender == 0 else None,
+                first_ack=first_ack,
+            )
+            for sender, window in enumerate(WINDOWS)
+        ]
+        outcomes[:] = loop.kill_amid(senders, first_ack, 0.150)
+
+    def verify_round(client: Client, number: int) -> None:
+        ledger.verify_round(client, number, outcomes)
+        ledger.verify_index(client, chance)
+
+    def verify_all(client: Client) -> None:
+        ledger.verify_all(client)
+        ledger.verify_index(client, chance, count=200)
+
+    loop.run(load_and_kill, verify_round, verify_all)
+    print(f"kill loop: {loop.summary()}, {ledger.summary()}")
     assert ledger.counts["acknowledged"] > 0
     assert ledger.counts["batches"] > 0
     assert len(list((store / "index").iterdir())) > 1

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.crash.transactions import (
-    PATIENCE,
     SYSTEM_BUSY,
     TOPIC,
     DyingServer,
@@ -42,6 +40,7 @@ from tests.support.transactions import (
     end,
     end_command,
 )
+from tests.support.waiting import eventually
 from tests.support.wire import FLAG_ONEWAY, Command, encode
 
 CONF = """\
@@ -248,10 +247,11 @@ class Steps:
         before = saved_progress(self.s.server.store)
         self.s.half("progress_saved_2", COMMIT)
         self.s.join("silent-1", "silent-2", "progress_saved_2")
-        deadline = time.monotonic() + PATIENCE
-        while saved_progress(self.s.server.store) <= before:
-            assert time.monotonic() < deadline, "no progress is saved"
-            time.sleep(0.01)
+        eventually(
+            lambda: saved_progress(self.s.server.store),
+            f"progress behind {before} is saved",
+            until=lambda saved: saved > before,
+        )
         self.s.kill()
         self.expect("progress_saved_2", asked=ANY, committed=1)
 
@@ -407,10 +407,7 @@ def discard(story: Story, key: str, step: str) -> None:
     if step:
         story.killed()
     else:
-        deadline = time.monotonic() + PATIENCE
-        while not discarded(story, key):
-            assert time.monotonic() < deadline, f"{key} is not discarded"
-            time.sleep(0.01)
+        eventually(lambda: discarded(story, key), f"{key} is discarded")
         story.kill()
     story.server.conf = CONF.format(checks=10_000)
 
@@ -423,10 +420,11 @@ def discarded(story: Story, key: str) -> list[Record]:
 
 def late_commit(story: Story, key: str) -> None:
     """Again as long as the broker says that it cannot tell yet."""
-    deadline = time.monotonic() + PATIENCE
-    while (answer := end(story.c, story.halves[key], COMMIT)).code == SYSTEM_BUSY:
-        assert time.monotonic() < deadline, answer.remark
-        time.sleep(0.01)
+    answer = eventually(
+        lambda: end(story.c, story.halves[key], COMMIT),
+        "the broker is not busy any more",
+        until=lambda answer: answer.code != SYSTEM_BUSY,
+    )
     assert answer.code == 0, f"{answer.code} {answer.remark}"
 
 

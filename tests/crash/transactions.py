@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from tests.support.transactions import (
     next_check,
     send_half,
 )
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 TOPIC = "TxKill"
@@ -186,10 +186,8 @@ class Story:
         return asked
 
     def _wait_for(self, name: str, value: int) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while (found := self.figure(name)) != value:
-            assert time.monotonic() < deadline, f"{name} is {found} instead of {value}"
-            time.sleep(0.005)
+        what = f"{name} is {value}"
+        eventually(lambda: self.figure(name), what, until=lambda found: found == value)
 
     def figure(self, name: str) -> int:
         answer = self.c.call(GET_BROKER_RUNTIME_INFO)
@@ -198,11 +196,12 @@ class Story:
 
     def until_killed(self, command: Callable[[], Command]) -> None:
         """Asks for the step again and again: the broker may say at first that it is busy."""
-        deadline = time.monotonic() + PATIENCE
         try:
-            while (answer := self.c.request(command())).code == SYSTEM_BUSY:
-                assert time.monotonic() < deadline, answer.remark
-                time.sleep(0.01)
+            answer = eventually(
+                lambda: self.c.request(command()),
+                "the broker is not busy any more",
+                until=lambda answer: answer.code != SYSTEM_BUSY,
+            )
             raise AssertionError(f"{answer.code} {answer.remark}: it lives on")
         except Closed:
             self.killed()

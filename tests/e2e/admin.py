@@ -5,9 +5,9 @@ Field names: CreateTopicRequestHeader, QueryMessageRequestHeader.
 
 from __future__ import annotations
 
-from tests.e2e.waiting import soon
 from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
 from tests.support.records import Record, decode_records
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 QUERY_MESSAGE = 12
@@ -68,7 +68,7 @@ def await_hits(
         found[:] = hits(query(client, topic, key, 64, unique=unique))
         return len(found) >= count
 
-    soon(complete, f"{count} messages of {topic} with key {key}")
+    eventually(complete, f"{count} messages of {topic} with key {key}")
     assert len(found) == count, f"{len(found)} messages of {topic} with key {key}"
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -125,9 +124,7 @@ def test_a_signal_acknowledges_what_was_printed(namesrv: str, topic: str, signum
 
 
 def test_timeout_ends_without_a_message(namesrv: str, topic: str) -> None:
-    began = time.monotonic()
     assert consume(namesrv, topic, "--timeout", "0.3", "-g", "nobody") == []
-    assert time.monotonic() - began < 5
 
 
 def test_consume_of_a_missing_topic_says_so(namesrv: str) -> None:

@@ -13,7 +13,8 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import ClientError, InvalidParameterError, SubscriptionError
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.server import Running
-from tests.e2e.waiting import bodies, eventually, queues_assigned, take, take_none
+from tests.e2e.waiting import bodies, queues_assigned, take, take_none
+from tests.support.waiting import eventually_trio
 
 pytestmark = pytest.mark.usefixtures("deadline")
 
@@ -151,7 +152,7 @@ async def test_a_cancelled_consumer_leaves_its_group_at_once(embedded: Running) 
             await queues_assigned(reader, 4)
             scope.cancel()
             await trio.sleep_forever()
-    await eventually(lambda: "cg" not in embedded.broker.clients.consumers, "group is gone")
+    await eventually_trio(lambda: "cg" not in embedded.broker.clients.consumers, "group is gone")
 
 
 async def test_failing_listener_gets_the_message_again(
@@ -167,7 +168,7 @@ async def test_failing_listener_gets_the_message_again(
             raise ValueError("not yet")
 
     async with PushConsumer("cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener):
-        await eventually(lambda: calls == {b"a": 1, b"b": 3, b"c": 1}, f"calls: {calls}")
+        await eventually_trio(lambda: calls == {b"a": 1, b"b": 3, b"c": 1}, f"calls: {calls}")
     async with consumer(embedded) as reader:
         await take_none(reader)
 
@@ -186,7 +187,7 @@ async def test_listener_that_never_manages_holds_the_offset_back(
             raise ValueError("never")
 
     async with PushConsumer("cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener):
-        await eventually(lambda: b"c" in seen and seen.count(b"b") > 1, f"seen: {seen}")
+        await eventually_trio(lambda: b"c" in seen and seen.count(b"b") > 1, f"seen: {seen}")
     async with consumer(embedded) as reader:
         assert bodies(await take(reader, 2)) == [b"b", b"c"]
 
@@ -206,7 +207,7 @@ async def test_concurrency_bounds_the_listener(embedded: Running) -> None:
     async with PushConsumer(
         "cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener, concurrency=3
     ):
-        await eventually(lambda: done == 12, "12 messages listened to")
+        await eventually_trio(lambda: done == 12, "12 messages listened to")
     assert most == 3
 
 

@@ -7,6 +7,7 @@ index follow. Files are made old by their times, as nobody waits for hours here.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,10 +21,10 @@ from tests.e2e.admin import (
     await_hits,
     no_hits,
 )
-from tests.e2e.waiting import soon
 from tests.support.client import Client
 from tests.support.records import parse_message_id
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 FILE = 16_384
 QUEUES = 2
@@ -115,6 +116,18 @@ def make_old(*paths: Path) -> None:
         os.utime(path, (then, then))
 
 
+def waits(server: ServerProcess, thread: str) -> int:
+    """How often a thread of the server has gone to sleep."""
+    for task in Path(f"/proc/{server.pid}/task").iterdir():
+        if (task / "comm").read_text() == f"{thread}\n":
+            found = re.search(
+                r"^voluntary_ctxt_switches:\s+(\d+)$", (task / "status").read_text(), re.M
+            )
+            assert found is not None
+            return int(found[1])
+    raise AssertionError(f"no thread {thread}")
+
+
 def await_index(client: Client, sent: Sent) -> None:
     """Until the index leads to the last message and so to all before it."""
     await_hits(client, "T", f"k{len(sent.places) - 1}", 1)
@@ -137,7 +150,7 @@ def test_expired_files_go_on_command(server: ServerProcess, folders: list[Path])
         assert (answer.code, answer.body) == (0, b"")
         assert min(log_files(folders)) == 4 * FILE
         assert sent.check(client, 4 * FILE) > 15
-        soon(
+        eventually(
             lambda: len(list((server.store / "index").iterdir())) < index_files,
             "index files whose messages are gone go too",
         )
@@ -180,7 +193,9 @@ def test_nothing_goes_by_itself_at_another_hour(server: ServerProcess, folders: 
     with Client(server.broker) as client:
         sent.fill(client, 20)
         make_old(*log_files(folders).values())
-        time.sleep(0.5)
+        before = waits(server, "pyrmq-clean")
+        what = "five more rounds have come"
+        eventually(lambda: waits(server, "pyrmq-clean") - before, what, until=lambda n: n > 5)
         assert sent.check(client, 0) == 0
 
 
@@ -193,7 +208,11 @@ def test_files_go_by_themselves_at_their_hour(tmp_path: Path, folders: list[Path
             await_index(client, sent)
             paths = list(log_files(folders).values())
             make_old(*paths[:2])
-            soon(lambda: not any(path.exists() for path in paths[:2]), "the two oldest are gone")
+            eventually(
+                lambda: not any(path.exists() for path in paths[:2]), "the two oldest are gone"
+            )
+            what = "the queues begin behind them"
+            eventually(lambda: [client.min_offset("T", q) for q in range(QUEUES)], what, until=all)
             sent.check(client, 2 * FILE)
 
 

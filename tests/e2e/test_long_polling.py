@@ -15,8 +15,6 @@ from tests.support.server import ServerProcess
 from tests.support.wire import BINARY, JSON
 
 HOLD = PULL_SUSPEND | PULL_SUBSCRIPTION
-SHORT = 0.2
-"""Seconds within which an answer that must not come would have come."""
 
 _numbers = count()
 
@@ -35,8 +33,8 @@ def other(process: ServerProcess) -> Client:
 
 
 def assert_waits(client: Client) -> None:
-    with pytest.raises(TimeoutError):
-        client.receive(SHORT)
+    """A pull of this connection has no answer yet: what is asked behind it is answered first."""
+    client.max_offset("T", 0)
 
 
 def received(client: Client) -> list[Record]:
@@ -89,9 +87,8 @@ def test_suspend_time_over_answers_not_found(client: Client, topic: str) -> None
     began = time.monotonic()
     client.post(pull_command(topic, 0, 0, sys_flag=HOLD, suspend_ms=300))
     answer = client.receive(3)
-    took = time.monotonic() - began
+    assert time.monotonic() - began > 0.29, "not before its time"
     assert (answer.code, answer.ext["nextBeginOffset"]) == (19, "0")
-    assert 0.29 < took < 1.5
 
 
 def test_many_held_pulls_end_in_the_order_of_their_times(client: Client, topic: str) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Serving
-from tests.e2e.waiting import soon
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, REGISTER_BROKER, Client
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 UNREGISTER_BROKER = 104
@@ -174,9 +174,9 @@ def test_a_silent_broker_expires_and_a_heartbeat_keeps_it(namesrv: Client, serve
         namesrv.call(BROKER_HEARTBEAT, **place("alive", 5005))
         return clusters(namesrv) == {"C1": ["alive"]}
 
-    soon(only_alive, "the silent broker is dropped", 5)
+    eventually(only_alive, "the silent broker is dropped", 5)
     assert "silent" in server.stderr()
-    soon(lambda: clusters(namesrv) == {}, "without heartbeats the other one goes too", 5)
+    eventually(lambda: clusters(namesrv) == {}, "without heartbeats the other one goes too", 5)
     assert route(namesrv, "Alpha").code == 17
 
 
@@ -184,7 +184,7 @@ def test_the_end_of_its_connection_unregisters_a_broker(server: Serving, namesrv
     with Client(server.address("namesrv")) as broker:
         register(broker, place("b1", 5001))
         assert route(namesrv, "Alpha").code == 0
-    soon(lambda: route(namesrv, "Alpha").code == 17, "the broker is unregistered", 3)
+    eventually(lambda: route(namesrv, "Alpha").code == 17, "the broker is unregistered", 3)
     assert clusters(namesrv) == {}
 
 
@@ -196,8 +196,11 @@ def test_a_broker_that_connects_anew_stays(server: Serving, namesrv: Client) -> 
     old.close()
     with Client(server.address("namesrv")) as third:
         third.call(GET_ALL_TOPIC_LIST)
-        with pytest.raises(AssertionError):
-            soon(lambda: route(namesrv, "Alpha").code != 0, "wrongly unregistered", 0.2)
+    # The end of a connection that registered another broker is seen behind that of the old one.
+    with Client(server.address("namesrv")) as other:
+        register(other, place("b2", 5002), topics=("Beta",))
+    eventually(lambda: route(namesrv, "Beta").code == 17, "the other broker is unregistered")
+    assert route(namesrv, "Alpha").code == 0
     namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
 
 
@@ -205,7 +208,7 @@ def test_a_real_broker_in_all_answers(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "store") as process, Client(process.namesrv) as client:
         with Client(process.broker) as sender:
             sender.send("Routed")
-        soon(lambda: route(client, "Routed").code == 0, "a new topic is routed", 3)
+        eventually(lambda: route(client, "Routed").code == 0, "a new topic is routed", 3)
         value = json.loads(route(client, "Routed").body)
         host, port = process.broker
         assert value["brokerDatas"][0]["brokerAddrs"] == {"0": f"{host}:{port}"}

@@ -17,10 +17,10 @@ from tests.e2e.admin import (
     no_hits,
     query,
 )
-from tests.e2e.waiting import soon
 from tests.support.client import Client, batch_command
 from tests.support.records import parse_message_id
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import BINARY, JSON
 
 _numbers = count()
@@ -104,7 +104,9 @@ def test_times(client: Client, topic: str) -> None:
     """From beginTimestamp to endTimestamp; the index keeps whole seconds, rounded down."""
     client.send(topic, b"early", properties={"KEYS": "timed"})
     (early,) = await_hits(client, topic, "timed", 1)
-    soon(lambda: time.time() * 1000 > early.store_timestamp + 2100, "more than two seconds later")
+    eventually(
+        lambda: time.time() * 1000 > early.store_timestamp + 2100, "more than two seconds later"
+    )
     client.send(topic, b"late", properties={"KEYS": "timed"})
     late = await_hits(client, topic, "timed", 2)[1]
     begin, end = early.store_timestamp, late.store_timestamp

@@ -12,8 +12,9 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.server import Running
-from tests.e2e.waiting import bodies, eventually, queues_assigned, take
+from tests.e2e.waiting import bodies, queues_assigned, take
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually_trio
 
 pytestmark = pytest.mark.usefixtures("deadline")
 
@@ -47,7 +48,7 @@ async def test_two_consumers_share_and_one_takes_over(embedded: Running) -> None
     async with trio.open_nursery() as nursery, consumer(namesrv) as first:
         nursery.start_soon(collect, first, seen[0])
         await queues_assigned(first, 4)
-        await eventually(lambda: set(seen[0]) == sent, "the only consumer gets everything")
+        await eventually_trio(lambda: set(seen[0]) == sent, "the only consumer gets everything")
         async with consumer(namesrv) as second, trio.open_nursery() as inner:
             inner.start_soon(collect, second, seen[1])
             await queues_assigned(first, 2)
@@ -56,12 +57,14 @@ async def test_two_consumers_share_and_one_takes_over(embedded: Running) -> None
                 MessageQueue("Topic", "broker-a", n) for n in range(4)
             }
             shared = await send_everywhere(namesrv, 8, 40)
-            await eventually(lambda: shared <= {*seen[0], *seen[1]}, "all shared messages")
+            await eventually_trio(lambda: shared <= {*seen[0], *seen[1]}, "all shared messages")
             assert len(shared & set(seen[0])) == len(shared & set(seen[1])) == 20
             inner.cancel_scope.cancel()
         await queues_assigned(first, 4)
         last = await send_everywhere(namesrv, 48, 8)
-        await eventually(lambda: last <= set(seen[0]), "the consumer that stayed gets everything")
+        await eventually_trio(
+            lambda: last <= set(seen[0]), "the consumer that stayed gets everything"
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -75,7 +78,7 @@ async def test_more_consumers_than_queues(embedded: Running) -> None:
         consumer(embedded.namesrv) as e,
     ):
         everyone = [a, b, c, d, e]
-        await eventually(
+        await eventually_trio(
             lambda: sorted(len(x.assigned) for x in everyone) == [0, 1, 1, 1, 1], "one queue each"
         )
 
@@ -104,7 +107,7 @@ async def test_messages_in_hand_go_to_the_next_consumer(embedded: Running) -> No
     with pytest.raises(ZeroDivisionError):
         await fails()
     async with PushConsumer("cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener):
-        await eventually(lambda: len(seen) >= 35, f"35 messages, seen {len(seen)}")
+        await eventually_trio(lambda: len(seen) >= 35, f"35 messages, seen {len(seen)}")
     assert len(seen) <= 35 + 5
     assert seen <= sent
 
@@ -139,7 +142,7 @@ async def test_broker_restart_while_clients_go_on(tmp_path: Path, end: str) -> N
             await middle.wait()
             await trio.to_thread.run_sync(getattr(server, end))
             await trio.to_thread.run_sync(server.start)
-            await eventually(lambda: len(seen) == total, "all messages arrived", 30)
+            await eventually_trio(lambda: len(seen) == total, "all messages arrived", 30)
             nursery.cancel_scope.cancel()
     assert set(seen) == {b"%04d" % n for n in range(total)}
 
@@ -195,7 +198,7 @@ async def test_a_consumer_without_servers_waits_and_says_so(
 ) -> None:
     """It goes on trying, as servers may come; a user sees why nothing happens."""
     async with consumer("127.0.0.1:1"):
-        await eventually(
+        await eventually_trio(
             lambda: any(
                 "127.0.0.1:1" in r.getMessage() and r.levelname in ("WARNING", "ERROR")
                 for r in caplog.records
@@ -209,7 +212,7 @@ async def test_a_consumer_of_a_missing_topic_says_so(
     embedded: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with consumer(embedded.namesrv):
-        await eventually(
+        await eventually_trio(
             lambda: any(
                 "Topic" in r.getMessage() and r.levelname in ("WARNING", "ERROR")
                 for r in caplog.records

@@ -9,7 +9,6 @@ from itertools import count
 import pytest
 
 from tests.e2e.admin import create_topic
-from tests.e2e.waiting import soon
 from tests.support.client import (
     HEART_BEAT,
     LOCK_BATCH_MQ,
@@ -25,6 +24,7 @@ from tests.support.client import (
 )
 from tests.support.records import decode_records
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import BINARY, JSON, Command, encode
 
 GET_CONSUMER_LIST_BY_GROUP = 38
@@ -134,13 +134,13 @@ def test_offsets_of_a_client_that_leaves_at_once(process: ServerProcess, client:
             return [answer.ext.get("offset", "") for answer in answers]
 
         wanted = [str(100 + n) for n in range(64)]
-        soon(lambda: offsets() == wanted, f"all offsets of {group}", 5)  # noqa: B023
+        eventually(lambda: offsets() == wanted, f"all offsets of {group}", 5)  # noqa: B023
 
 
 def test_search_offset_by_timestamp(client: Client, topic: str) -> None:
     client.send(topic, b"0")
     (first,) = client.pull(topic, 0, 0).records
-    soon(lambda: time.time() * 1000 > first.store_timestamp + 2, "a later millisecond")
+    eventually(lambda: time.time() * 1000 > first.store_timestamp + 2, "a later millisecond")
     client.send(topic, b"1")
     second = client.pull(topic, 0, 0).records[1]
 
@@ -212,7 +212,9 @@ def test_heartbeat_and_members(process: ServerProcess, client: Client, topic: st
         assert len([p for p in client.pushed if p.code == NOTIFY_CONSUMER_IDS_CHANGED]) > len(told)
         other.heartbeat("two@2", "members", topic)
         assert len(members(client, "members")) == 2
-    soon(lambda: members(client, "members") == ["one@1"], "a closed connection leaves the group")
+    eventually(
+        lambda: members(client, "members") == ["one@1"], "a closed connection leaves the group"
+    )
     client.call(UNREGISTER_CLIENT, clientID="one@1", consumerGroup="members")
     answer = client.call(GET_CONSUMER_LIST_BY_GROUP, consumerGroup="members")
     assert answer.code == 1

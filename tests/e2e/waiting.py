@@ -1,34 +1,12 @@
-"""Waiting for what must come soon, with deadlines; nothing here sleeps for a fixed time."""
+"""Waiting for what a consumer must get."""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
 
 import trio
 
 from pyrmq.client import PushConsumer
 from pyrmq.model.message import ReceivedMessage
-
-POLL = 0.01
-"""Seconds between two looks at a condition."""
-
-
-async def eventually(condition: Callable[[], bool], what: str, seconds: float = 10) -> None:
-    """Returns when the condition holds; fails when it does not within `seconds`."""
-    with trio.move_on_after(seconds):
-        while not condition():  # noqa: ASYNC110 - the condition is not an event of ours
-            await trio.sleep(POLL)
-        return
-    raise AssertionError(f"not within {seconds:g} s: {what}")
-
-
-def soon(condition: Callable[[], bool], what: str, seconds: float = 10) -> None:
-    """The same for tests without trio."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
-        time.sleep(POLL)
+from tests.support.waiting import eventually_trio
 
 
 async def take(consumer: PushConsumer, count: int, seconds: float = 10) -> list[ReceivedMessage]:
@@ -57,4 +35,7 @@ def bodies(messages: list[ReceivedMessage]) -> list[bytes]:
 
 async def queues_assigned(consumer: PushConsumer, count: int, seconds: float = 10) -> None:
     """Returns when the consumer has exactly `count` queues."""
-    await eventually(lambda: len(consumer.assigned) == count, f"{count} queues assigned", seconds)
+    what = f"{count} queues assigned"
+    await eventually_trio(
+        lambda: len(consumer.assigned), what, seconds, until=lambda found: found == count
+    )

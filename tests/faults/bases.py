@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.faults.expected import Stored, queue_of, scan
 from tests.faults.images import Image, index_files, log_files, take, write
 from tests.support.client import batch_command, send_command
 from tests.support.records import SYS_BORN_V6, encode_properties
+from tests.support.waiting import eventually
 from tests.support.wire import encode
 
 START = 1_700_000_000_000
@@ -200,11 +200,11 @@ def build(name: str, root: Path) -> Base:
 
 def indexed(store: Store, end: int) -> None:
     """Waits until the index has reached a physical offset."""
-    for _ in range(10_000):
-        if store.stats()["indexedWhere"] >= end:
-            return
-        time.sleep(0.001)
-    raise AssertionError(f"the index is at {store.stats()['indexedWhere']}, not at {end}")
+    eventually(
+        lambda: store.stats()["indexedWhere"],
+        f"the index has reached {end}",
+        until=lambda at: at >= end,
+    )
 
 
 def tidy(image: Image) -> Image:

@@ -19,7 +19,7 @@ from tests.faults.flip_cases import Damaged, Flip, apply
 from tests.faults.flip_check import Reader
 from tests.faults.images import log_files, queue_files, workspace
 from tests.faults.run import Report, run
-from tests.faults.scale import scale
+from tests.faults.scale import FAILED_FLIPS, scale
 from tests.support.records import crc31
 
 OUTCOME = "outcome: "
@@ -29,7 +29,8 @@ OUTCOME = "outcome: "
 def flipped(bases: dict[str, Base]) -> Report:
     """The outcome of all images of this run."""
     chosen = scale()
-    cases = [(number, Flip(chosen.seed, number)) for number in range(chosen.flips)]
+    flips = [Flip(chosen.seed, number) for number in range(chosen.flips)]
+    cases = list(enumerate([*flips, *(Flip(*failed) for failed in FAILED_FLIPS)]))
     begun = time.monotonic()
     with workspace() as root:
         found = run("flip", bases, cases, root, chosen.jobs)

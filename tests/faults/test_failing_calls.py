@@ -10,7 +10,6 @@ until no call has that number any more. PYRMQ_FAULT_IMAGES=full takes every n, e
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,8 +21,9 @@ from tests.faults import report
 from tests.faults.inject import cases
 from tests.faults.inject.calls import STICKY, Fault, build
 from tests.faults.inject.cases import LIVES, Case, Host
+from tests.faults.scale import scale
 
-FULL = os.environ.get("PYRMQ_FAULT_IMAGES") == "full"
+FULL = scale().torn is None
 SOME = 5
 """Paths per life and kind whose first call the short run fails, spread over all of them."""
 TRIES = 3

@@ -20,7 +20,7 @@ from tests.faults.bases import Base
 from tests.faults.expected import predict, rows
 from tests.faults.images import SECTOR, base_of, log_files, queue_files, write, zeroed
 from tests.faults.run import run
-from tests.faults.scale import scale
+from tests.faults.scale import FAILED_TORN, scale
 from tests.faults.torn_cases import Torn, all_cases, apply
 from tests.faults.torn_check import (
     Wrong,
@@ -93,7 +93,8 @@ def test_torn_images(bases: dict[str, Base], room: Path):
     cases = list(enumerate(case for base in bases.values() for case in all_cases(base)))
     wanted = scale().torn
     if wanted is not None:
-        cases = sorted(random.Random(scale().seed).sample(cases, min(wanted, len(cases))))
+        chosen = random.Random(scale().seed).sample(range(len(cases)), min(wanted, len(cases)))
+        cases = [cases[number] for number in sorted({*chosen, *FAILED_TORN})]
     begun = time.monotonic()
     found = run("torn", bases, cases, room, scale().jobs)
     counts = found.counts

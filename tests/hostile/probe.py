@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import time
 
-from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, Closed
+from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, Closed, Pulled
 from tests.support.server import Address, ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 GOOD_TOPIC = "GoodTopic"
@@ -32,11 +32,12 @@ class Probe:
         self._log_seen = 0
 
     def _wait_for_route(self) -> None:
-        deadline = time.monotonic() + PATIENCE
         with Client(self.server.namesrv) as client:
-            while client.call(GET_ROUTEINFO_BY_TOPIC, topic=GOOD_TOPIC).code != 0:
-                assert time.monotonic() < deadline, f"no route to {GOOD_TOPIC}"
-                time.sleep(0.02)
+            eventually(
+                lambda: client.call(GET_ROUTEINFO_BY_TOPIC, topic=GOOD_TOPIC).code,
+                f"{GOOD_TOPIC} has a route",
+                until=lambda code: code == 0,
+            )
 
     def start_case(self) -> None:
         self._log_seen = len(self.server.stderr_text())
@@ -60,10 +61,8 @@ class Probe:
 
     def assert_memory_bounded(self, slack_kib: int = MEMORY_SLACK_KIB) -> None:
         """Anonymous memory comes back to the baseline plus slack (freeing may take a moment)."""
-        deadline = time.monotonic() + PATIENCE
-        while (grown := self.grown_kib()) > slack_kib:
-            assert time.monotonic() < deadline, f"anonymous memory grew by {grown} KiB"
-            time.sleep(0.05)
+        what = f"anonymous memory has grown by {slack_kib} KiB at most"
+        eventually(self.grown_kib, what, until=lambda grown: grown <= slack_kib)
 
     def grown_kib(self) -> int:
         return self.server.status_kib("RssAnon") - self._baseline_kib
@@ -73,10 +72,14 @@ class Probe:
         answer = client.send(GOOD_TOPIC, body)
         assert answer.code == 0, f"{name} connection: send {answer.code} {answer.remark}"
         offset = int(answer.ext["queueOffset"])
-        deadline = time.monotonic() + PATIENCE
-        while (pulled := client.pull(GOOD_TOPIC, 0, offset, maximum=1)).code != 0:
-            assert pulled.code == 19, f"{name} connection: pull {pulled}"
-            assert time.monotonic() < deadline, f"{name} connection: message {offset} not visible"
+
+        def pull() -> Pulled:
+            pulled = client.pull(GOOD_TOPIC, 0, offset, maximum=1)
+            assert pulled.code in (0, 19), f"{name} connection: pull {pulled}"
+            return pulled
+
+        what = f"{name} connection: message {offset} is visible"
+        pulled = eventually(pull, what, until=lambda pulled: pulled.code == 0)
         assert pulled.records[0].body == body
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import resource
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from tests.support.client import (
     send_command,
 )
 from tests.support.server import Address, ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import BINARY, JSON, Command, encode
 
 TOPIC = "PieceTopic"
@@ -77,8 +76,6 @@ def test_half_a_frame_then_silence(server: ServerProcess, probe: Probe, cut: int
     data = encode(command)
     with Client(server.broker) as dawdler:
         dawdler.send_raw(data[:cut])
-        with pytest.raises(TimeoutError):
-            dawdler.receive(0.3)
         probe.assert_serving()
         dawdler.send_raw(data[cut:])
         answer = dawdler.receive()
@@ -101,17 +98,15 @@ def test_half_a_frame_then_gone(server: ServerProcess, way: str, cut: int) -> No
 
 
 def test_large_body_in_small_pieces(client: Client) -> None:
-    """A 4 MiB message in 1 KiB pieces is stored whole, and costs no quadratic copying."""
+    """A 4 MiB message in 1 KiB pieces is stored whole."""
     body = random.Random(4).randbytes(4 * 1024 * 1024)
     command = send_command("PieceLarge", body)
     command.opaque = 7
     data = encode(command)
-    began = time.monotonic()
     for at in range(0, len(data), 1024):
         client.send_raw(data[at : at + 1024])
     answer = client.receive()
     assert (answer.code, answer.opaque) == (0, 7)
-    assert time.monotonic() - began < PATIENCE
     assert client.pull("PieceLarge", 0, int(answer.ext["queueOffset"])).records[0].body == body
 
 
@@ -135,7 +130,7 @@ def server_limit(server: ServerProcess) -> int:
 @pytest.mark.parametrize("said", [b"", b"\0", b"\0\0\1\0\0\0"], ids=["nothing", "byte", "head"])
 @pytest.mark.parametrize("port", ["broker", "namesrv"])
 def test_silent_connections(server: ServerProcess, probe: Probe, port: str, said: bytes) -> None:
-    """Thousands that say nothing: at most 10 KiB each, and nobody is slower for them."""
+    """Thousands that say nothing: at most 10 KiB each, and the others are served."""
     count = min(silent_limit(), server_limit(server) - 200)
     address: Address = getattr(server, port)
     files = server.open_files()
@@ -145,24 +140,18 @@ def test_silent_connections(server: ServerProcess, probe: Probe, port: str, said
         for connection in silent if said else ():
             connection.send_raw(said)
         expected = files + count - 20  # connections of earlier cases may just be closing
-        wait_for(lambda: server.open_files() >= expected, "not all connections accepted")
+        eventually(server.open_files, "all are accepted", until=lambda found: found >= expected)
         grown = server.status_kib("RssAnon") - before
         assert grown < 10 * count + 8 * 1024, f"{count} silent connections cost {grown} KiB"
         probe.assert_serving()
-        quick(server)
+        with Client(server.broker) as client:
+            for _ in range(200):
+                assert client.send(TOPIC).code == 0
     finally:
         for connection in silent:
             connection.close()
-        wait_for(lambda: server.open_files() <= files + 2, "silent connections are not closed")
-
-
-def quick(server: ServerProcess) -> None:
-    """200 round trips on one connection: below 5 ms each even on a loaded machine."""
-    with Client(server.broker) as client:
-        began = time.monotonic()
-        for _ in range(200):
-            assert client.send(TOPIC).code == 0
-        assert time.monotonic() - began < 1.0
+        what = "the silent connections are closed"
+        eventually(server.open_files, what, until=lambda found: found <= files + 2)
 
 
 @pytest.mark.parametrize("way", ["close", "reset"])
@@ -175,15 +164,17 @@ def test_churn_leaks_nothing(server: ServerProcess, probe: Probe, way: str) -> N
         if i % 2:
             client.post(pull_command(TOPIC, 0, 0))
         getattr(client, way)()
-    wait_for(lambda: server.open_files() <= files + 2, "file descriptors leak")
+    what = "no file descriptor leaks"
+    eventually(server.open_files, what, until=lambda found: found <= files + 2)
     probe.assert_memory_bounded(before + 16 * 1024)
 
 
-def wait_for(condition: Callable[[], bool], failure: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, failure
-        time.sleep(0.02)
+def closed(connection: Client) -> bool:
+    """Whether the peer has closed, with nothing said before."""
+    try:
+        return connection.until_closed(0.05) == []
+    except TimeoutError:
+        return False
 
 
 def test_idle_connection_is_closed(tmp_path: Path) -> None:
@@ -196,10 +187,10 @@ def test_idle_connection_is_closed(tmp_path: Path) -> None:
         Client(server.broker) as used,
     ):
         half.send_raw(b"\0\0\1\0")
-        deadline = time.monotonic() + 4
-        while time.monotonic() < deadline:
+
+        def look() -> list[bool]:
             assert used.send(TOPIC).code == 0
-            time.sleep(0.2)
-        assert idle.until_closed(PATIENCE) == []
-        assert half.until_closed(PATIENCE) == []
-        assert used.send(TOPIC).code == 0
+            return [closed(idle), closed(half)]
+
+        eventually(look, "both idle ones are closed", until=all)
+        assert used.send(TOPIC).code == 0, "it is open for longer than it might be idle"

@@ -1,4 +1,4 @@
-"""Random bytes and damaged requests. PYRMQ_FUZZ_SEED repeats a run, PYRMQ_FUZZ_CASES lengthens it.
+"""Random bytes and damaged requests. PYRMQ_SEED repeats a run, PYRMQ_FUZZ_CASES lengthens it.
 
 Invariant: whatever arrives, the connection is answered properly or closed; when our side has
 ended, the server closes; what is stored can be read.
@@ -7,7 +7,6 @@ ended, the server closes; what is stored can be read.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable
 
@@ -27,10 +26,10 @@ from tests.support.client import (
     send_command,
 )
 from tests.support.server import ServerProcess
+from tests.support.thorough import seeds, size
 from tests.support.wire import BINARY, JSON, Command, encode
 
-SEED = int(os.environ.get("PYRMQ_FUZZ_SEED", "20240229"))
-CASES = int(os.environ.get("PYRMQ_FUZZ_CASES", "200"))
+CASES = size("PYRMQ_FUZZ_CASES", 200, 5000)
 TOPIC = "FuzzTopic"
 
 
@@ -85,28 +84,34 @@ def check(server: ServerProcess, data: bytes, port: str = "broker") -> None:
     assert answers is not None, f"not closed within {PATIENCE} s: {data[:300].hex()}"
 
 
+by_seed = pytest.mark.parametrize("seed", seeds("hostile-fuzz"))
+
+
+@by_seed
 @pytest.mark.parametrize("port", ["broker", "namesrv"])
-def test_random_bytes(server: ServerProcess, port: str) -> None:
-    chance = random.Random(SEED)
+def test_random_bytes(server: ServerProcess, port: str, seed: int) -> None:
+    chance = random.Random(seed)
     for _ in range(CASES):
         check(server, chance.randbytes(chance.choice((1, 4, 8, 30, 300, 5000, 100_000))), port)
 
 
+@by_seed
 @pytest.mark.parametrize("port", ["broker", "namesrv"])
-def test_random_bytes_in_a_frame(server: ServerProcess, port: str) -> None:
+def test_random_bytes_in_a_frame(server: ServerProcess, port: str, seed: int) -> None:
     """The length word and serialize type are right, so that the header decoders see the noise."""
-    chance = random.Random(SEED + 1)
+    chance = random.Random(seed + 1)
     for _ in range(CASES):
         noise = chance.randbytes(chance.choice((1, 21, 40, 300, 5000)))
         head = (len(noise) + 4).to_bytes(4, "big") + bytes((chance.randrange(2),))
         check(server, head + len(noise).to_bytes(3, "big") + noise, port)
 
 
+@by_seed
 @pytest.mark.parametrize("serialize", [JSON, BINARY], ids=["json", "binary"])
 @pytest.mark.parametrize("kind", range(len(samples())))
-def test_damaged_requests(server: ServerProcess, kind: int, serialize: int) -> None:
+def test_damaged_requests(server: ServerProcess, kind: int, serialize: int, seed: int) -> None:
     """A valid request with one to three damages, then another valid request."""
-    chance = random.Random(SEED + 100 * kind + serialize)
+    chance = random.Random(seed + 100 * kind + serialize)
     command = samples()[kind]
     command.serialize = serialize
     port = "namesrv" if command.code == REGISTER_BROKER else "broker"

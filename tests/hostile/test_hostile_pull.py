@@ -5,14 +5,13 @@ Codes: broker sheet 3.1 and 3.3.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.hostile.probe import PATIENCE, Probe
 from tests.support.client import PULL_SUSPEND, Client, batch_command, pull_command
 from tests.support.records import decode_records
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import BINARY, JSON, encode
 
 BOTH = pytest.mark.parametrize("serialize", [JSON, BINARY], ids=["json", "binary"])
@@ -134,10 +133,8 @@ def test_held_pulls_of_lost_connections(server: ServerProcess, probe: Probe) -> 
         lost.reset() if i % 2 else lost.close()
     with Client(server.broker) as client:
         assert client.send(TOPIC, queue_id=1).code == 0
-    deadline = time.monotonic() + PATIENCE
-    while server.open_files() > files + 2:
-        assert time.monotonic() < deadline, "connections are still open"
-        time.sleep(0.05)
+    what = f"of the connections at most two more than {files} are open"
+    eventually(server.open_files, what, until=lambda found: found <= files + 2)
     probe.assert_memory_bounded(before + 16 * 1024)
 
 

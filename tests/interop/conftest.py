@@ -83,10 +83,16 @@ def _driver(name: str, command: Command, server: Server) -> Driver:
     return Driver(name, tuple(command), server.namesrv, server.state)
 
 
-@pytest.fixture(params=toolchain.JAVA_CLIENTS, ids=lambda version: f"java-{version}")
+older = pytest.mark.thorough("an older client: the newest one stands for all")
+JAVA_CLIENTS = [
+    pytest.param(f"java-{toolchain.NEWEST}"),
+    *(pytest.param(f"java-{version}", marks=older) for version in toolchain.OLDER_JAVA_CLIENTS),
+]
+
+
+@pytest.fixture(params=JAVA_CLIENTS)
 def java_command(request: pytest.FixtureRequest) -> tuple[str, Command]:
-    client = f"java-{request.param}"
-    return client, built(client)
+    return request.param, built(request.param)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Self
 
 from tests.support.client import HEART_BEAT, Client
 from tests.support.records import Record, decode_record, parse_message_id
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 END_TRANSACTION = 37
@@ -130,12 +131,13 @@ class Producer:
 
     def settle(self, decide: Callable[[Check], int | None], until: Iterable[str]) -> list[Check]:
         """Answers checks until all of `until` were asked about; all so far."""
-        wanted, end = set(until), time.monotonic() + PATIENCE
-        while True:
-            checks = self.answer(decide)
-            if not (missing := wanted - {check.name for check in checks}):
-                return checks
-            assert time.monotonic() < end, f"no check of {missing}"
+        wanted = set(until)
+
+        def missing() -> set[str]:
+            return wanted - {check.name for check in self.answer(decide)}
+
+        eventually(missing, "all are asked about", PATIENCE, until=lambda left: not left)
+        return self.checks
 
 
 def _check(command: Command) -> Check:
@@ -181,9 +183,4 @@ def await_stored(
     client: Client, topic: str, enough: Callable[[list[Record]], bool], queues: int = 1
 ) -> list[Record]:
     """Reads the topic until its records are enough."""
-    end = time.monotonic() + PATIENCE
-    while not enough(records := stored(client, topic, queues)):
-        held = [record.properties.get("name") for record in records]
-        assert time.monotonic() < end, f"{topic} holds {held}"
-        time.sleep(0.05)
-    return records
+    return eventually(lambda: stored(client, topic, queues), topic, PATIENCE, until=enough)

@@ -1,4 +1,4 @@
-"""`pyrmq admin txn` against brokers that decide for themselves: Apache RocketMQ 5.3.3 and ours.
+"""`pyrmq admin txn` against brokers that decide for themselves: Apache RocketMQ and ours.
 
 Halves are sent as producers send them; the same tests run on both. Three brokers of each kind: one
 that asks nobody, one whose passes follow each other, where a half that was born days ago is asked
@@ -22,6 +22,7 @@ from pyrmq.cli import main
 from tests.support import transactions as tx
 from tests.support.client import Client
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 from .store import peer
 
@@ -120,10 +121,7 @@ def shown(broker: Running, name: object) -> dict[str, Any]:
 
 def until(condition: Any, what: str) -> None:
     """Brokers write op records, move offsets and enter keys some time after they answered."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
+    eventually(condition, what, LONG)
 
 
 def assert_delivered(client: Client, topic: str, *expected: bytes) -> None:

@@ -1,7 +1,6 @@
-"""mqadmin of Apache RocketMQ 5.3.3 against our server: queries, old files, topic attributes.
+"""mqadmin of Apache RocketMQ against our server: queries, old files, topic attributes.
 
-Each command is a JVM of its own that takes some 4 s, mostly waiting for its threads at the end, so
-all of them run at once, and the tests look at what each has said and done.
+All commands are run in one JVM, and the tests look at what each has said and done.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +20,8 @@ from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
 
 from . import halves
-from .store import peer
+from .store.tool import Tool
 
-MAIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
-TIMEOUT = 90.0
 FILE = 65_536
 OLD_FILES = 3
 TOPIC = "Asked"
@@ -98,27 +94,10 @@ def said(
         "make": ["updateTopic", *cluster, "-t", "Made", "-a", BATCHES, "-w", "2", "-r", "2"],
         "change": ["updateTopic", *broker, "-t", "Plain", "-a", BATCHES],
     }
-    (home / "home").mkdir()
-    names = ["-n", "{}:{}".format(*server.namesrv)]
-    started = {key: _start(home / "home", [*words, *names]) for key, words in commands.items()}
-    try:
-        texts = {key: process.communicate(timeout=TIMEOUT) for key, process in started.items()}
-    finally:
-        for process in started.values():
-            process.kill()
-            process.wait()
+    names = "{}:{}".format(*server.namesrv)
+    with Tool(home / "tool") as tool:
+        texts = {key: tool.command(names, *words) for key, words in commands.items()}
     return {key: (_without_log(out), _without_log(err)) for key, (out, err) in texts.items()}
-
-
-def _start(home: Path, words: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        peer.java_command(home, MAIN, *words, heap="64m"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": ""},
-    )
 
 
 def _without_log(text: str) -> str:
@@ -145,7 +124,9 @@ def check_message(
 
 
 def test_queries(said: dict[str, Said], sent: list[dict[str, str]]) -> None:
-    rows = [line.split() for line in said["by key"][0].splitlines() if not line.startswith("#")]
+    # From 5.5 on, the tool adds a column of its own making.
+    lines = [line for line in said["by key"][0].splitlines() if not line.startswith("#")]
+    rows = [line.split()[:3] for line in lines]
     assert sorted(rows) == sorted([sent[n]["transactionId"], "0", str(n)] for n in (57, 58, 59))
     unique = {"UNIQ_KEY": sent[57]["transactionId"], "KEYS": "k57 asked"}
     check_message(said["by unique key"][0], 57, sent[57], unique)
@@ -155,7 +136,8 @@ def test_queries(said: dict[str, Said], sent: list[dict[str, str]]) -> None:
 
 def test_a_half(said: dict[str, Said], half: dict[str, str]) -> None:
     """It stands in the half topic under its own keys, and says where it wants to go."""
-    assert said["half by key"][0].splitlines()[-1].split() == ["half-1", "0", half["queueOffset"]]
+    row = said["half by key"][0].splitlines()[-1].split()
+    assert row[:3] == ["half-1", "0", half["queueOffset"]]
     shown = described(said["half by id"][0])
     assert (shown["Topic"], shown["Queue ID"]) == (halves.HALF, "0")
     for text in (f"REAL_TOPIC={TOPIC}", "REAL_QID=2", "PGROUP=PG", "__transactionId__=half-1"):

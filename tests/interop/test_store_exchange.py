@@ -1,4 +1,4 @@
-"""One store directory, two brokers: Apache RocketMQ 5.3.3 and ours take turns on it.
+"""One store directory, two brokers: Apache RocketMQ and ours take turns on it.
 
 Every change of hands comes after a clean stop or after kill -9 under load. After it everything that
 was read before has to come back with every field as it was, everything acknowledged has to be there
@@ -24,6 +24,7 @@ from .store.special import (
     inner_arrived,
     inner_batches,
     long_retries,
+    with_long_group,
     with_long_topic,
 )
 from .store.tool import Tool
@@ -145,6 +146,7 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
 def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool):
     """Apache's, then ours, then Apache's."""
     ledger = Ledger()
+    with_long_group(store)
     apache.start()
     tool.make_topic(namesrv, apache.name_and_port, INNER, 1, queue_type="BatchCQ")
     tool.make_group(namesrv, apache.name_and_port, "TUNED", 7)

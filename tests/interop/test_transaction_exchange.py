@@ -1,4 +1,4 @@
-"""Transactions on one store directory that Apache RocketMQ 5.3.3 and our broker open in turn.
+"""Transactions on one store directory that Apache RocketMQ and our broker open in turn.
 
 Whoever comes second asks about what is pending, and about nothing that the first one has settled:
 committed, rolled back, committed after a check, discarded. After it the first one finds nothing
@@ -8,7 +8,6 @@ left to ask about. Every change of hands leaves what is stored as it was.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.records import Record
+from tests.support.waiting import eventually
 
 from . import halves
 from .halves import Check, Producer
@@ -110,13 +110,16 @@ def await_progress(
     time after the answer and may ask again before, none for the copies of a half before the last,
     and passes over those by its offset. A kill before that makes it, too, ask again."""
     path = broker.store / "config" / "consumerOffset.json"
-    end = time.monotonic() + halves.PATIENCE
-    while True:
+
+    def look() -> tuple[set[int], int]:
+        """Which halves or last copies of them are not settled, and how many are not passed over."""
         copies = {check.name: check.half.queue_offset for check in producer.answer(say)}
         last = {copies.get(name, place) for name, place in places.items()}
-        if last <= halves.settled_offsets(producer.client) and max(last) < _progress(path):
-            return
-        assert time.monotonic() < end, f"{last} not settled, progress {_progress(path)}"
+        progress = _progress(path)
+        return last - halves.settled_offsets(producer.client), sum(at >= progress for at in last)
+
+    what = "all are settled and passed over"
+    eventually(look, what, halves.PATIENCE, until=lambda found: found == (set(), 0))
 
 
 def _progress(path: Path) -> int:

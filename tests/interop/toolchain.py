@@ -20,8 +20,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / ".build"
-JAVA_CLIENTS = ("5.3.3", "4.9.8")
-"""Versions of org.apache.rocketmq:rocketmq-client: the newest 5.3.x and 4.9.x on Maven Central."""
+NEWEST = "5.5.0"
+"""The version of Apache RocketMQ that `make test` runs: its client, broker, name server, tools."""
+OLDER_JAVA_CLIENTS = ("5.3.3", "4.9.8")
+"""Further versions of org.apache.rocketmq:rocketmq-client, for `make thorough-interop`."""
 BUILD_TIMEOUT = 600.0
 """Seconds for one build; the first one downloads the client and its dependencies."""
 MINIMUM_GO = (1, 21)

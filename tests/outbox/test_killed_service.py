@@ -9,18 +9,21 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import trio
 
 import pyrmq.testing
 from pyrmq.client import ConsumeFrom, PushConsumer, TransactionalProducer
 from pyrmq.server import Running
+from tests.support.thorough import seeds, size
+from tests.support.waiting import eventually_trio
 
 from .service import GROUP, TOPIC
 from .shop import Database
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 3
-SECONDS = 120.0
+ROUNDS = size("PYRMQ_OUTBOX_ROUNDS", 3, 30)
+SECONDS = 120.0 + 10 * ROUNDS
 
 
 def run_and_kill(database: Database, namesrv: str, prefix: str, orders: int) -> list[str]:
@@ -44,9 +47,9 @@ async def consume(server: Running, delivered: Counter[str]) -> None:
             delivered[message.keys[0]] += 1
 
 
-async def test_orders_and_messages_agree(database: Database) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds("outbox-kill"))
+async def test_orders_and_messages_agree(database: Database, seed: int) -> None:
     dice = random.Random(seed)
     delivered: Counter[str] = Counter()
     told: list[str] = []
@@ -65,11 +68,12 @@ async def test_orders_and_messages_agree(database: Database) -> None:
             outbox = database.outbox(lock_timeout=0.5)
             async with TransactionalProducer(GROUP, outbox, namesrv=server.namesrv):
                 transactions = server.broker.transactions
-                while transactions.stats()["pending"]:  # noqa: ASYNC110
-                    await trio.sleep(0.05)
+                what = "no transaction waits"
+                await eventually_trio(
+                    lambda: transactions.stats()["pending"], what, until=lambda n: not n
+                )
             placed = await trio.to_thread.run_sync(database.orders)
-            while not placed <= set(delivered):  # noqa: ASYNC110 - fails by its deadline
-                await trio.sleep(0.05)
+            await eventually_trio(lambda: placed <= set(delivered), "all orders are delivered")
             nursery.cancel_scope.cancel()
     assert set(delivered) == placed
     assert set(told) <= placed

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from pyrmq.model.message import Message
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox import Outbox
+from tests.support.thorough import seeds
 
 from .shop import SECONDS, Database, Gate, message, on_commit, place_order, received
 
@@ -227,10 +228,9 @@ def _agree(outbox: Outbox, sent: Message, said: set[TransactionState], orders: s
     assert said - {UNKNOWN} <= {final}, f"{said} beside {final}"
 
 
-def test_many_at_once(database: Database) -> None:
+@pytest.mark.parametrize("seed", seeds("outbox-races"))
+def test_many_at_once(database: Database, seed: int) -> None:
     """Local transactions, each with two checks that start at the same moment."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
     dice = random.Random(seed)
     outboxes = [database.outbox(place_order), database.outbox(), database.outbox()]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.stream import StreamPlanner
 from tests.segments.making import BROKER, ROW, put, read, rows_of, small
+from tests.support.thorough import seeds, size
 
-SEED = int(os.environ.get("PYRMQ_SEGMENTS_SEED", "6"))
-ROUNDS = int(os.environ.get("PYRMQ_SEGMENTS_ROUNDS", "8"))
+ROUNDS = size("PYRMQ_SEGMENTS_ROUNDS", 8, 300)
 
 
+@pytest.mark.parametrize("seed", seeds("segments-stream"))
 @pytest.mark.parametrize("round_", range(ROUNDS))
-def test_nothing_twice_and_nothing_left_out(tmp_path: Path, round_: int) -> None:
-    chance = random.Random(SEED * 1000 + round_)
+def test_nothing_twice_and_nothing_left_out(tmp_path: Path, round_: int, seed: int) -> None:
+    chance = random.Random(seed * 1000 + round_)
     root = tmp_path / BROKER
     options: dict[str, Any] = chance.choice(
         [{}, {"topics": ("T0", "T2")}, {"pattern": "T[12]"}, {"include_system_topics": True}]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.session.exchange import BORN, Exchange, Outcome, exchanges, serving
 from tests.support.client import batch_command, send_command
+from tests.support.thorough import examples
 from tests.support.wire import BINARY, JSON, Command, FrameReader, encode
 
 GARBAGE = {
@@ -56,7 +57,7 @@ def as_server(pieces: Sequence[bytes]) -> Outcome:
     return run(lambda exchange: exchange.feed_as_server(pieces))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     exchanges(),
     st.sampled_from([b"", b"", *GARBAGE.values()]),
@@ -73,7 +74,7 @@ def test_whole_in_pieces_and_byte_by_byte(frames: list[bytes], garbage: bytes, p
     assert in_pieces([stream[n : n + 1] for n in range(len(stream))]) == expected
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(75), deadline=None, suppress_health_check=list(HealthCheck))
 @given(exchanges())
 def test_every_request_is_answered_stored_or_handed_over(frames: list[bytes]):
     """One answer for each two-way send that is not handed over; answers parse strictly."""

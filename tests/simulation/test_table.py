@@ -28,7 +28,9 @@ from pyrmq.net.dispatch import Dispatcher
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
 from tests.store.tools import open_store, read_queue
+from tests.store.waiting import indexed
 from tests.support.records import Record, decode_record
+from tests.support.thorough import examples
 from tests.support.transactions import (
     COMMIT,
     HALF_TOPIC,
@@ -135,8 +137,7 @@ class Stage:
     def restart(self) -> None:
         self.store.close()
         self._open()
-        while self.store.stats()["indexedWhere"] < self.store.stats()["maxPhyOffset"]:
-            time.sleep(0.001)
+        indexed(self.store)
 
     def call(self, command: Command) -> Command | None:
         connection: Any = Connection()
@@ -326,7 +327,7 @@ def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[S
 
 
 @given(immunity=st.sampled_from([None, None, 0, 1, 60]), path=st.lists(steps, max_size=12))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(75), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_path_is_the_table_s(
     immunity: int | None, path: list[tuple[Event, int, bool, int]]
 ) -> None:

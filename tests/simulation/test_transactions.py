@@ -9,8 +9,10 @@ import pytest
 
 from tests.simulation.runs import Failed, run_seed
 from tests.simulation.seeds import run_seeds
+from tests.support.thorough import FAILED, THOROUGH, seed, size
 
-SEEDS = int(os.environ.get("PYRMQ_SIM_SEEDS", "500"))
+SEEDS = size("PYRMQ_SIM_SEEDS", 200, 10_000)
+FIRST = seed() if THOROUGH else 0
 HAPPENS = (
     "kill", "kill in call", "power", "stop", "deaths", "jumps", "stalls", "resumes", "late",
     "delivered", "discarded", "ended", "replaced",
@@ -20,7 +22,9 @@ HAPPENS = (
 def test_many_seeds() -> None:
     counts: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
-    for more, bad in run_seeds(0, SEEDS):
+    for one in FAILED["simulation"]:
+        run_seed(one)
+    for more, bad in run_seeds(FIRST, SEEDS):
         counts += more
         failed += bad
     assert not failed, "\n\n".join([str([s for s, _ in failed]), *(text for _, text in failed[:3])])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from array import array
 from collections import defaultdict
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.store.golden_formats import (
 )
 from tests.store.tools import FOUND, NO_MATCH, contents, data, opened
 from tests.support.records import Record, decode_record, decode_records, java_hash
+from tests.support.waiting import eventually
 
 INNER = "Inner"
 DIRECT = ("direct", "crc")
@@ -72,10 +72,8 @@ def await_index(store: Store) -> None:
     ranges = [store.entries(topic, queue_id, high - 1)[1] for topic, queue_id, low, high in
               store.queues() if high > low and topic != INNER]  # fmt: skip
     last = max(int(view[-1]["physicalOffset"]) for view in ranges)
-    deadline = time.monotonic() + 10
-    while store.stats()["indexedWhere"] <= last:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    what = f"the index has the record at {last}"
+    eventually(lambda: store.stats()["indexedWhere"], what, until=lambda at: at > last)
 
 
 def check(store: Store, records: list[tuple[Record, bytes]]) -> None:

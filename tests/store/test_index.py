@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import time
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from pyrmq.engine import Store
 from pyrmq.errors import MessageIllegalError, ServiceNotAvailableError
 from tests.store.golden_formats import index_keys, key_hash
 from tests.store.index_files import IndexRow, log_records, query
-from tests.store.tools import LOG_FILE, contents, image, opened
+from tests.store.tools import LOG_FILE, contents, image, log_file, opened
 from tests.store.waiting import indexed, settle
 from tests.support.records import decode_record, encode_properties, java_hash
 
 SLOTS, PLACES = 7, 9
+STORE_TIMESTAMP = 56
+"""Its place in a record whose hosts are IPv4. [MessageDecoder.MESSAGE_STORE_TIMESTAMP_POSITION]"""
 SMALL: dict[str, Any] = {"index_slots": SLOTS, "index_entries": PLACES}
 """Few slots, so that chains are long, and eight entries a file."""
 
@@ -80,10 +82,20 @@ def data(root: Path) -> list[bytes]:
 def two_seconds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose messages lie in groups more than a second apart."""
     root = tmp_path_factory.mktemp("index") / "store"
+    ends = []
     with opened(root, **SMALL) as store:
         for seed in range(3):
             fill(store, 13, seed)
-            time.sleep(1.2 if seed < 2 else 0)
+            ends.append(store.stats()["maxPhyOffset"])
+    for record in log_records(root, LOG_FILE):
+        earlier = 1200 * sum(record.physical_offset < end for end in ends[:2])
+        at = record.physical_offset % LOG_FILE + STORE_TIMESTAMP
+        with log_file(root, record.physical_offset // LOG_FILE * LOG_FILE).open("r+b") as file:
+            file.seek(at)
+            file.write((record.store_timestamp - earlier).to_bytes(8, "big"))
+    shutil.rmtree(root / "index")
+    with opened(root, **SMALL) as store:  # the index follows the log anew
+        indexed(store)
     return root
 
 

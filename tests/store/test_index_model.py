@@ -15,6 +15,7 @@ from tests.store.golden_formats import index_keys
 from tests.store.tools import image, open_store
 from tests.store.waiting import indexed
 from tests.support.records import decode_record, encode_properties
+from tests.support.thorough import examples
 
 TOPICS = ["T", "Aa", "BB"]
 KEYS = ["a", "Aa", "BB", "AaBB", "BBAa", "z"]
@@ -100,7 +101,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 IndexMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=examples(25),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -26,6 +26,7 @@ from tests.store.tools import (
     read_all,
 )
 from tests.support.records import decode_records, encode_properties, java_hash
+from tests.support.thorough import examples
 
 QUEUES: list[Queue] = [("A", 0), ("A", 1), ("B", 0), ("%RETRY%" + "g" * 140, 3)]
 TAGS = ["", "red", "grün", "AaAa", "BBBB"]
@@ -135,7 +136,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(25),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

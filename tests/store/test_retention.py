@@ -15,8 +15,9 @@ from pyrmq.engine import Store
 from pyrmq.errors import MessageIllegalError, ServiceNotAvailableError
 from tests.store.index_files import log_records
 from tests.store.tools import FOUND, TOO_SMALL, bodies, data, image, log_file, opened, queue_files
-from tests.store.waiting import indexed, settle, until
+from tests.store.waiting import indexed, settle
 from tests.support.records import decode_records
+from tests.support.waiting import eventually
 
 FILE = 4096
 HOUR = 3_600_000
@@ -164,7 +165,7 @@ def test_what_is_not_indexed_yet_stays(tmp_path: Path):
     with opened(tmp_path, **RULES) as store:
         (tmp_path / "index").write_text("no folder can be made here")
         fill(store, 100)
-        until(lambda: store.flushed() == store.stats()["maxPhyOffset"])
+        eventually(lambda: store.flushed() == store.stats()["maxPhyOffset"], "flushed")
         assert store.stats()["indexedWhere"] == 0
         end = int(time.time() * 1000) + DAY
         assert store.clean(end, manual=True) == none()
@@ -205,12 +206,12 @@ def test_a_thread_does_it(tmp_path: Path):
         fill(store, 100)
         settle(store)
         age(tmp_path, 0, FILE, 2 * FILE)
-        until(lambda: store.stats()["minPhyOffset"] == 3 * FILE)
-        until(lambda: trimmed_to(store) == 3 * PER_FILE // 2)
+        eventually(lambda: store.stats()["minPhyOffset"] == 3 * FILE, "files are gone")
+        eventually(lambda: trimmed_to(store) == 3 * PER_FILE // 2, "entries are gone")
         check(store, tmp_path, 100)
         age(tmp_path, *files(tmp_path))
-        until(lambda: store.stats()["minPhyOffset"] == 8 * FILE)
-        until(lambda: trimmed_to(store) == 48)
+        eventually(lambda: store.stats()["minPhyOffset"] == 8 * FILE, "files are gone")
+        eventually(lambda: trimmed_to(store) == 48, "entries are gone")
         check(store, tmp_path, 100)
 
 

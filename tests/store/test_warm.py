@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import resource
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.store.tools import opened
+from tests.support.waiting import eventually
 
 FILE = 1 << 20
 
@@ -22,10 +22,8 @@ def locked() -> int:
 
 
 def wait_until_locked(most: int, least: int) -> None:
-    deadline = time.monotonic() + 10
-    while not least <= locked() <= most and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert least <= locked() <= most
+    what = f"{least} to {most} bytes are locked"
+    eventually(locked, what, until=lambda found: least <= found <= most)
 
 
 def test_the_written_file_and_the_next_one_are_locked(tmp_path: Path) -> None:

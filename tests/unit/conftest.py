@@ -1,20 +1,15 @@
-"""A store of the test's own, a configuration for it, and Hypothesis without a clock."""
+"""A store of the test's own, and a configuration for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.engine import Store
 from tests.unit.build import open_store
-
-# Machines differ in speed: a slow example is no failure.
-hypothesis.settings.register_profile("unit", deadline=None, database=None)
-hypothesis.settings.load_profile("unit")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.transactions.conftest import CONF
-from tests.e2e.waiting import soon
 from tests.support.client import Client
 from tests.support.records import Record
 from tests.support.server import ServerProcess
@@ -24,6 +23,7 @@ from tests.support.transactions import (
     op_offsets,
     send_half,
 )
+from tests.support.waiting import eventually
 
 
 def test_a_producer_is_asked_and_its_answer_counts(client: Client, topic: str, group: str) -> None:
@@ -35,7 +35,7 @@ def test_a_producer_is_asked_and_its_answer_counts(client: Client, topic: str, g
     assert (message.topic, message.queue_id) == (topic, 3), "it is shown in its real place"
     assert (message.body, message.flag) == (b"asked", 5)
     assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
-    soon(lambda: half.queue_offset in op_offsets(client), "the older copy is dealt with")
+    eventually(lambda: half.queue_offset in op_offsets(client), "the older copy is dealt with")
     assert end(client, checked, COMMIT, from_check=True).code == 0
     (found,) = delivered(client, topic)
     assert found.properties["TRANSACTION_CHECK_TIMES"] == "1"
@@ -87,7 +87,7 @@ def discarded_record(client: Client, half: Half) -> Record:
         found[:] = [r for r in records if r.properties["UNIQ_KEY"] == half.unique_key]
         return bool(found)
 
-    soon(there, "it is discarded")
+    eventually(there, "it is discarded")
     (record,) = found
     return record
 
@@ -160,7 +160,7 @@ def test_a_late_word_counts_once_across_restarts(tmp_path: Path) -> None:
             server.kill()
             server.start()
             with Client(server.broker) as client:
-                soon(lambda: end(client, half, COMMIT).code == 0, "the index is complete")
+                eventually(lambda: end(client, half, COMMIT).code == 0, "the index is complete")
                 assert len(delivered(client, "Late")) == expected
 
 

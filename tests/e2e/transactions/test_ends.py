@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.transactions.conftest import CONF
-from tests.e2e.waiting import soon
 from tests.support.client import (
     QUERY_CONSUMER_OFFSET,
     UPDATE_CONSUMER_OFFSET,
@@ -40,6 +39,7 @@ from tests.support.transactions import (
     send_half,
     stored_half,
 )
+from tests.support.waiting import eventually
 from tests.support.wire import BINARY, JSON
 
 GET_BROKER_RUNTIME_INFO = 28
@@ -115,7 +115,7 @@ def test_one_way_ends_of_one_read_share_an_op_record(
     before = client.max_offset(OP_TOPIC, 0)
     for half in halves:
         client.oneway(end_command(half, COMMIT))
-    soon(lambda: len(delivered(client, topic)) == 40, "all are delivered")
+    eventually(lambda: len(delivered(client, topic)) == 40, "all are delivered")
     assert op_offsets(client)[-40:] == [h.queue_offset for h in halves]
     assert client.max_offset(OP_TOPIC, 0) - before < 40
 
@@ -248,10 +248,10 @@ def test_progress_stands_in_the_offsets_of_the_system_group(tmp_path: Path) -> N
         halves = [send_half(client, "Progress") for _ in range(4)]
         for half in halves[:2] + halves[3:]:
             assert end(client, half, COMMIT).code == 0
-        soon(lambda: kept()[0] == 2, "the third half is the first that waits")
+        eventually(lambda: kept()[0] == 2, "the third half is the first that waits")
         assert kept()[1] <= 2, "the op record of the fourth is still needed"
         assert end(client, halves[2], ROLLBACK).code == 0
-        soon(lambda: kept() == [4, 4], "nothing waits")
+        eventually(lambda: kept() == [4, 4], "nothing waits")
 
 
 def test_no_client_sets_the_progress(client: Client, topic: str, group: str) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 SOURCE = Path(__file__).with_name("failing_calls.c")
 HARMLESS = {errno.EINTR, errno.EOPNOTSUPP}
 """After these a call is done again or in another way: nobody may notice."""
-ONCE, STICKY, SHORT = range(3)
+ONCE, STICKY, SHORT, HELD = range(4)
 """How often call number `at` fails: alone, with all that follow, or it is half a write and the
-write behind it fails."""
+write behind it fails, or it and all that follow wait until the fault is disarmed."""
 
 
 def build(folder: Path) -> Path | None:
@@ -46,7 +46,7 @@ class Fault:
     def __str__(self) -> str:
         if not self.kind:
             return "no fault"
-        mode = ("", " and all later", " after a short write")[self.mode]
+        mode = ("", " and all later", " after a short write", " waits")[self.mode]
         return f"{self.kind} {self.at} of {self.path}{mode}: {errno.errorcode[self.error]}"
 
     @property

@@ -3,7 +3,8 @@
  * It stands in front of the C library's file calls and counts those that concern a path below one
  * folder, per kind and path: threads take turns as they like, but what happens to one file happens
  * in an order. An armed fault makes call number `at` of its kind on paths of a pattern fail with an
- * errno, or all from that one on, or makes a write short. Descriptors are resolved through
+ * errno, or all from that one on, or makes a write short, or holds the calls up until it is disarmed
+ * (a slow disk: they succeed then). Descriptors are resolved through
  * /proc/self/fd, addresses through a table of the shared file mappings seen so far. Whatever
  * concerns other paths goes straight through.
  *
@@ -38,7 +39,7 @@ static const char *const NAMES =
     "open read write ftruncate fallocate fsync fdatasync msync sync_file_range rename unlink "
     "mkdir mmap madvise opendir readdir stat";
 
-enum { ONCE = 0, STICKY = 1, SHORT = 2 };
+enum { ONCE = 0, STICKY = 1, SHORT = 2, HELD = 3 };
 enum { PASS = 0, HALF = -1 };
 enum { MAX_MAPS = 4096, MAX_SYNCS = 65536, MAX_HITS = 64, MAX_PLACES = 4096, MAX_PATTERN = 512 };
 
@@ -47,6 +48,7 @@ struct sync { char *path; size_t from, to; };
 struct place { char *path; int kind; long count; };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char root[PATH_MAX];
 static size_t root_length;
 static struct place places[MAX_PLACES];
@@ -91,6 +93,7 @@ void failing_calls_arm(int kind, const char *pattern, long at, int error, int mo
     fault.error = error;
     fault.mode = mode;
     fired = 0;
+    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -99,6 +102,7 @@ void failing_calls_disarm(void)
 {
     pthread_mutex_lock(&lock);
     fault.kind = -1;
+    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -203,7 +207,11 @@ static int decide(enum kind kind, const char *path)
     count(kind, below);
     if (fault.kind == (int)kind && fnmatch(fault.pattern, below, 0) == 0) {
         long n = ++fault.seen;
-        if (fault.mode == SHORT)
+        if (fault.mode == HELD) {
+            fired += n >= fault.at;
+            while (n >= fault.at && fault.kind == (int)kind && fault.mode == HELD)
+                pthread_cond_wait(&changed, &lock);
+        } else if (fault.mode == SHORT)
             verdict = n == fault.at ? HALF : n == fault.at + 1 ? fault.error : PASS;
         else if (n == fault.at || (fault.mode == STICKY && n > fault.at))
             verdict = fault.error;

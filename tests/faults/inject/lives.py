@@ -19,6 +19,7 @@ from tests.faults.inject.seen import (
     is_data,
     properties_of,
     queue_of,
+    wait,
 )
 from tests.store.tools import image
 from tests.support.client import batch_command, send_command
@@ -31,8 +32,6 @@ KEPT: list[Store] = []
 """Stores that are not stopped before their process ends."""
 FLUSHES = {"fsync", "fdatasync", "msync", "sync_file_range"}
 PER_LIFE = 24
-PATIENCE = 5.0
-"""Seconds after which what does not come never will."""
 
 
 class World:
@@ -107,15 +106,6 @@ class World:
             self.seen.caught("put after a failed flush", error)
         else:
             self.seen.wrong.append(f"acknowledged after the failed flush of {failed[0]}")
-
-
-def wait(done: Callable[[], bool], patience: float = PATIENCE) -> bool:
-    deadline = time.monotonic() + patience
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.0003)
-    return True
 
 
 def settle(store: Store, seen: Seen) -> None:
@@ -193,10 +183,13 @@ class Client:
         failed = self.store.failure()
         refusals = self.session.feed_bytes(self.frames(first), 0)
         self._take(refusals, self.world.seen.refused, failed)
-        deadline = time.monotonic() + PATIENCE
-        while self.session.unconfirmed and time.monotonic() < deadline:
-            select.select([self.store.event_fd()], [], [], 0.01)
+
+        def look() -> bool:
+            select.select([self.store.event_fd()], [], [], 0.01 if self.session.unconfirmed else 0)
             self._take(self.session.release(0, 60_000), self.world.seen.unknown, failed)
+            return not self.session.unconfirmed
+
+        wait(look)
         if self.waiting:
             self.world.seen.wrong.append(f"never answered: {self.waiting}")
             self.waiting.clear()

@@ -8,6 +8,7 @@ that it may not be durable); when its file was deleted it is `cleaned`.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from tests.store.tools import read_queue
 from tests.support.records import Record, decode_records
+
+PATIENCE = 10.0
+"""Seconds that a wait in one case takes at most."""
 
 QUEUES = (("T", 0), ("U", 1))
 OPTIONS: dict[str, Any] = {
@@ -110,12 +114,9 @@ class Seen:
 
     def check_keys(self, store: Store, where: str) -> None:
         """Every acknowledged message is found by its key, and nothing else is."""
-        deadline = time.monotonic() + 10
-        while store.stats()["indexedWhere"] < store.stats()["maxPhyOffset"]:
-            if time.monotonic() > deadline:
-                self.wrong.append(f"{where}: the index does not reach the end: {store.stats()}")
-                return
-            time.sleep(0.001)
+        if not wait(lambda: store.stats()["indexedWhere"] >= store.stats()["maxPhyOffset"]):
+            self.wrong.append(f"{where}: the index does not reach the end: {store.stats()}")
+            return
         for number in self.acked:
             topic, _ = queue_of(number)
             found, *_ = store.query_message(topic, f"key{number}")
@@ -129,3 +130,14 @@ def is_data(root: Path, path: str) -> bool:
     parts = Path(path).relative_to(root).parts
     folders = ("commitlog", "commitlog2", "consumequeue")
     return bool(parts) and parts[0] in folders and len(parts[-1]) == 20
+
+
+def wait(done: Callable[[], bool]) -> bool:
+    """Whether it is done within PATIENCE. In these processes what is wrong is noted, not raised,
+    and there are thousands of waits: they look often."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.0003)
+    return True

@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyrmq.model.transaction import TransactionState
 from pyrmq.txn.ending import Ender, EndTransaction
 from pyrmq.txn.machine import Rules
 from tests.faults.inject.lives import World, settle
-from tests.faults.inject.seen import Seen
+from tests.faults.inject.seen import Seen, wait
 from tests.store.tools import read_queue
 from tests.support.records import Record, decode_record
 from tests.support.transactions import (
@@ -196,6 +197,11 @@ def check(
             seen.wrong.append(f"{where}: {record.body[:8]!r} is not what was sent")
 
 
+def indexed(store: Store) -> bool:
+    stats = store.stats()
+    return bool(stats["indexedWhere"] >= stats["maxPhyOffset"])
+
+
 def finish(root: Path, options: dict[str, Any], seen: Seen) -> None:
     """Without a fault everything that was stored comes to its end, once; a later start agrees."""
     path = root / NOTES
@@ -204,12 +210,8 @@ def finish(root: Path, options: dict[str, Any], seen: Seen) -> None:
         store = Store(root, **options)
         parties = Parties(store, seen)
         check(store, seen, known, f"reopened {life}")
-        deadline = time.monotonic() + 10
-        while store.stats()["indexedWhere"] < store.stats()["maxPhyOffset"]:
-            if time.monotonic() > deadline:
-                seen.wrong.append("the index does not reach the end")
-                break
-            time.sleep(0.001)
+        if not wait(partial(indexed, store)):
+            seen.wrong.append("the index does not reach the end")
         for number, phys in sorted((int(n), phys) for n, phys in known["halves"].items()):
             if not parties.end(number, phys):
                 seen.wrong.append(f"reopened {life}: half {number} cannot be settled")

@@ -7,7 +7,6 @@ other broker with every field as it was: the bytes on disk are what is compared.
 from __future__ import annotations
 
 import base64
-import time
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 from tests.support.client import Client
 from tests.support.records import Record
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 from .tool import Tool
@@ -31,11 +31,8 @@ def plain_body(record: Record) -> bytes:
 
 def _await_end(client: Client, queue: Queue, least: int) -> int:
     """The end of a queue. Apache's broker puts records into queues some time after the answer."""
-    deadline = time.monotonic() + 10
-    while (end := client.max_offset(*queue)) < least:
-        assert time.monotonic() < deadline, f"{queue} ends at {end}, {least} were acknowledged"
-        time.sleep(0.02)
-    return end
+    what = f"{queue} ends where the {least} that were acknowledged do"
+    return eventually(lambda: client.max_offset(*queue), what, until=lambda end: end >= least)
 
 
 class Ledger:

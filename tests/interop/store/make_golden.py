@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.client import HEART_BEAT, UPDATE_CONSUMER_OFFSET, Client, batch_command
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 from . import peer
@@ -100,10 +101,8 @@ def sql_consumer(client: Client) -> None:
 
 
 def until(client: Client, topic: str, queue_id: int, end: int) -> None:
-    deadline = time.monotonic() + 30
-    while client.max_offset(topic, queue_id) < end:
-        assert time.monotonic() < deadline, (topic, queue_id, end)
-        time.sleep(0.05)
+    what = f"{end} messages in queue {queue_id} of {topic}"
+    eventually(lambda: client.max_offset(topic, queue_id), what, until=lambda found: found >= end)
 
 
 def fill(broker: peer.RealBroker, namesrv: str, tool: Tool) -> dict[str, Any]:

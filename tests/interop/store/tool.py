@@ -53,6 +53,11 @@ class Tool:
     def _said(self) -> str:
         return self._errors.read_text(errors="replace")[-1500:]
 
+    def command(self, namesrv: str, *words: str) -> tuple[str, str]:
+        """`mqadmin WORDS`: its stdout and stderr. It has no exit code that tells of a failure."""
+        said, complained = self._ask("command", namesrv, words=words)
+        return said, complained
+
     def make_topic(
         self, namesrv: str, broker: str, topic: str, queues: int = 4, **attributes: str
     ) -> None:

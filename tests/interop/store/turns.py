@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pyrmq.engine import Store
 from tests.support.client import QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, Client
 from tests.support.records import decode_record
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 from .. import toolchain
 from ..drivers import Driver, places
@@ -79,18 +79,19 @@ def committed(client: Client) -> dict[int, int]:
 
 def await_text(path: Path, text: str) -> None:
     """Until a file below config/ has the text: it is written some time after the change."""
-    end = time.monotonic() + 20
-    while not (path.exists() and text in path.read_text()):
-        assert time.monotonic() < end, f"{text!r} not in {path}"
-        time.sleep(0.02)
+    eventually(
+        lambda: path.read_text() if path.exists() else "",
+        f"{text!r} in {path}",
+        until=lambda found: text in found,
+    )
 
 
 def rest_is_consumed(
     ledger: Ledger, half: dict[int, int], namesrv: str, state: Callable[[], str]
 ) -> None:
     """A push consumer of the Java client in group HALF gets the second halves and nothing else."""
-    command = toolchain.java_driver("5.3.3")
-    driver = Driver("java-5.3.3", tuple(command), namesrv, state)
+    command = toolchain.java_driver(toolchain.NEWEST)
+    driver = Driver(f"java-{toolchain.NEWEST}", tuple(command), namesrv, state)
     rest = {
         (q, record.queue_offset)
         for q in range(cargo.QUEUES)
@@ -120,9 +121,17 @@ def found_by_key(ledger: Ledger, tool: Tool, namesrv: str) -> None:
     del holders["shared"]  # of more messages than the broker gives out
     assert len(holders) > 40
     sample = [*sorted(holders)[:: len(holders) // 12], "no such key"]
-    for key, lines in tool.query(namesrv, cargo.MAIN, sample).items():
-        found = {(line["queueId"], line["queueOffset"]) for line in lines}
-        assert found == holders.get(key, set()), key
+
+    def look() -> dict[str, set[tuple[int, int]]]:
+        """What each key finds in place of what it should: the index follows the log."""
+        found = {
+            key: {(line["queueId"], line["queueOffset"]) for line in lines}
+            for key, lines in tool.query(namesrv, cargo.MAIN, sample).items()
+        }
+        assert found.keys() == set(sample)
+        return {key: places for key, places in found.items() if places != holders.get(key, set())}
+
+    eventually(look, "every key finds its messages", until=lambda wrong: not wrong)
 
 
 def found_by_the_engine(store: Path, ledger: Ledger) -> None:

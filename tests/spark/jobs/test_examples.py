@@ -1,57 +1,81 @@
-"""The examples and the notebook run, as scripts, in processes of their own."""
+"""The examples and the notebook run: in the Spark of all tests, and in the long form as scripts."""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.spark.conftest import need_java
 from tests.spark.jobs.samples import EXAMPLES
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 RUNNER = EXAMPLES.parents[1] / "scripts" / "run_notebook.py"
 DEADLINE = 300
+RUNS = {
+    "batch": ([EXAMPLES / "batch.py"], ("large orders: 60", "Payments|")),
+    "streaming": ([EXAMPLES / "streaming.py"], ("each message came once",)),
+    "archive_and_restore": (
+        [EXAMPLES / "archive_and_restore.py"],
+        ("every body is there once",),
+    ),
+    "notebook": (
+        [RUNNER, EXAMPLES / "segments.ipynb"],
+        ("10 pending, 10 committed, 10 rolled back",),
+    ),
+}
+"""The words of a command behind `python`, and what it has to print."""
 
 
-def run(*command: object) -> str:
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # as in a script
+@pytest.mark.parametrize("name", RUNS)
+def test_here(
+    name: str,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words, wanted = RUNS[name]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+    monkeypatch.syspath_prepend(str(EXAMPLES))  # as the folder of a script is
+    monkeypatch.delitem(sys.modules, "sample", raising=False)
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)  # it is everybody's
+    code: object = 0
+    try:
+        runpy.run_path(str(words[0]), run_name="__main__")
+    except SystemExit as end:
+        code = end.code
+    text, errors = capsys.readouterr()
+    assert code in (0, None), f"{text}\n{errors[-5000:]}"
+    for part in wanted:
+        assert part in text
+
+
+@pytest.mark.slow
+@pytest.mark.thorough("a JVM for each; `test_here` runs the same")
+@pytest.mark.parametrize("name", RUNS)
+def test_as_a_script(name: str) -> None:
     need_java()
-    environment = {**os.environ, "SPARK_MASTER": "local[2]", "SPARK_LOCAL_IP": "127.0.0.1"}
+    words, wanted = RUNS[name]
     done = subprocess.run(
-        [sys.executable, *map(str, command)],
+        [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
-        env=environment,
+        env={**os.environ, "SPARK_MASTER": "local[2]", "SPARK_LOCAL_IP": "127.0.0.1"},
         timeout=DEADLINE,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_batch() -> None:
-    text = run(EXAMPLES / "batch.py")
-    assert "large orders: 60" in text
-    assert "Payments|" in text
-
-
-@pytest.mark.slow
-def test_streaming() -> None:
-    assert "each message came once" in run(EXAMPLES / "streaming.py")
-
-
-@pytest.mark.slow
-def test_archive_and_restore() -> None:
-    assert "every body is there once" in run(EXAMPLES / "archive_and_restore.py")
-
-
-@pytest.mark.slow
-def test_notebook() -> None:
-    text = run(RUNNER, EXAMPLES / "segments.ipynb")
-    assert "10 pending, 10 committed, 10 rolled back" in text
+    for part in wanted:
+        assert part in done.stdout
 
 
 def notebook(path: Path, *sources: str) -> Path:

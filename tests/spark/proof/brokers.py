@@ -13,6 +13,7 @@ from tests.interop.store.special import (
     LATER,
     await_messages,
     long_retries,
+    with_long_group,
     with_long_topic,
 )
 from tests.interop.store.tool import Tool
@@ -79,6 +80,7 @@ def _park(ledger: Ledger, client: Client) -> None:
 def by_apache(folder: Path, namesrv: str, tool: Tool) -> Material:
     """Apache RocketMQ's broker: what clients can bring about there, killed under load."""
     root, ledger = folder / "apache", Ledger()
+    with_long_group(root)
     broker = peer.RealBroker(root, namesrv, PEER_CONF, home=folder / "apache-home").start()
     try:
         tool.make_topic(namesrv, broker.name_and_port, INNER, 1, queue_type="BatchCQ")

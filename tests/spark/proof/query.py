@@ -13,12 +13,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "tags", "body"]
 ROOT = Path(__file__).parents[3]
@@ -38,16 +42,7 @@ def run(store: str, folder: Path, trigger: str, options: dict[str, str]) -> None
         .getOrCreate()
     )
     spark_ext.register(spark)
-    frame = spark.readStream.format("rocketmq").options(path=store, **options).load()
-    writer = (
-        frame.select(*COLUMNS)
-        .writeStream.format("parquet")
-        .option("path", str(folder / "sink"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-    )
-    often = {"availableNow": True} if trigger == "now" else {"processingTime": "0 seconds"}
-    writer = writer.trigger(**often)  # type: ignore[arg-type]
-    query = writer.start()
+    query = start(spark, store, folder, trigger, options)
     print("started", flush=True)
     seen = -1
     while not query.awaitTermination(1):
@@ -57,6 +52,22 @@ def run(store: str, folder: Path, trigger: str, options: dict[str, str]) -> None
             print(f"batch {seen}", flush=True)
     print("done", flush=True)
     spark.stop()
+
+
+def start(
+    spark: SparkSession, store: str, folder: Path, trigger: str, options: Mapping[str, Any]
+) -> StreamingQuery:
+    """Starts the query, or goes on where the last one has left the checkpoint."""
+    frame = spark.readStream.format("rocketmq").options(path=store, **options).load()
+    writer = (
+        frame.select(*COLUMNS)
+        .writeStream.format("parquet")
+        .option("path", str(folder / "sink"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+    )
+    often = {"availableNow": True} if trigger == "now" else {"processingTime": "0 seconds"}
+    writer = writer.trigger(**often)  # type: ignore[arg-type]
+    return writer.start()
 
 
 class Query:

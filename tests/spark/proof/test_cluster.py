@@ -45,6 +45,7 @@ def expected(*materials: Material) -> dict[tuple[str, str, int], tuple[int, int,
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("three JVMs of its own; tasks and shipped segments are also tested on one")
 def test_two_stores_on_two_executors(ours: Material, apache: Material, tmp_path: Path):
     """Local paths, which all executors see, and segments that were shipped to an object store."""
     roots = [ours.root, apache.root]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pyrmq.engine import Store, segment_advance, segment_end
 from pyrmq.model.message import ReceivedMessage, decode_record, encode_properties
+from tests.support.thorough import examples
 
 from .native import files_of, read
 from .rows import ALL, Row, assert_same
@@ -93,7 +94,7 @@ def _row(got: ReceivedMessage, data: memoryview) -> Row:
     }  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wanted=st.lists(messages, min_size=1, max_size=60), data=st.data())
 def test_any_store_any_selection_any_cut(wanted: list[dict[str, Any]], data: st.DataObject):
     with tempfile.TemporaryDirectory() as folder:

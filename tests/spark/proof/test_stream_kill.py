@@ -1,22 +1,23 @@
 """Queries that are killed and started again while the log grows: no gap and no repeat.
 
-PYRMQ_SPARK_ROUNDS: how many kills (3; a JVM starts in each). PYRMQ_SPARK_SEED: of the moments.
+PYRMQ_SPARK_ROUNDS: how many kills; a JVM starts in each. PYRMQ_SEED: of the moments.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from .query import Query, sink_rows
+from tests.support.thorough import seeds, size
+
+from .query import Query, sink_rows, start
 from .writer import Writer, number_of, place_of
 
-ROUNDS = int(os.environ.get("PYRMQ_SPARK_ROUNDS", "3"))
-SEED = int(os.environ.get("PYRMQ_SPARK_SEED", "20261122"))
+ROUNDS = size("PYRMQ_SPARK_ROUNDS", 1, 50)
 PER_SECOND = 500
 
 
@@ -33,9 +34,11 @@ def assert_is_the_log(rows: list[dict[str, object]], count: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_restarted(tmp_path: Path):
-    """The driver and its JVM die by SIGKILL at random moments of their work."""
-    chance = random.Random(SEED)
+@pytest.mark.parametrize("seed", seeds("spark-stream-kill"))
+def test_killed_and_restarted(spark: SparkSession, tmp_path: Path, seed: int):
+    """The driver and its JVM die by SIGKILL at random moments of their work. The last run, which
+    reads the rest, is one of this process."""
+    chance = random.Random(seed)
     store, out = tmp_path / "store", tmp_path / "out"
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 3000}
     with Writer(store, 10_000_000, PER_SECOND) as writer:
@@ -47,6 +50,5 @@ def test_killed_and_restarted(tmp_path: Path):
             assert writer.running
         total = writer.stop()
     assert len(list((store / "commitlog").iterdir())) > 2 + ROUNDS // 2
-    with Query(store, out, "now", **options) as query:
-        query.wait_for("done")
+    assert start(spark, str(store), out, "now", options).awaitTermination(300)
     assert_is_the_log(sink_rows(out / "sink"), total)

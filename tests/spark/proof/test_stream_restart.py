@@ -1,11 +1,11 @@
-"""Queries in one session that fail or are stopped at random and go on from their checkpoint.
+"""Queries in one session that fail or are stopped and go on from their checkpoint.
 
-PYRMQ_SPARK_ROUNDS: how many times (3 unless set).
+PYRMQ_SPARK_ROUNDS: how many times. PYRMQ_SEED: after how many batches, and in which way from the
+fourth time on.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -17,10 +17,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from .test_stream_kill import SEED, assert_is_the_log
+from tests.support.thorough import seeds, size
+
+from .test_stream_kill import assert_is_the_log
 from .writer import Writer, body_of, opened, put
 
-ROUNDS = int(os.environ.get("PYRMQ_SPARK_ROUNDS", "3"))
+ROUNDS = size("PYRMQ_SPARK_ROUNDS", 3, 50)
+MOMENTS = ["before", "after", "stop"]
+"""A query fails before it has done a batch, or after that, so that the batch comes again; or it is
+stopped."""
 COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "body"]
 
 
@@ -79,13 +84,14 @@ def finish(spark: SparkSession, store: Path, folder: Path, sink: Sink, **options
 
 
 @pytest.mark.slow
-def test_fails_or_is_stopped_at_random(spark: SparkSession, tmp_path: Path):
-    chance, sink = random.Random(SEED), Sink()
+@pytest.mark.parametrize("seed", seeds("spark-stream-stop"))
+def test_fails_or_is_stopped(spark: SparkSession, tmp_path: Path, seed: int):
+    chance, sink = random.Random(seed), Sink()
     store = tmp_path / "store"
     with Writer(store, 10_000_000, 1000) as writer:
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             left = chance.randrange(1, 8)
-            moment = chance.choice(["before", "after", "stop"])
+            moment = MOMENTS[number] if number < len(MOMENTS) else chance.choice(MOMENTS)
 
             def fail(now: str, moment: str = moment) -> bool:
                 nonlocal left
@@ -95,17 +101,17 @@ def test_fails_or_is_stopped_at_random(spark: SparkSession, tmp_path: Path):
             sink.fail = fail
             query = start(spark, store, tmp_path, sink, maxOffsetsPerTrigger=500)
             if moment == "stop":
-                while left > 0 and not query.awaitTermination(0.05):
-                    pass
+                while left > 0:
+                    assert not query.awaitTermination(0.05), "it does not end by itself"
                 query.stop()
             else:
                 with pytest.raises(StreamingQueryException, match="Chaos"):
-                    query.awaitTermination(60)
+                    query.awaitTermination(300)
             assert writer.running
         total = writer.stop()
     sink.fail = lambda moment: False
     finish(spark, store, tmp_path, sink, maxOffsetsPerTrigger=5000)
-    assert sink.repeated > 0
+    assert sink.repeated > 0, "the batch behind which a query failed has come again"
     assert all(len(rows) <= 5000 for rows in sink.batches.values())
     assert_is_the_log(sink.rows, total)
 

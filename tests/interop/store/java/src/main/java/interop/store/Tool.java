@@ -5,6 +5,7 @@ import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import com.alibaba.fastjson.serializer.SerializerFeature;
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.InputStreamReader;
@@ -25,6 +26,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * The official client and admin tools behind stdin and stdout: one JSON object a line in, one out,
@@ -54,9 +56,37 @@ public final class Tool {
         Runtime.getRuntime().halt(0); // threads of the clients must not keep the process
     }
 
+    /** mqadmin with these words: what it printed, and what it complained of. */
+    private static Object command(JSONObject question) throws Exception {
+        List<String> words = new ArrayList<>(question.getJSONArray("words").toJavaList(String.class));
+        words.add("-n");
+        words.add(question.getString("namesrv"));
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        ByteArrayOutputStream complained = new ByteArrayOutputStream();
+        System.setOut(new PrintStream(said, true, "UTF-8"));
+        System.setErr(new PrintStream(complained, true, "UTF-8"));
+        try {
+            MQAdminStartup.main0(words.toArray(new String[0]), null);
+        } finally {
+            System.out.flush();
+            System.err.flush();
+            System.setOut(out);
+            System.setErr(err);
+        }
+        List<String> both = new ArrayList<>();
+        both.add(said.toString("UTF-8"));
+        both.add(complained.toString("UTF-8"));
+        return both;
+    }
+
     private static Object answer(JSONObject question) throws Exception {
         if (question.getString("do").equals("read")) {
             return read(question);
+        }
+        if (question.getString("do").equals("command")) {
+            return command(question);
         }
         DefaultMQAdminExt admin = new DefaultMQAdminExt(10_000);
         admin.setNamesrvAddr(question.getString("namesrv"));
