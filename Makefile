@@ -1,12 +1,10 @@
 # Everything here sets itself up: the first target that needs it makes .venv and builds the engine.
 PYTHON ?= python3
 VENV ?= .venv
-# How the engine is built into .venv: `checks` is quick to build, `release` is what wheels have.
-PROFILE ?= checks
 # How many tests at once: they mostly wait. WORKERS=0: one after the other, in one process.
 WORKERS ?= 4
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed-$(PROFILE)
+STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
 	pyrmq/capi.pxd $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
@@ -26,9 +24,7 @@ $(STAMP): $(SOURCES)
 	@PYTHON=$(PYTHON) scripts/check_tools.sh
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	PATH="$(abspath $(BIN)):$$PATH" MATURIN_PEP517_ARGS="--profile $(PROFILE)" \
-		$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@rm -f $(VENV)/.installed*
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and build the engine into it
@@ -66,7 +62,7 @@ format: $(STAMP) ## Format all code
 	cargo fmt
 
 wheel-check: ## Build an sdist and a wheel and try them outside the checkout
-	WHEEL_PROFILE=checks scripts/dist_check.sh --one
+	scripts/dist_check.sh --one
 
 thorough: $(SLICES:%=thorough-%) ## All the long forms below, one after the other (hours)
 
@@ -100,15 +96,11 @@ thorough-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs night
 thorough-random: $(STAMP) ## Run all tests with random values with seeds that nobody has tried
 	$(LONG) -m "(hypothesis or random) and not slow"
 
-bench: export PROFILE = release
-bench: ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
-	@$(MAKE) --no-print-directory setup
+bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
 	@mkdir -p build
 	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group --benchmark-json=build/bench.json
 
-bench-spark: export PROFILE = release
-bench-spark: ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
-	@$(MAKE) --no-print-directory setup
+bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
 	@mkdir -p build
 	$(BIN)/python -m benches.spark --json build/bench-spark.json
 
@@ -116,14 +108,10 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
 
-bench-loopback: export PROFILE = release
-bench-loopback: ## Measure a broker process over loopback
-	@$(MAKE) --no-print-directory setup
+bench-loopback: $(STAMP) ## Measure a broker process over loopback
 	$(BIN)/python -m benches.loopback
 
-bench-transactions: export PROFILE = release
-bench-transactions: ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
-	@$(MAKE) --no-print-directory setup
+bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
 	@mkdir -p build
 	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
 

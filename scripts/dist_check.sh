@@ -4,8 +4,6 @@
 # not be needed for that, though the wheel brings the Spark packages along.
 #
 #   scripts/dist_check.sh [--one]       --one: only for $PYTHON (python3)
-#
-#   WHEEL_PROFILE=release               the profile of Cargo.toml that the engine is built with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -50,8 +48,7 @@ for version in $versions; do
         done
         first=0
     fi
-    MATURIN_PEP517_ARGS="--profile ${WHEEL_PROFILE:-release}" \
-        "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
+    "$work/build$version/bin/python" -m build --wheel --outdir "$work/wheel$version" "$work/source" \
         >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     wheel=$(echo "$work/wheel$version"/*.whl)
     names=$("$python" -m zipfile -l "$wheel")

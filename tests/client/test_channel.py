@@ -127,8 +127,8 @@ async def test_how_a_server_ends_it(
         await trio.testing.wait_all_tasks_blocked()
         if garbage:
             await broker.connections[0].stream.send_all(garbage)
-    told = "it broke the protocol" if garbage else "the other end hung up"
-    assert [told in text for text in failed] == [True, True]
+    reason = "it broke the protocol" if garbage else "the other end hung up"
+    assert [reason in text for text in failed] == [True, True]
     assert (await (await channels.get(A)).call(2)).code == 0
 
 
