@@ -222,7 +222,7 @@ async def test_a_procedure(
 async def test_what_a_procedure_raises(channels: Channels) -> None:
     def procedure() -> Procedure[int]:
         answer = yield Ask(A, 7, {}, 1.0)
-        raise ResponseError(str(answer), 7)
+        raise ResponseError.of(7, str(answer))
 
     with pytest.raises(ResponseError, match="CODE 7"):
         await channels.perform(procedure())
