@@ -124,6 +124,8 @@ class Dispatcher:
             return
         if reply is not None:
             connection.send(reply)
+        if session.error is not None:
+            connection.happened(Event.PROTOCOL_ERROR)
         if session.unconfirmed:
             self._unconfirmed.note(connection)
         if session.arrivals:
