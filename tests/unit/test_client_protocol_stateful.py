@@ -176,32 +176,29 @@ class ConnectionMachine(RuleBasedStateMachine):
         lost = self.lose(CloseReason.NO_ANSWER) if dead else []
         self.check(self.protocol.expire(self.now), late + lost, 0, dead)
 
-    @rule(at=SPLIT)
-    def garbage(self, at: int) -> None:
-        """Eight zero bytes are no frame, whatever came before."""
+    @rule(how=st.sampled_from([*CloseReason]), at=SPLIT)
+    def end(self, how: CloseReason, at: int) -> None:
+        """One rule for all ends, so that connections live for a while."""
         closes = self.closed is None
-        lost = self.lose(CloseReason.PROTOCOL) if closes else []
-        if closes:
-            self.received = self.now
-        events = [
-            e
-            for part in (bytes(8)[: at % 8], bytes(8)[at % 8 :])
-            if part
-            for e in self.protocol.receive_bytes(part, self.now)
-        ]
+        if how is CloseReason.PROTOCOL:
+            # Eight zero bytes are no frame, whatever came before.
+            self.received = self.now if closes else self.received
+            lost = self.lose(how) if closes else []
+            parts = [part for part in (bytes(8)[: at % 8], bytes(8)[at % 8 :]) if part]
+            events = [e for part in parts for e in self.protocol.receive_bytes(part, self.now)]
+        else:
+            lost = self.lose(how) if closes else []
+            hung_up = how is CloseReason.HUNG_UP
+            protocol = self.protocol
+            events = protocol.receive_bytes(b"", self.now) if hung_up else protocol.close(how)
         self.check(events, lost, 0, closes)
 
-    @rule()
-    def hang_up(self) -> None:
-        closes = self.closed is None
-        lost = self.lose(CloseReason.HUNG_UP) if closes else []
-        self.check(self.protocol.receive_bytes(b"", self.now), lost, 0, closes)
-
-    @rule(reason=st.sampled_from([CloseReason.CLOSED, CloseReason.STALLED, CloseReason.FAILED]))
-    def close(self, reason: CloseReason) -> None:
-        closes = self.closed is None
-        lost = self.lose(reason) if closes else []
-        self.check(self.protocol.close(reason), lost, 0, closes)
+    @rule(pick=PICK)
+    @precondition(lambda self: self.open_requests())
+    def expire_at_a_deadline(self, pick: int) -> None:
+        open_ones = self.open_requests()
+        self.now = max(self.now, open_ones[pick % len(open_ones)].deadline)
+        self.expire()
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
