@@ -81,7 +81,7 @@ thorough-interop: $(STAMP) ## Run all Java clients, and all tests with each Apac
 
 thorough-spark: $(STAMP) ## Run the long Spark tests, and what depends on it with each PySpark
 	$(LONG) tests/spark
-	PYRMQ_PEER=5.3.3 $(LONG) tests/spark/proof tests/spark/test_apache_broker.py
+	PYRMQ_PEER=5.3.3 $(LONG) -m "not slow" tests/spark/proof tests/spark/test_apache_broker.py
 	scripts/spark_versions.sh
 
 thorough-python: ## Build and try wheels for each Python found (3.11 to 3.13), as released

@@ -25,6 +25,7 @@ def pytest_report_header() -> str:
     return f"pyrmq: {form}, PYRMQ_SEED={thorough.seed()}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if thorough.THOROUGH and getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(thorough.seed())

@@ -198,6 +198,22 @@ def test_the_committed_message_leads_to_its_transaction(broker: ScriptedBroker) 
     assert (t.state, len(t.copies), len(t.committed)) == (State.COMMITTED, 1, 1)
 
 
+def test_a_committed_message_without_its_real_topic(broker: ScriptedBroker) -> None:
+    """As Apache RocketMQ 5.5 writes it. [EndTransactionProcessor.endMessageTransaction]"""
+    half = broker.half("K")
+    properties = {n: v for n, v in half.properties.items() if not n.startswith("REAL_")}
+    delivered = broker.put(
+        half.properties["REAL_TOPIC"],
+        half.body,
+        properties,
+        sys_flag=half.sys_flag | 8,
+        prepared_offset=half.physical_offset,
+    )
+    broker.op(0)
+    t = one(broker, delivered.offset_msg_id)
+    assert (t.state, len(t.copies), len(t.committed)) == (State.COMMITTED, 1, 1)
+
+
 def test_what_the_broker_has_passed(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.half("L")
