@@ -73,7 +73,7 @@ fn due_in_pieces() {
     assert_eq!(offsets(table.due(&when, 5..10, 3, usize::MAX)), [6, 8]);
     assert_eq!(offsets(table.due(&when, 10..10, 3, usize::MAX)), [0i64; 0]);
     assert_eq!(
-        offsets(table.due(&when, 50..10, 3, usize::MAX)),
+        offsets(table.due(&when, Range { start: 50, end: 10 }, 3, usize::MAX)),
         [0i64; 0],
         "behind the end"
     );
