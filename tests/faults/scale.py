@@ -14,7 +14,7 @@ from functools import cache
 from tests.support.thorough import THOROUGH, seed
 
 FULL = "full"
-TORN, FLIPS = 1_200, 1_500
+TORN, FLIPS = 700, 900
 """Images of a default run."""
 FULL_FLIPS = 20_000
 FAILED_FLIPS: tuple[tuple[int, int], ...] = ()
