@@ -34,8 +34,7 @@ RUST_LAYERS = [
     {"store"},
     {"txn"},
     {"broker"},
-    {"filter", "wire"},
-    {"arrow"},
+    {"filter", "wire", "arrow"},
     {"offline"},
     {"python"},
 ]

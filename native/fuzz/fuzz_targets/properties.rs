@@ -4,11 +4,11 @@
 //! - `find` gives the last value of a name.
 //! - Pushing the pairs that were read gives a string with the same pairs; so does joining two
 //!   strings with the separator.
-//! - `Known`, the send path's one-pass reading, agrees with `find`.
+//! - `Facts`, the send path's one-pass reading, agrees with `find`.
 #![no_main]
 
+use engine::broker::facts::Facts;
 use engine::format::properties::{VALUE_END, find, pairs, push};
-use engine::wire::send_fields::Known;
 use libfuzzer_sys::fuzz_target;
 use pyrmq_fuzz::{Dice, naive_pairs};
 
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let joined = [a, &[VALUE_END], b].concat();
     assert!(pairs(&joined).eq(pairs(a).chain(pairs(b))));
 
-    let known = Known::read(data);
+    let known = Facts::read(data);
     assert_eq!(known.tags, find(data, b"TAGS"));
     assert_eq!(known.unique_key, find(data, b"UNIQ_KEY"));
     assert_eq!(known.inner_batch, find(data, b"INNER_NUM").is_some());

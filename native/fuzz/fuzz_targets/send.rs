@@ -11,6 +11,7 @@
 //!   has the same log, queues and waiting halves.
 #![no_main]
 
+use engine::broker::{Broker, Decision};
 use engine::format::cq_entry::CqEntry;
 use engine::format::host::Host;
 use engine::format::record::{self, Found};
@@ -19,7 +20,7 @@ use engine::store::{FlushMode, Store, StoreConfig, TopicSettings};
 use engine::txn::{Fields, HALF_TOPIC, Half, OP_TOPIC, Start, Transactions};
 use engine::wire::frame::split;
 use engine::wire::header::Header;
-use engine::wire::{Budget, SendContext, Session};
+use engine::wire::{Budget, Context, Session};
 use libfuzzer_sys::fuzz_target;
 use pyrmq_fuzz::{Dice, frame};
 use std::cell::RefCell;
@@ -33,7 +34,7 @@ const FULL: u64 = 128 * LOG_FILE;
 type Known = (i64, u64, Vec<u8>, Vec<u8>);
 
 struct Rig {
-    context: Arc<SendContext>,
+    context: Arc<Context>,
     config: StoreConfig,
     _dir: tempfile::TempDir,
 }
@@ -50,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
         let rig = slot.get_or_insert_with(|| Rig::new(sync));
         let (cut, _) = data.split_at(dice.below(data.len() + 1));
         rig.run(cut, &data[cut.len()..], &mut dice);
-        if rig.context.store.log().max_offset() > FULL {
+        if rig.context.broker.store().log().max_offset() > FULL {
             slot.take().expect("in use").reopen();
         }
     });
@@ -90,11 +91,9 @@ impl Rig {
         let (transactions, _) = Transactions::open(store.clone(), start, 4096).unwrap();
         let transactions = Arc::new(transactions);
         Rig {
-            context: Arc::new(SendContext::new(
-                store,
-                Some(transactions),
+            context: Arc::new(Context::new(
+                Broker::new(store, Some(transactions), "DefaultRegion", "C", true),
                 "DefaultRegion",
-                "C",
                 true,
             )),
             config,
@@ -103,7 +102,7 @@ impl Rig {
     }
 
     fn transactions(&self) -> &Transactions {
-        self.context.transactions.as_deref().expect("it has some")
+        self.context.broker.transactions().expect("it has some")
     }
 
     fn waiting(&self) -> BTreeSet<i64> {
@@ -152,7 +151,7 @@ impl Rig {
                 }
             }
         }
-        let before = self.context.store.log().max_offset();
+        let before = self.context.broker.store().log().max_offset();
         let waited = self.waiting();
         let host = Host::new("10.1.2.3:4567".parse().unwrap());
         let budget = Arc::new(Budget::new(usize::MAX));
@@ -188,7 +187,7 @@ impl Rig {
 
     /// The log from `at` on has this many commits, and op records for these halves.
     fn settled(&self, mut at: u64, commits: usize, mut halves: Vec<i64>) {
-        let store = &self.context.store;
+        let store = self.context.broker.store();
         let (mut found, mut named) = (0, Vec::new());
         while at < store.log().max_offset() {
             let Some(r) = Half::read(store, at) else {
@@ -223,7 +222,7 @@ impl Rig {
             let id = id.map(|(_, v)| v.bytes(out)).filter(|id| id.len() == 32);
             let phys = id.map(|id| std::str::from_utf8(&id[16..]).expect("hex"));
             let phys = phys.map(|hex| u64::from_str_radix(hex, 16).expect("hex"));
-            let half = phys.and_then(|phys| Half::read(&self.context.store, phys));
+            let half = phys.and_then(|phys| Half::read(self.context.broker.store(), phys));
             let waits = |half: &Half| {
                 let pending = self.transactions().find(half.view().queue_offset);
                 half.topic() == HALF_TOPIC && pending.is_some_and(|p| p.phys == half.phys())
@@ -245,7 +244,7 @@ impl Rig {
     }
 
     fn run(&self, first: &[u8], second: &[u8], dice: &mut Dice) {
-        let store = &self.context.store;
+        let store = self.context.broker.store();
         let before = store.log().max_offset();
         let budget = Arc::new(Budget::new(usize::MAX));
         let host = Host::new("10.1.2.3:4567".parse().unwrap());
@@ -257,8 +256,15 @@ impl Rig {
             loop {
                 while let Some(c) = session.next_command() {
                     frames += 1;
+                    let decision = match dice.below(4) {
+                        0 => Decision::SentBack {
+                            topic: b"%RETRY%g",
+                            dead: dice.below(2) == 0,
+                        },
+                        _ => Decision::AsRequested,
+                    };
                     session
-                        .resend(&c.frame, 0, &mut out)
+                        .resend(&c.frame, decision, 0, &mut out)
                         .expect("it was read once");
                 }
                 if !fine || !session.has_more() {
@@ -281,7 +287,7 @@ impl Rig {
             &mut out,
         );
         session.release(10_000, 0, &mut out);
-        assert_eq!(session.held(), 0);
+        assert_eq!(session.unconfirmed(), 0);
         drop(session);
         assert_eq!(budget.used(), 0);
         assert!(store.barrier().failure().is_none());
@@ -299,7 +305,7 @@ impl Rig {
 
     /// Checks every record from `at` on; their number.
     fn walk(&self, mut at: u64) -> usize {
-        let log = self.context.store.log();
+        let log = self.context.broker.store().log();
         let mut count = 0;
         while at < log.max_offset() {
             let (segment, place) = log.locate(at).expect("a file");
@@ -325,7 +331,8 @@ impl Rig {
         };
         let topic = self
             .context
-            .store
+            .broker
+            .store()
             .topics()
             .get(&r[v.topic])
             .expect("its topic");
@@ -373,11 +380,11 @@ impl Rig {
                         assert_eq!(id.len(), 32);
                         let phys = u64::from_str_radix(&id[16..], 16).unwrap();
                         assert!(phys >= before);
-                        let (segment, at) = self.context.store.log().locate(phys).unwrap();
+                        let (segment, at) = self.context.broker.store().log().locate(phys).unwrap();
                         let Found::Record(v) = record::read(segment.readable_from(at), true) else {
                             panic!("no record at {phys}");
                         };
-                        let half = Half::read(&self.context.store, phys).expect("whole");
+                        let half = Half::read(self.context.broker.store(), phys).expect("whole");
                         let real = match half.topic() == HALF_TOPIC {
                             true => half.fields().queue_id.expect("it says where it belongs"),
                             false => v.queue_id as u32,
@@ -395,7 +402,7 @@ impl Rig {
     }
 
     fn reopen(self) {
-        let store = &self.context.store;
+        let store = self.context.broker.store();
         let state = |s: &Store| {
             let mut queues: Vec<_> = s
                 .topics()

@@ -6,8 +6,8 @@
 //!   same form.
 #![no_main]
 
+use engine::format::parse_i64;
 use engine::format::{delay, java, names};
-use engine::wire::header::parse_i64;
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 
