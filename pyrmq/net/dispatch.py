@@ -83,16 +83,19 @@ class Dispatcher:
                 answer = processor(connection, command)
             except Exception as e:
                 answer = self._failed(command, e)
-        act = self._acts.get(type(answer))
-        if act is not None:
-            act(connection, command, answer)
+        if type(answer) in self._acts:
+            self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             connection.begin_awaited()
             self.nursery.start_soon(self._await, connection, command, answer)
 
-    def act(self, connection: Connection, command: Command, answer: Answer) -> None:
-        """Does what an answer says."""
-        self._acts[type(answer)](connection, command, answer)
+    def act(self, connection: Connection, command: Command, answer: object) -> None:
+        """Does what an `Answer` says. Where that fails, as in a processor, the failure is the
+        answer: it concerns this request and must not end the server."""
+        try:
+            self._acts[type(answer)](connection, command, answer)
+        except Exception as e:
+            send_answer(connection, command, self._failed(command, e))
 
     async def _await(
         self, connection: Connection, command: Command, awaited: Awaitable[Answer]
