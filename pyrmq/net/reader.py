@@ -79,7 +79,8 @@ class Reader:
             # SEND; for CLOSE and FEED it wakes the reader, which finds the connection so and acts.
             events = select.EPOLLOUT
         if events != connection.events and self.connections.get(connection.fd) is connection:
-            self._epoll.modify(connection.fd, events)
+            # Where nothing is waited for, a peer that is gone is reported once, not all the time.
+            self._epoll.modify(connection.fd, events or select.EPOLLET)
             connection.events = events
 
     def close(self, connection: Connection) -> None:
