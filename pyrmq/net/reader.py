@@ -109,11 +109,6 @@ class Reader:
             self.close(connection)
         self._epoll.close()
 
-    def release(self) -> None:
-        """Sends the answers that wait no longer for the barrier."""
-        for connection in self._unconfirmed.release():
-            self._arm(connection)
-
     async def run(self) -> None:
         """Serves the connections until cancelled."""
         poll = self._epoll.poll
@@ -211,4 +206,4 @@ class Reader:
     def _confirmed(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._event_fd, 8)
-        self.release()
+        self._unconfirmed.release()
