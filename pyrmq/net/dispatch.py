@@ -52,6 +52,7 @@ class Dispatcher:
         self._unconfirmed = unconfirmed
         self._parked = parked
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
+        self._awaited = 0
         self._waiting: dict[str, list[tuple[Connection, Command, After]]] = {}
         self._acts: dict[type, Callable[[Connection, Command, Any], None]] = {
             Response: send_answer,
@@ -64,8 +65,8 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Whether something is awaited now."""
-        return bool(self._limit.borrowed_tokens or self._waiting)
+        """Whether something is awaited now, or is about to be."""
+        return bool(self._awaited or self._waiting)
 
     def process(self, connection: Connection, command: Command) -> None:
         """Has one request answered, now or later."""
@@ -87,6 +88,7 @@ class Dispatcher:
             self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             connection.begin_awaited()
+            self._awaited += 1
             self.nursery.start_soon(self._await, connection, command, answer)
 
     def act(self, connection: Connection, command: Command, answer: object) -> None:
@@ -100,11 +102,14 @@ class Dispatcher:
     async def _await(
         self, connection: Connection, command: Command, awaited: Awaitable[Answer]
     ) -> None:
-        async with self._limit:
-            try:
-                answer = await awaited
-            except Exception as e:
-                answer = self._failed(command, e)
+        try:
+            async with self._limit:
+                try:
+                    answer = await awaited
+                except Exception as e:
+                    answer = self._failed(command, e)
+        finally:
+            self._awaited -= 1
         self.act(connection, command, answer)
         connection.end_awaited()
 
