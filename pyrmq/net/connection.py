@@ -110,6 +110,11 @@ class Connection:
         if self.state is State.CLOSING or self.awaited == MAX_AWAITED:
             self._changed(self)
 
+    def released(self) -> None:
+        """Unconfirmed answers of its session have left: it may go on."""
+        if not self.events:
+            self._changed(self)
+
     def send(self, *pieces: Piece) -> None:
         """Sends pieces in a row, now or when the socket takes them."""
         if self.state in (State.MUTE, State.CLOSED):

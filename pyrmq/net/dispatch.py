@@ -52,6 +52,7 @@ class Dispatcher:
         self._unconfirmed = unconfirmed
         self._parked = parked
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
+        self._awaited = 0
         self._waiting: dict[str, list[tuple[Connection, Command, After]]] = {}
         self._acts: dict[type, Callable[[Connection, Command, Any], None]] = {
             Response: send_answer,
@@ -64,8 +65,8 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Whether something is awaited now."""
-        return bool(self._limit.borrowed_tokens or self._waiting)
+        """Whether something is awaited now, or is about to be."""
+        return bool(self._awaited or self._waiting)
 
     def process(self, connection: Connection, command: Command) -> None:
         """Has one request answered, now or later."""
@@ -83,25 +84,32 @@ class Dispatcher:
                 answer = processor(connection, command)
             except Exception as e:
                 answer = self._failed(command, e)
-        act = self._acts.get(type(answer))
-        if act is not None:
-            act(connection, command, answer)
+        if type(answer) in self._acts:
+            self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             connection.begin_awaited()
+            self._awaited += 1
             self.nursery.start_soon(self._await, connection, command, answer)
 
-    def act(self, connection: Connection, command: Command, answer: Answer) -> None:
-        """Does what an answer says."""
-        self._acts[type(answer)](connection, command, answer)
+    def act(self, connection: Connection, command: Command, answer: object) -> None:
+        """Does what an `Answer` says. Where that fails, as in a processor, the failure is the
+        answer: it concerns this request and must not end the server."""
+        try:
+            self._acts[type(answer)](connection, command, answer)
+        except Exception as e:
+            send_answer(connection, command, self._failed(command, e))
 
     async def _await(
         self, connection: Connection, command: Command, awaited: Awaitable[Answer]
     ) -> None:
-        async with self._limit:
-            try:
-                answer = await awaited
-            except Exception as e:
-                answer = self._failed(command, e)
+        try:
+            async with self._limit:
+                try:
+                    answer = await awaited
+                except Exception as e:
+                    answer = self._failed(command, e)
+        finally:
+            self._awaited -= 1
         self.act(connection, command, answer)
         connection.end_awaited()
 

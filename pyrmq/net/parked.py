@@ -67,12 +67,15 @@ class ParkedPulls:
 
     def park(self, connection: Connection, command: Command, pull: Pull, seconds: float) -> bool:
         """Keeps a pull for at most `seconds`; False if too many are parked already, or the server
-        stops."""
+        stops. Keeps nothing where the queue cannot be opened: raises what the store does."""
         mine = self._of_connection.get(connection, ())
         if self._flushed or self.count >= MAX_PARKED or len(mine) >= MAX_PER_CONNECTION:
             return False
         parked = Parked(connection, command, pull)
         key = parked.key
+        self._store.notify_on_arrival(*key)
+        # A message may have come between reading and asking for a report.
+        has_come = self._store.queue_range(*key)[1] > pull.offset
         deadline = trio.current_time() + min(seconds, MAX_SECONDS)
         self._parked.setdefault(key, set()).add(parked)
         self._of_connection.setdefault(connection, set()).add(parked)
@@ -81,9 +84,7 @@ class ParkedPulls:
         if not self._deadlines or deadline < self._deadlines[0][0]:
             self._sooner.set()
         heapq.heappush(self._deadlines, (deadline, next(self._number), parked))
-        self._store.notify_on_arrival(*key)
-        # A message may have come between reading and asking for a report.
-        if self._store.queue_range(*key)[1] > pull.offset:
+        if has_come:
             self._wake(key)
         if len(self._deadlines) > 4 * self.count + 1024:
             self._deadlines = [d for d in self._deadlines if self._is_parked(d[2])]

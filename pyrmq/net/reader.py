@@ -79,7 +79,8 @@ class Reader:
             # SEND; for CLOSE and FEED it wakes the reader, which finds the connection so and acts.
             events = select.EPOLLOUT
         if events != connection.events and self.connections.get(connection.fd) is connection:
-            self._epoll.modify(connection.fd, events)
+            # Where nothing is waited for, a peer that is gone is reported once, not all the time.
+            self._epoll.modify(connection.fd, events or select.EPOLLET)
             connection.events = events
 
     def close(self, connection: Connection) -> None:
@@ -107,11 +108,6 @@ class Reader:
         for connection in list(self.connections.values()):
             self.close(connection)
         self._epoll.close()
-
-    def release(self) -> None:
-        """Sends the answers that wait no longer for the barrier."""
-        for connection in self._unconfirmed.release():
-            self._arm(connection)
 
     async def run(self) -> None:
         """Serves the connections until cancelled."""
@@ -210,4 +206,4 @@ class Reader:
     def _confirmed(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._event_fd, 8)
-        self.release()
+        self._unconfirmed.release()

@@ -140,7 +140,7 @@ class RemotingServer:
         while True:
             await trio.sleep(1)
             if self._unconfirmed:
-                self._reader.release()
+                self._unconfirmed.release()
             limit = trio.current_time() - self._idle
             for connection in [c for c in self.connections.values() if c.last_active < limit]:
                 log.info("%s: %s was silent for %g s", self.name, connection.peer, self._idle)

@@ -67,10 +67,10 @@ class Unconfirmed:
             connection.send(reply)
         if not session.unconfirmed:
             self._connections.discard(connection)
+        connection.released()
 
-    def release(self) -> list[Connection]:
-        """Sends what is settled: confirmed, waited too long, or lost with a failed flush. Returns
-        the connections that may go on."""
+    def release(self) -> None:
+        """Sends what is settled: confirmed, waited too long, or lost with a failed flush."""
         assert self._store is not None
         failure = self._store.failure()
         if failure is not None and not self._failure_logged:
@@ -78,9 +78,5 @@ class Unconfirmed:
             log.critical(
                 "%s stops storing messages, as a flush failed: %s", self._name, escape(failure)
             )
-        paused = []
         for connection in list(self._connections):
             self._release(connection)
-            if not connection.events:
-                paused.append(connection)
-        return paused

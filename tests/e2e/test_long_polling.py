@@ -61,6 +61,22 @@ def test_a_held_pull_gets_the_message_that_comes(
         assert [r.body for r in decode_records(answer.body)] == [b"come"]
 
 
+def test_a_pull_on_a_queue_that_cannot_be_opened_is_refused(
+    client: Client, process: ServerProcess, topic: str
+) -> None:
+    """Its refusal is all that happens: the broker serves on."""
+    folder = process.store / "consumequeue" / topic
+    folder.write_bytes(b"a file where the topic's folder should be")
+    try:
+        answer = client.request(pull_command(topic, 0, 0, sys_flag=HOLD, suspend_ms=20_000))
+        assert answer.code == 14
+        assert "Not a directory" in (answer.remark or "")
+    finally:
+        folder.unlink()
+    assert client.send(topic, b"come").code == 0
+    assert client.pull(topic, 0, 0).next_offset == 1
+
+
 def test_other_requests_go_on_while_a_pull_waits(client: Client, topic: str) -> None:
     client.post(pull_command(topic, 0, 0, sys_flag=HOLD, suspend_ms=20_000))
     for n in range(3):

@@ -1,0 +1,91 @@
+"""Acting on what processors return: what fails on the way, and what a stop has to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyrmq.errors import ServiceNotAvailableError
+from pyrmq.net.answers import Park, Resend
+from pyrmq.net.command import Response
+from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.unconfirmed import Unconfirmed
+from tests.support.wire import FrameReader
+
+CODE = 1
+
+
+@dataclass
+class Request:
+    code: int = CODE
+    flag: int = 0
+    codec: int = 0
+    opaque: int = 7
+
+
+@dataclass
+class FakeConnection:
+    """Counts what is awaited and keeps what is sent."""
+
+    sent: bytes = b""
+    awaited: int = 0
+    session: Any = None
+
+    def send(self, *pieces: bytes) -> None:
+        self.sent += b"".join(pieces)
+
+    def begin_awaited(self) -> None:
+        self.awaited += 1
+
+    def end_awaited(self) -> None:
+        self.awaited -= 1
+
+
+class Failing:
+    """Stands for parked pulls and for a session whose store has no descriptor left."""
+
+    def park(self, *_: object) -> bool:
+        raise ServiceNotAvailableError("Too many open files")
+
+    def resend(self, *_: object) -> None:
+        raise ServiceNotAvailableError("Too many open files")
+
+
+def dispatcher(answer: object) -> Dispatcher:
+    parked: Any = Failing()
+    processor: Any = lambda connection, command: answer  # noqa: E731
+    return Dispatcher("test", {CODE: processor}, Unconfirmed("test", None, 0), parked)
+
+
+UNUSED: Any = None
+
+
+@pytest.mark.parametrize("answer", [Park(UNUSED, 1.0, Response()), Resend(b"")])
+def test_what_acting_on_an_answer_raises_is_the_answer(answer: object) -> None:
+    connection: Any = FakeConnection(session=Failing())
+    request: Any = Request()
+    dispatcher(answer).process(connection, request)
+    (found,) = FrameReader().feed(connection.sent)
+    assert (found.opaque, found.code, found.remark) == (7, 14, "Too many open files")
+
+
+async def test_it_is_busy_with_what_has_not_begun_yet() -> None:
+    async def later() -> Response:
+        return Response()
+
+    connection: Any = FakeConnection()
+    request: Any = Request()
+    tried = dispatcher(later())
+    async with trio.open_nursery() as nursery:
+        tried.nursery = nursery
+        assert not tried.busy
+        tried.process(connection, request)
+        assert tried.busy
+        await trio.testing.wait_all_tasks_blocked()
+    assert not tried.busy
+    assert connection.awaited == 0
+    assert [a.code for a in FrameReader().feed(connection.sent)] == [0]

@@ -1,0 +1,62 @@
+"""The server's loop on real sockets: a peer that is gone, answers that wait, a stop."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import trio
+import trio.testing
+
+from pyrmq.engine import Command, Listener
+from pyrmq.net.answers import Processor
+from pyrmq.net.command import Response, encode_request
+from pyrmq.net.connection import MAX_AWAITED, Connection
+from pyrmq.net.listen import open_listeners
+from pyrmq.net.server import RemotingServer
+from tests.support.waiting import eventually_trio
+
+AWAITED = 1
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: closing resets the connection."""
+
+
+@asynccontextmanager
+async def serving(processors: Mapping[int, Processor]) -> AsyncIterator[RemotingServer]:
+    server = RemotingServer("test", open_listeners("127.0.0.1", 0), processors, Listener(None))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+def requests(code: int, count: int) -> bytes:
+    return b"".join(encode_request(code, opaque) for opaque in range(count))
+
+
+async def test_a_reset_connection_with_frames_in_wait_is_no_work() -> None:
+    """Its answers are awaited and frames wait for their turn: the reader sleeps meanwhile."""
+    ready = trio.Event()
+    seen = 0
+
+    async def later(connection: Connection, command: Command) -> Response:
+        nonlocal seen
+        seen += 1
+        await ready.wait()
+        return Response()
+
+    with trio.fail_after(20):
+        async with serving({AWAITED: later}) as server:
+            peer = socket.create_connection(server.address)
+            peer.sendall(requests(AWAITED, 3 * MAX_AWAITED))
+            await eventually_trio(lambda: seen > MAX_AWAITED, "too many are awaited to read on")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            peer.close()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert len(server.connections) == 1
+            ready.set()
+            await eventually_trio(lambda: not server.connections, "the connection is closed")
+            await trio.testing.wait_all_tasks_blocked()
+            assert seen == 3 * MAX_AWAITED, "what came before the reset is carried out"
