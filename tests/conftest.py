@@ -4,15 +4,12 @@ pytest-xdist keeps together in one worker."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
 
 from tests.support import sharing, thorough
-
-if TYPE_CHECKING:
-    pass
 
 # Machines differ in speed: a slow example is no failure.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)

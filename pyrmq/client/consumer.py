@@ -310,7 +310,7 @@ class PushConsumer:
             process.done.set()
 
     async def _move(self, process: ProcessQueue, offset: int) -> None:
-        """The broker has no such offset: the queue is dropped and process over anew from where the
+        """The broker has no such offset: the queue is dropped and taken over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
         log.warning(
             "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset

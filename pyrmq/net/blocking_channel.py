@@ -71,16 +71,19 @@ class BlockingChannel:
     def submit(
         self, code: int, ext: Ext, body: bytes = b"", *, timeout: float = FOREVER
     ) -> Request:
-        """Sends a request; what `take` and `wait` want. Answers are received meanwhile: a broker
-        that cannot get rid of them takes no more requests. ConnectError."""
+        """Sends a request; what `take` and `wait` want. Its answer may take `timeout` seconds from
+        when the request has left. Answers are received meanwhile: a broker that cannot get rid of
+        them takes no more requests. ConnectError."""
         if self.broken is None:
             self.receive()  # sees that the other end hung up, if it did
         protocol = self._protocol
         request, head = protocol.request(
-            code, ext, len(body), now=time.monotonic(), timeout=timeout
+            code, ext, len(body), now=time.monotonic(), timeout=FOREVER
         )
         for part in (head, body):
             self._send(memoryview(part))
+        if request.outcome is None:
+            protocol.restart(request, time.monotonic(), timeout)
         return request
 
     def _send(self, data: memoryview) -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pyrmq.engine import Command as Received
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
 from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
 from pyrmq.net.procedure import Ask, Pause, Procedure
+from tests.support.waiting import eventually
 from tests.support.wire import Command, FrameReader, encode
 
 Server = Callable[[socket.socket], object]
@@ -209,3 +211,34 @@ def test_the_time_of_a_request_runs_from_when_it_is_waited_for() -> None:
             connection.wait(ahead, 10)
         connection.close()
         stop.set()
+
+
+def test_the_time_of_an_answer_begins_when_its_request_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A large request on a slow line may take longer to leave than its answer may take."""
+    late = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late[0])
+    monkeypatch.setattr(pyrmq.net.blocking_channel, "time", clock)
+
+    def slow(connection: socket.socket) -> None:
+        reader = FrameReader()
+        while data := connection.recv(1 << 16):
+            late[0] = 50.0
+            for command in reader.feed(data):
+                connection.sendall(encode(command.reply(0, {}, b"stored")))
+
+    monkeypatch.setattr(pyrmq.net.blocking_channel, "STALL_TIMEOUT", 100.0)
+    with serving(slow) as address:
+        connection = BlockingChannel(address)
+        # More than sockets buffer: the clock has moved on before all of it has left.
+        request = connection.submit(1, {}, bytes(15 << 20), timeout=30.0)
+
+        def answered() -> Received | None:
+            connection.receive()
+            return connection.take(request)
+
+        answer = eventually(answered, "the answer came")
+        assert answer is not None
+        assert answer.body == b"stored"
+        connection.close()
