@@ -10,7 +10,7 @@ use super::request::{Decision, Refusal, Scratch, SendRequest};
 use super::unique_key;
 use crate::format::record::sys_flag;
 use crate::format::{get_i16, get_i32, java, names, properties, push_int};
-use crate::store::{Content, Message, PutGuard, Topic};
+use crate::store::{Appended, Content, Message, PutGuard, Topic};
 use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,6 +23,15 @@ const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional m
 pub(super) struct Placed {
     pub end: u64,
     pub queue_offset: i64,
+}
+
+impl From<Appended> for Placed {
+    fn from(done: Appended) -> Self {
+        Placed {
+            end: done.end(),
+            queue_offset: done.queue_offset,
+        }
+    }
 }
 
 /// What a form makes of one record, beside its body and its sender's properties.
@@ -60,7 +69,7 @@ impl Broker {
             Form::Plain => {
                 let own = own_properties(rq, &plan.facts);
                 self.add_key(rq, &plan.facts, scratch);
-                self.store_record(guard, rq, &whole, &own, scratch)
+                Ok(self.store_record(guard, rq, &whole, &own, scratch)?.into())
             }
             Form::InnerBatch => {
                 let own = own_properties(rq, &plan.facts);
@@ -73,7 +82,7 @@ impl Broker {
                     count,
                     ..whole
                 };
-                self.store_record(guard, rq, &record, &own, scratch)
+                Ok(self.store_record(guard, rq, &record, &own, scratch)?.into())
             }
             Form::Half(transactions) => {
                 self.store_half(transactions, guard, rq, whole, &plan.facts, scratch)
@@ -90,6 +99,7 @@ impl Broker {
         }
     }
 
+    /// Appends one record: `own` are its sender's properties, the others are in `scratch`.
     fn store_record(
         &self,
         guard: &mut PutGuard<'_>,
@@ -97,16 +107,13 @@ impl Broker {
         record: &Record<'_>,
         own: &[u8],
         scratch: &mut Scratch,
-    ) -> Result<Placed, Refusal> {
+    ) -> Result<Appended, Refusal> {
         let close = properties::closing(own);
         let content = record.content(rq, [own, close, &scratch.added, &self.suffix]);
         let done = guard.append(&record.message(rq), &content)?;
         let host = self.store.store_host();
         host.push_message_id(done.phys, &mut scratch.message_ids);
-        Ok(Placed {
-            end: done.end(),
-            queue_offset: done.queue_offset,
-        })
+        Ok(done)
     }
 
     fn store_half(
@@ -131,8 +138,8 @@ impl Broker {
         }
         self.add_key(rq, facts, scratch);
         let added = &mut scratch.added;
-        fields.unique_key = facts.unique_key.unwrap_or(&scratch.unique_key);
-        properties::push(added, b"__transactionId__", fields.unique_key);
+        let key = facts.unique_key.unwrap_or(&scratch.unique_key);
+        properties::push(added, b"__transactionId__", key);
         properties::push(added, b"REAL_TOPIC", fields.topic);
         push_number(added, b"REAL_QID", whole.queue_id as i64);
         let room = properties::MAX_LEN - CHECK_COUNT_LEN;
@@ -148,15 +155,10 @@ impl Broker {
             tags_code: fields.tags_code(),
             count: 1,
         };
-        let content = record.content(rq, [&own, close, added, &self.suffix]);
-        let done = guard.append(&record.message(rq), &content)?;
+        let done = self.store_record(guard, rq, &record, &own, scratch)?;
+        fields.unique_key = facts.unique_key.unwrap_or(&scratch.unique_key);
         transactions.written(&done, rq.born_timestamp, &fields);
-        let host = self.store.store_host();
-        host.push_message_id(done.phys, &mut scratch.message_ids);
-        Ok(Placed {
-            end: done.end(),
-            queue_offset: done.queue_offset,
-        })
+        Ok(done.into())
     }
 
     fn store_batch(
