@@ -227,7 +227,8 @@ class Channels:
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 stream = await trio.open_tcp_stream(*address)
-        except (OSError, trio.TooSlowError) as e:
+        except (OSError, ValueError, trio.TooSlowError) as e:
+            # ValueError (UnicodeError): a name server may call anything the name of a host.
             raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(stream, address, self._handler, self._on_closed)
