@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
 
 if TYPE_CHECKING:
     from pyrmq.segments.stream import StreamPlanner
@@ -68,7 +69,7 @@ class Progress:
             if broker in ends:
                 notes.append(f"{max(0, ends[broker] - position)} behind")
             parts.append(f"{broker} at {position}" + (f" ({', '.join(notes)})" if notes else ""))
-        _log.info("rocketmq stream: %s", "; ".join(parts))
+        _log.info("rocketmq stream: %s", escape("; ".join(parts)))
         self._logged = self._last
 
 

@@ -13,6 +13,9 @@ from pyrmq.model.topic import PERM_READ, PERM_WRITE, as_int
 MASTER_ID = 0
 DEFAULT_QUEUES = 4
 """defaultTopicQueueNums: queues that a producer asks for when its topic is new."""
+MAX_ROUTE_QUEUES = 1 << 20
+"""Most queues, to read or to write, of a route that is believed. A broker has up to 65,536 of a
+topic; each becomes an object."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class TopicRoute:
 
     @classmethod
     def from_json(cls, value: Any) -> TopicRoute:
+        """ProtocolError for what is no object, or has more queues than a route can have."""
         if not isinstance(value, dict):
             raise ProtocolError("a topic route is a JSON object")
         route = cls()
@@ -93,6 +97,10 @@ class TopicRoute:
                     topic_sys_flag=as_int(q.get("topicSysFlag", q.get("topicSynFlag")), 0),
                 )
             )
+        for what in ("read_queue_nums", "write_queue_nums"):
+            many = sum(max(getattr(q, what), 0) for q in route.queues)
+            if many > MAX_ROUTE_QUEUES:
+                raise ProtocolError(f"a topic route with {many} queues")
         route.brokers += [BrokerData.from_json(b) for b in _objects(value.get("brokerDatas"))]
         return route
 

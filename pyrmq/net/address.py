@@ -11,11 +11,13 @@ Address = tuple[str, int]
 
 
 def parse_address(text: str, what: str = "address") -> Address:
-    """`host:port` or `[v6]:port`."""
+    """`host:port` or `[v6]:port`. ConfigError."""
     host, sep, port = text.strip().rpartition(":")
-    if not sep or not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+    # Python reads no number of thousands of digits, and says so with a ValueError.
+    number = int(port) if port.isdecimal() and len(port) < 10 else -1
+    if not sep or not host or not 0 <= number <= 65535:
         raise ConfigError(f"{what} {text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number
 
 
 def parse_addresses(text: str, what: str = "address") -> list[Address]:

@@ -46,7 +46,8 @@ class BlockingChannel:
         self.name = format_address(address)
         try:
             self._socket = socket.create_connection(address, CONNECT_TIMEOUT)
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            # ValueError (UnicodeError): a name server may call anything the name of a host.
             raise ConnectError(f"cannot connect to {self.name}: {error}") from error
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -90,9 +90,9 @@ class Channel:
                     event.request.waiter.set()
             elif isinstance(event, ServerRequest):
                 if nursery is not None and self._handler is not None:
-                    nursery.start_soon(self._handle, self._handler, event.command)
+                    nursery.start_soon(self._handle, self._handler, event)
                 else:
-                    self._protocol.finish_server_request(event.command)
+                    self._protocol.finish_server_request(event)
             else:
                 self._ended(event)
 
@@ -107,7 +107,8 @@ class Channel:
     def _close(self, reason: CloseReason, text: str = "") -> None:
         self._act(self._protocol.close(reason, text))
 
-    async def _handle(self, handler: Handler, command: Command) -> None:
+    async def _handle(self, handler: Handler, request: ServerRequest) -> None:
+        command = request.command
         try:
             try:
                 response = await handler(self, command)
@@ -120,7 +121,7 @@ class Channel:
         except ConnectError:
             log.info("answer to request %d not sent: connection is gone", command.code)
         finally:
-            self._protocol.finish_server_request(command)
+            self._protocol.finish_server_request(request)
 
     async def _send(self, frame: bytes) -> None:
         """ConnectError if the connection has ended, or ends before the frame has left."""
@@ -226,7 +227,8 @@ class Channels:
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 stream = await trio.open_tcp_stream(*address)
-        except (OSError, trio.TooSlowError) as e:
+        except (OSError, ValueError, trio.TooSlowError) as e:
+            # ValueError (UnicodeError): a name server may call anything the name of a host.
             raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(stream, address, self._handler, self._on_closed)

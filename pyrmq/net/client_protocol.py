@@ -40,8 +40,8 @@ FOREVER = float("inf")
 MAX_OPAQUE = 0x7FFFFFFF
 MAX_SERVER_REQUESTS = 4096
 MAX_SERVER_REQUEST_BYTES = 64 << 20
-"""Requests of a peer that are handed out and not finished, and the bytes of their bodies; further
-ones are dropped. (One request may be larger than that if it is the only one.)"""
+"""Requests of a peer that are handed out and not finished, and the size of their bodies and fields;
+further ones are dropped. (One request may be larger than that if it is the only one.)"""
 
 
 class Outcome(Enum):
@@ -108,6 +108,8 @@ class ServerRequest:
     """The peer asks. The driver calls `finish_server_request` when it is through with it."""
 
     command: Command
+    size: int
+    """Of body, fields and remark."""
 
 
 @dataclass(slots=True)
@@ -197,16 +199,22 @@ class ClientProtocol:
             return None
         return b"".join(bytes(part) for part in encode_response(command, response))
 
-    def finish_server_request(self, command: Command) -> None:
+    def finish_server_request(self, request: ServerRequest) -> None:
         """A request of the peer is dealt with: there is room for another one."""
         self.server_requests -= 1
-        self.server_request_bytes -= len(command.body)
+        self.server_request_bytes -= request.size
 
-    def _has_room(self, command: Command) -> bool:
-        size = self.server_request_bytes
-        return self.server_requests < self._max_server_requests and (
-            not size or size + len(command.body) <= MAX_SERVER_REQUEST_BYTES
-        )
+    def _take_server_request(self, command: Command) -> ServerRequest | None:
+        """None if there is no room for it."""
+        if self.server_requests >= self._max_server_requests:
+            return None
+        size = _size(command)
+        total = self.server_request_bytes + size
+        if self.server_request_bytes and total > MAX_SERVER_REQUEST_BYTES:
+            return None
+        self.server_requests += 1
+        self.server_request_bytes = total
+        return ServerRequest(command, size)
 
     def _next_opaque(self) -> int:
         while True:
@@ -265,10 +273,8 @@ class ClientProtocol:
                         request.answer = command
                         request.outcome = Outcome.ANSWERED
                         events.append(RequestEnded(request))
-                elif self._has_room(command):
-                    self.server_requests += 1
-                    self.server_request_bytes += len(command.body)
-                    events.append(ServerRequest(command))
+                elif (asked := self._take_server_request(command)) is not None:
+                    events.append(asked)
                 else:
                     self.dropped_server_requests += 1
             if session.error is not None:
@@ -346,3 +352,8 @@ class ClientProtocol:
         """ConnectError once the connection has ended."""
         if self.closed is not None:
             raise ConnectError(f"connection to {self.name} is gone: {self.closed.text}")
+
+
+def _size(command: Command) -> int:
+    fields = sum(len(name) + len(value) for name, value in command.ext.items())
+    return len(command.body) + fields + len(command.remark or "")

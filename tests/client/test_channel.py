@@ -226,3 +226,11 @@ async def test_what_a_procedure_raises(channels: Channels) -> None:
 
     with pytest.raises(ResponseError, match="CODE 7"):
         await channels.perform(procedure())
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 64, "\ud800", "\u202e"])
+async def test_a_host_that_can_be_none(host: str) -> None:
+    """Name servers hand on what brokers call their addresses."""
+    async with Channels() as running:
+        with pytest.raises(ConnectError, match="cannot connect to"):
+            await running.get((host, 10911))

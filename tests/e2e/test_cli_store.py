@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -253,7 +254,7 @@ def test_repair_of_queues_of_ours(own: Path, harm: str) -> None:
     if harm == "deleted":
         shutil.rmtree(own / "consumequeue")
     elif harm == "damaged":
-        overwrite(queue_files(own, "T0", 1)[0], 40, os.urandom(60))
+        overwrite(queue_files(own, "T0", 1)[0], 40, random.Random(1).randbytes(60))
     else:
         queue_files(own, "T1", 0)[0].unlink()
     size = ["--queue-file-size", QUEUE_FILE] if harm == "deleted" else []

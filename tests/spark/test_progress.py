@@ -49,6 +49,13 @@ def test_lines(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+def test_names_cannot_begin_a_line_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "spark_ext.progress")
+    progress = Progress()
+    progress.committed(position(**{"a\x1b[2J\nERROR all is lost": 5}), Planner())
+    assert caplog.messages == ["rocketmq stream: a\\x1b[2J\\nERROR all is lost at 5"]
+
+
 def test_a_query_that_committed_nothing_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_ext.progress")
     Progress().stopped()

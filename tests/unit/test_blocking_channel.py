@@ -242,3 +242,10 @@ def test_the_time_of_an_answer_begins_when_its_request_has_left(
         assert answer is not None
         assert answer.body == b"stored"
         connection.close()
+
+
+@pytest.mark.parametrize("host", ["..", "a" * 64, "\ud800", "\u202e"])
+def test_a_host_that_can_be_none(host: str) -> None:
+    """Name servers hand on what brokers call their addresses."""
+    with pytest.raises(ConnectError, match="cannot connect to"):
+        BlockingChannel((host, 10911))

@@ -251,10 +251,10 @@ def test_requests_of_the_server_are_bounded_in_number() -> None:
     p = protocol(max_server_requests=2)
     data = b"".join(encode(Command(40, opaque=n)) for n in range(5))
     events = p.receive_bytes(data, 1.0)
-    commands = [e.command for e in events if isinstance(e, ServerRequest)]
-    assert [c.opaque for c in commands] == [0, 1]
+    asked = [e for e in events if isinstance(e, ServerRequest)]
+    assert [e.command.opaque for e in asked] == [0, 1]
     assert (p.server_requests, p.dropped_server_requests) == (2, 3)
-    p.finish_server_request(commands[0])
+    p.finish_server_request(asked[0])
     assert len(p.receive_bytes(data, 1.0)) == 1
 
 
@@ -266,10 +266,23 @@ def test_requests_of_the_server_are_bounded_in_size(monkeypatch: pytest.MonkeyPa
     (event,) = p.receive_bytes(data, 1.0)
     assert isinstance(event, ServerRequest)
     assert p.dropped_server_requests == 2
-    p.finish_server_request(event.command)
+    p.finish_server_request(event)
     data = b"".join(encode(Command(40, {}, bytes(n))) for n in (60, 40, 1))
     assert len(p.receive_bytes(data, 1.0)) == 2
     assert p.server_request_bytes == 100
+
+
+def test_fields_of_requests_of_the_server_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A header may be as long as a body."""
+    monkeypatch.setattr(pyrmq.net.client_protocol, "MAX_SERVER_REQUEST_BYTES", 100)
+    p = protocol()
+    data = b"".join(encode(Command(40, {"x": "y" * 59}, opaque=n)) for n in range(3))
+    (event,) = p.receive_bytes(data, 1.0)
+    assert isinstance(event, ServerRequest)
+    assert (p.server_request_bytes, p.dropped_server_requests) == (60, 2)
+    event.command.ext.clear()  # what a handler does with it changes nothing
+    p.finish_server_request(event)
+    assert (p.server_requests, p.server_request_bytes) == (0, 0)
 
 
 def test_fields_that_are_too_long_for_a_header_leave_nothing_behind() -> None:

@@ -151,7 +151,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.serving)
     def finish_serving(self) -> None:
-        self.protocol.finish_server_request(self.serving.pop().command)
+        self.protocol.finish_server_request(self.serving.pop())
 
     @rule(pick=PICK)
     @precondition(lambda self: self.asked)

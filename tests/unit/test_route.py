@@ -9,7 +9,13 @@ import pytest
 
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.route import BrokerData, QueueData, TopicRoute, next_queue
+from pyrmq.model.route import (
+    MAX_ROUTE_QUEUES,
+    BrokerData,
+    QueueData,
+    TopicRoute,
+    next_queue,
+)
 
 
 def sample() -> TopicRoute:
@@ -131,3 +137,14 @@ def test_the_next_queue(queues: list[MessageQueue], avoid: str | None, chosen: l
     turn = itertools.count()
     found = [next_queue(queues, turn, avoid) for _ in chosen]
     assert [f"{q.broker_name}{q.queue_id}" for q in found] == chosen
+
+
+@pytest.mark.parametrize("name", ["readQueueNums", "writeQueueNums"])
+@pytest.mark.parametrize("counts", [[2**31], [MAX_ROUTE_QUEUES, 1], [-5, MAX_ROUTE_QUEUES + 1]])
+def test_more_queues_than_a_route_can_have(name: str, counts: list[int]) -> None:
+    """Each would become an object: a name server that says so is not believed."""
+    value = {"queueDatas": [{"brokerName": "a", "perm": 6, name: n} for n in counts]}
+    with pytest.raises(ProtocolError, match=r"a topic route with \d+ queues"):
+        TopicRoute.from_json(value)
+    value["queueDatas"][-1][name] = MAX_ROUTE_QUEUES - max(0, *counts[:-1], 0)
+    TopicRoute.from_json(value)
