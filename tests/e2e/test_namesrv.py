@@ -199,6 +199,7 @@ def test_a_broker_that_connects_anew_stays(server: Serving, namesrv: Client) -> 
     # The end of a connection that registered another broker is seen behind that of the old one.
     with Client(server.address("namesrv")) as other:
         register(other, place("b2", 5002), topics=("OfTheOther",))
+        assert route(namesrv, "OfTheOther").code == 0
     eventually(lambda: route(namesrv, "OfTheOther").code == 17, "the other one is unregistered")
     assert route(namesrv, "Alpha").code == 0
     namesrv.call(UNREGISTER_BROKER, **place("b1", 5001))
