@@ -61,7 +61,13 @@ fn feed(pieces: &[&[u8]], feeding: Feeding) -> Seen {
             session.filled(room, n);
             rest = &rest[n..];
         }
-        let fine = step(&mut session, rest, feeding != Feeding::Late, &mut seen, &mut out);
+        let fine = step(
+            &mut session,
+            rest,
+            feeding != Feeding::Late,
+            &mut seen,
+            &mut out,
+        );
         // Twice what came in, as a vector grows, and what a large frame is given at first.
         assert!(budget.used() <= 2 * fed + (1 << 20));
         if !fine {
