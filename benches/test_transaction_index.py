@@ -23,7 +23,7 @@ from benches.stores import FULL, MARK, Numbered, Producer, batch_frame, memory, 
 from pyrmq.engine import Listener, Session, Transactions
 from pyrmq.model.message import encode_properties
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC
-from pyrmq.txn.checking import CHUNK, LOOKED_AT
+from pyrmq.txn.checking import CHUNK, EXAMINED
 from pyrmq.txn.machine import Rules
 from pyrmq.txn.service import TransactionService
 
@@ -112,7 +112,7 @@ def find_due(index: Transactions, until: int, age: int) -> int:
     limits = (rules.transaction_time_out, rules.transaction_check_max, rules.file_reserved_time)
     start = found = 0
     while start < until:
-        facts, start = index.due(BORN + age, *limits, start, until, CHUNK, LOOKED_AT)
+        facts, start = index.due(BORN + age, *limits, start, until, CHUNK, EXAMINED)
         found += len(facts)
     return found
 

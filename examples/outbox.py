@@ -72,7 +72,7 @@ async def order(outbox: Outbox, producer: TransactionalProducer, number: str, co
 
 
 class KilledAfterCommit(Outbox):
-    """Dies when SQL has committed and the broker has not been told."""
+    """Dies when SQL has committed and the broker has not heard of it."""
 
     def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
         super().execute_local_transaction(message, arg)

@@ -10,7 +10,7 @@ from typing_extensions import Buffer
 def java_hash(text: str) -> int: ...
 def parse_json(text: bytes, max_values: int = ...) -> Any: ...
 def scan_tags(entries: Buffer, tags: Buffer, out: Buffer) -> int: ...
-def store_is_held(root: str | PathLike[str]) -> bool: ...
+def store_is_locked(root: str | PathLike[str]) -> bool: ...
 def inspect_store(
     root: str | PathLike[str], commit_log_dirs: Sequence[str | PathLike[str]] = ...
 ) -> dict[str, Any]: ...
@@ -74,7 +74,7 @@ def segment_end(
     """Physical offset behind the last whole record, and why the log ends there ("" if what
     follows is empty).
 
-    `start` is the start of some record to go on from; -1 searches. A writer may be half-way
+    `start` is the start of some record to continue from; -1 searches. A writer may be half-way
     through the last record: it counts only if its body fits its CRC and its text reaches to its
     last byte. What is no record, with nothing valid behind it, is a torn tail and not part of the
     log.
@@ -115,7 +115,7 @@ class SegmentReader:
     little-endian int64 (physical offset; record size, 0 if not known), ascending; `records`, back
     to back as in the answer to a pull. `exact`: `start` is the start of a record, else the first
     one is found by search. `log_end` is where the part of the log ends that is planned as a whole
-    (-1: `end`): damage between the last record of this reader and the next one is told by this
+    (-1: `end`): damage between the last record of this reader and the next one is reported by this
     reader, wherever that is.
 
     `start_time` and `end_time` are ms of store time, from and before. `tags` are compared exactly,
@@ -237,7 +237,7 @@ class Transactions:
         start: int,
         until: int,
         limit: int,
-        look: int,
+        most: int,
     ) -> tuple[list[Facts], int]: ...
     def before(self, offset: int, limit: int) -> list[int]: ...
     def pending(self) -> int: ...

@@ -2,7 +2,7 @@
 """The only door to native code: nothing else imports `pyrmq._native`.
 
 `Store` opens a store and reads from it, `Session` is a connection without its socket, `Slice` a
-piece of the log that stays valid while it is held. Hot calls go through the engine's C table
+part of the log that stays valid while it is exported. Hot calls go through the engine's C table
 without the GIL; see native/include/pyrmq_capi.h.
 """
 from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer, PyBUF_SIMPLE, PyBUF_WRITABLE
@@ -35,7 +35,7 @@ Records = _native.Records
 SendRows = _native.SendRows
 SendRequest = _native.SendRequest
 inspect_store = _native.inspect_store
-store_is_held = _native.store_is_held
+store_is_locked = _native.store_is_locked
 key_places = _native.key_places
 SegmentReader = _native.SegmentReader
 segment_end = _native.segment_end
@@ -54,9 +54,9 @@ DEF MAX_CHUNKS = 256
 
 
 cdef class Slice:
-    """A read-only piece of the commit log (buffer protocol, no copy).
+    """A read-only part of the commit log (buffer protocol, no copy).
 
-    Keeps the mapping of its file alive while it, or any memoryview of it, is held: also after
+    Keeps the mapping of its file alive while it, or any memoryview of it, exists: also after
     the store was closed or the file deleted.
     """
 
@@ -106,7 +106,7 @@ ENTRY_DTYPE = [("physicalOffset", ">i8"), ("size", ">i4"), ("tagsCode", ">i8")]
 
 cdef class GetResult:
     """What a read gave: `status` (0 FOUND, then RocketMQ's order of GetMessageStatus), the offset
-    to go on from, the queue's bounds, and the records as slices (neighbours are one slice)."""
+    to continue from, the queue's bounds, and the records as slices (neighbours are one slice)."""
 
     cdef readonly int status
     cdef readonly long long next_offset, min_offset, max_offset, nbytes
@@ -186,7 +186,7 @@ cdef class Store:
 
     def entries(self, str topic, unsigned int queue_id, offset=None):
         """The queue's entries from `offset` (default: its first) to the end of their file, without
-        a copy: (queue offset of the first, numpy array of ENTRY_DTYPE). Go on with the offset
+        a copy: (queue offset of the first, numpy array of ENTRY_DTYPE). Continue with the offset
         behind the last one; the array is empty at the queue's end."""
         import numpy
 
@@ -246,7 +246,7 @@ cdef class Command:
     """A frame for Python: a request that the engine does not handle itself, or a response.
 
     `codec` is the serialize type (0 JSON, 1 ROCKETMQ), `ext` the ext fields, `frame` the whole
-    frame (bytes) of a send that the broker has to look at, else None.
+    frame (bytes) of a send that the broker has to decide about, else None.
     """
 
     cdef readonly int code, opaque, flag, language, version, codec

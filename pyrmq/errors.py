@@ -304,4 +304,4 @@ class CheckpointError(SegmentError):
 
 
 class MissingPackageError(SegmentError):
-    """A package is not installed that this way of reading needs."""
+    """A package that this kind of read needs is not installed."""

@@ -1,7 +1,7 @@
 """One option of the data source: its name, its rule, its default, where it is allowed.
 
 The table of options (`spark_ext.option_table`) is made of these. Parsers
-take the text that Spark hands over and raise ValueError, whose text goes on behind "option NAME".
+take the text that Spark hands over and raise ValueError, whose text continues "option NAME".
 """
 
 from __future__ import annotations

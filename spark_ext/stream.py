@@ -3,7 +3,7 @@
 A position is the physical offset behind what was read, per broker (the dict is
 that of `pyrmq.segments.stream`). Spark keeps one process per query on the driver, in which one
 reader lives: only there state between calls is kept. `read` runs in workers on a pickled copy, and
-a further reader is made for that, so making one must not look at the store.
+a further reader is made for that, so making one must not read the store.
 """
 
 from __future__ import annotations

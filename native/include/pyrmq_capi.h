@@ -42,7 +42,7 @@ typedef struct {
     pyrmq_bytes remark, body, frame;
 } pyrmq_command;
 
-/* A piece of the log; `segment` is owned by the receiver until chunk_release. */
+/* Consecutive bytes of the log; `segment` is owned by the receiver until chunk_release. */
 typedef struct {
     const void *segment;
     const uint8_t *ptr;

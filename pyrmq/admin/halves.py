@@ -1,4 +1,4 @@
-"""Half messages and the op records that settle them, held against each other: what is pending.
+"""Half messages and the op records that settle them, compared: which transactions are pending.
 
 An op record (tag `d`) names offsets in the half queue, `12,13,` or one number. A broker that asks
 the producer appends the half again, with TRANSACTION_CHECK_TIMES counted up: the copy stands for
@@ -28,14 +28,14 @@ OP_TAG = "d"
 MAX_TEXT = 256
 """Characters of a text from a message that a row keeps."""
 MAX_COUNTED = 500_000
-"""Transactions that are told apart; beyond that a count is "more than"."""
+"""Transactions that are kept apart; beyond that a count is "more than"."""
 MAX_PLACES = 10_000
 """Pairs of topic and group that are counted apart."""
 MAX_SAME = 64
-"""Transactions of one identity that are told apart."""
+"""Transactions of one identity that are kept apart."""
 OTHERS = ("(others)", "(others)")
 Identity = tuple[str, int, str] | int
-"""Unique key, born time and group; a half without a unique key is known by its offset only."""
+"""Unique key, bornTimestamp and group; a half without a unique key is known by its offset only."""
 
 _ITEM = re.compile(rb"[^,]+")
 
@@ -136,7 +136,7 @@ def supersedes(checks: int | None, earlier: int | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which transactions are looked at; `born_before` is a time in ms."""
+    """Which transactions are wanted; `born_before` is a time in ms."""
 
     topic: str | None = None
     group: str | None = None

@@ -31,7 +31,7 @@ MAX_OPS = 100
 """Op records of one transaction that are shown."""
 MAX_COPIES = 64
 TAIL = 256
-"""Halves at the end of the queue that are looked at, as an index is a little behind."""
+"""Halves at the end of the queue that are read, as an index is a little behind."""
 COMMITTED_FLAG = 8
 TRANSACTION_MASK = 12
 

@@ -80,8 +80,8 @@ class ClientManageProcessor:
         producers: list[dict[Any, Any]],
     ) -> None:
         """A heartbeat that no client library sends is refused before anything is made of it."""
-        held = self._clients.groups_of(connection)
-        groups = {str(c.get("groupName")) for c in [*consumers, *producers]} | held
+        of_connection = self._clients.groups_of(connection)
+        groups = {str(c.get("groupName")) for c in [*consumers, *producers]} | of_connection
         subscriptions = sum(
             len(s) for c in consumers if isinstance(s := c.get("subscriptionDataSet"), list)
         )

@@ -48,7 +48,7 @@ def _backup(path: Path) -> Path:
 
 def load(path: Path) -> dict[Any, Any]:
     """The content of a file, or of its `.bak`; {} if there is neither. ConfigError if there is
-    something that cannot be read: starting without it would forget what it held."""
+    something that cannot be read: starting without it would lose what it contained."""
     backup = _backup(path)
     value = _read(path)
     if value is None:

@@ -32,8 +32,12 @@ class QueueLocks:
         table = self._locks.setdefault(group, {})
         granted = []
         for queue in queues:
-            held = table.get(queue)
-            if held is None or held.client_id == client_id or now - held.touched > LIFETIME:
+            current = table.get(queue)
+            if (
+                current is None
+                or current.client_id == client_id
+                or now - current.touched > LIFETIME
+            ):
                 table[queue] = _Lock(client_id, now)
                 granted.append(queue)
         if not table:
@@ -41,7 +45,7 @@ class QueueLocks:
         return granted
 
     def _forget_expired(self, now: float) -> None:
-        """Once in a lifetime looks through all groups, so that names do not pile up."""
+        """Once in a lifetime checks all groups, so that names do not pile up."""
         if now < self._next_look:
             return
         self._next_look = now + LIFETIME
@@ -55,8 +59,8 @@ class QueueLocks:
         """Gives up the locks among `queues` that are the client's."""
         table = self._locks.get(group, {})
         for queue in queues:
-            held = table.get(queue)
-            if held is not None and held.client_id == client_id:
+            current = table.get(queue)
+            if current is not None and current.client_id == client_id:
                 del table[queue]
         if not table:
             self._locks.pop(group, None)

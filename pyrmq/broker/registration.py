@@ -95,7 +95,7 @@ class Registration:
                 await changed[0].wait()
 
     async def unregister(self) -> None:
-        """Tells every name server that this broker goes; it registers no more."""
+        """Unregisters this broker at every name server; it registers no more."""
         self._leaving = True
         async with Channels() as channels, trio.open_nursery() as nursery:
             for server in self._servers:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) -> Transactions:
-    """Finds what waits; blocking while it looks through the half and the op topic."""
+    """Finds what waits; blocking while it reads the half and the op topic."""
 
     def kept(topic: str) -> int:
         offset = offsets.query(topic, TRANSACTION_GROUP, 0)
@@ -144,10 +144,10 @@ class TransactionMetrics(PersistentTable):
 
     async def save_if_changed(self) -> None:
         """Writes the file if the figures are others than those in it."""
-        self._look()
+        self._count_pending()
         await super().save_if_changed()
 
-    def _look(self) -> None:
+    def _count_pending(self) -> None:
         figures = sorted(self._engine.pending_by_topic())
         if figures != self._written:
             self._written = figures

@@ -78,14 +78,14 @@ def list_(
 
     wanted = _wanted(topic, group, older_than)
 
-    async def look(link: BrokerLink, line: ScanLine) -> tuple[list[Half], list[str]]:
+    async def scan_broker(link: BrokerLink, line: ScanLine) -> tuple[list[Half], list[str]]:
         if discarded:
             halves, count = await list_discarded(link, limit, wanted, line)
             return halves, list(text.discarded_lines(link.name, count, limit))
         scan = await pending(link, limit, wanted, line)
         return scan.table.rows(), list(text.scan_lines(link.name, scan, limit))
 
-    results = ask_each(target, look)
+    results = ask_each(target, scan_broker)
     found = [result for _, result in results if not isinstance(result, Exception)]
     rows = sorted((half for halves, _ in found for half in halves), key=lambda half: half.born)
     with text.printing():
@@ -98,10 +98,10 @@ def list_(
     for _, lines in found:
         for one in lines:
             click.echo(escape(one), err=True)
-    _tell_failures(results)
+    _report_failures(results)
 
 
-def _tell_failures(results: list[Any]) -> None:
+def _report_failures(results: list[Any]) -> None:
     """Names the brokers that did not answer; exit code 1 if there are any. One without
     transactions is no failure among others."""
     from pyrmq.admin.scan import NoTransactionsError
@@ -136,7 +136,7 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
                 continue
             for one in text.statistics_lines(name, found):
                 click.echo(escape(one))
-    _tell_failures(results)
+    _report_failures(results)
 
 
 @txn.command()

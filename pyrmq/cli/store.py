@@ -1,4 +1,4 @@
-"""`pyrmq store …`: look at, check, print and repair a store folder that no broker has open."""
+"""`pyrmq store …`: inspect, verify, dump and repair a store folder that no broker has open."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def moment(ms: int) -> str:
 
 @click.group()
 def store() -> None:
-    """Look at a store folder without a broker: ours, or one of Apache RocketMQ."""
+    """Look into a store folder without a broker: ours, or one of Apache RocketMQ."""
 
 
 @store.command()
@@ -47,7 +47,7 @@ def store() -> None:
 def inspect(path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
     """Say what PATH holds: files, log, topics and queues, index, checkpoint.
 
-    Looks at ends only, so it is fast, and changes nothing; a broker may be running.
+    Reads ends only, so it is fast, and changes nothing; a broker may be running.
     """
     from pyrmq.engine import inspect_store
 
@@ -175,8 +175,8 @@ def dump(
     instead, byte for byte with a newline after each, for a file or a pipe.
 
     With a topic its queues say where the records are, with a topic and a key the index; otherwise
-    the log is walked through. What should be a record and is none is told on stderr, with exit code
-    1 at the end. A broker may be running.
+    the log is walked through. What should be a record and is none is reported on stderr, with exit
+    code 1 at the end. A broker may be running.
     """
     from pyrmq.engine import Records
 

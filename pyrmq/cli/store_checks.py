@@ -49,11 +49,11 @@ def reading() -> Iterator[None]:
 
 
 def refuse_if_open(path: Path) -> None:
-    from pyrmq.engine import store_is_held
+    from pyrmq.engine import store_is_locked
 
     with reading():
-        held = store_is_held(path)
-    if held:
+        locked = store_is_locked(path)
+    if locked:
         raise CannotReadError(f"{path}: a broker has this store open; stop it first")
 
 

@@ -49,13 +49,13 @@ STALLED = 120
 @click.option(
     "--queue-file-size",
     type=click.IntRange(ENTRY),
-    help="mappedFileSizeConsumeQueue, where no queue file is left to tell.  [default: 6000000]",
+    help="mappedFileSizeConsumeQueue, where no queue file is left to show it.  [default: 6000000]",
 )
 @click.option(
     "--index-size",
     type=(click.IntRange(1), click.IntRange(2)),
     metavar="SLOTS ENTRIES",
-    help="maxHashSlotNum and maxIndexNum, where no index file tells.  [default: 5000000 20000000]",
+    help="maxHashSlotNum and maxIndexNum, without an index file.  [default: 5000000 20000000]",
 )
 @click.pass_context
 def repair(

@@ -50,7 +50,7 @@ def may_send_again(error: PyrmqError) -> bool:
     return True
 
 
-def may_ask_again(error: PyrmqError) -> bool:
+def may_request_again(error: PyrmqError) -> bool:
     """Whether a question that failed is asked again."""
     return error.retriable
 

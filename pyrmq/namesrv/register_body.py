@@ -1,4 +1,4 @@
-"""The body of REGISTER_BROKER: JSON, or a zlib stream of pieces. [RegisterBrokerBody]"""
+"""The body of REGISTER_BROKER: JSON, or a zlib stream of blocks. [RegisterBrokerBody]"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_crc(body: bytes, crc: int) -> None:
 
 
 def parse(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
-    """Topics and data version. The first byte tells the form, as 5.x brokers may state it wrong."""
+    """Topics and data version. The first byte says the form, as 5.x brokers may state it wrong."""
     if not body:
         return {}, DataVersion()
     if body[0] == 0x78:
@@ -44,7 +44,7 @@ def parse_wrapper(wrapper: dict[Any, Any]) -> tuple[dict[str, TopicConfig], Data
     return topics, DataVersion.from_json(wrapper.get("dataVersion"))
 
 
-class _Pieces:
+class _Blocks:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -59,22 +59,22 @@ class _Pieces:
             raise ProtocolError("register body states a negative length")
         return int(n)
 
-    def piece(self) -> bytes:
+    def block(self) -> bytes:
         size = self.int()
-        piece = self._data[self._at : self._at + size]
-        if len(piece) != size:
+        block = self._data[self._at : self._at + size]
+        if len(block) != size:
             raise ProtocolError("register body ends too early")
         self._at += size
-        return piece
+        return block
 
 
 def _parse_compressed(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
     data = inflate(body, MAX_PLAIN, "register body")
-    pieces = _Pieces(data)
-    version = DataVersion.from_json(fastjson.loads(pieces.piece()))
+    blocks = _Blocks(data)
+    version = DataVersion.from_json(fastjson.loads(blocks.block()))
     topics = {}
-    for _ in range(pieces.int()):
-        config = _topic_line(pieces.piece().decode(errors="replace"))
+    for _ in range(blocks.int()):
+        config = _topic_line(blocks.block().decode(errors="replace"))
         topics[config.topic_name] = config
     return topics, version
 

@@ -80,7 +80,7 @@ Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 
 def encoded(command: Command, response: Response) -> list[bytes | Slice]:
-    """The pieces of an answer; none if it cannot be encoded, which is logged."""
+    """The buffers of an answer; none if it cannot be encoded, which is logged."""
     try:
         return encode_response(command, response)
     except (ValueError, OverflowError, struct.error):

@@ -24,7 +24,7 @@ _TAIL = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 @dataclass(slots=True)
 class Response:
-    """What a processor answers. `body` is one piece or several that are sent as they are."""
+    """What a processor answers. `body` is one buffer or several that are sent as they are."""
 
     code: int = 0
     remark: str | None = None
@@ -108,12 +108,12 @@ def encode_request(
 
 
 def encode_response(command: Command, response: Response) -> list[bytes | Slice]:
-    """The pieces of an answer frame, in the request's serialize type."""
+    """The buffers of an answer frame, in the request's serialize type."""
     body = response.body
-    pieces: list[bytes | Slice] = [body] if isinstance(body, bytes) else list(body)
-    size = sum(len(p) for p in pieces)
+    buffers: list[bytes | Slice] = [body] if isinstance(body, bytes) else list(body)
+    size = sum(len(p) for p in buffers)
     header = encode_header(
         command.codec, response.code, command.opaque, FLAG_RESPONSE, response.ext, response.remark
     )
     head = frame_head(command.codec, header, size)
-    return [head, *pieces] if size else [head]
+    return [head, *buffers] if size else [head]

@@ -116,7 +116,7 @@ class Connection:
             self._changed(self)
 
     def send(self, *pieces: Piece) -> None:
-        """Sends pieces in a row, now or when the socket takes them."""
+        """Sends buffers in a row, now or when the socket takes them."""
         if self.state in (State.MUTE, State.CLOSED):
             return
         if self.out:
@@ -145,7 +145,7 @@ class Connection:
             sent = 0
 
     def send_kept(self) -> None:
-        """Goes on where the socket was full."""
+        """Continues where the socket was full."""
         while self.out:
             pieces = [self.out.popleft() for _ in range(min(len(self.out), MAX_PIECES))]
             try:

@@ -13,7 +13,7 @@ from pyrmq.model.route import ClusterInfo, TopicRoute, auto_create_route
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
 from pyrmq.net.client_protocol import Ext
-from pyrmq.net.procedure import Ask, Pause, Procedure
+from pyrmq.net.procedure import Invoke, Pause, Procedure
 
 
 class NameServers:
@@ -48,7 +48,7 @@ class NameServers:
             absent: PyrmqError | None = None
             first = self._current
             for at in [(first + i) % many for i in range(many)]:
-                answer = yield Ask(self.addresses[at], code, ext, self._timeout)
+                answer = yield Invoke(self.addresses[at], code, ext, self._timeout)
                 if isinstance(answer, Command):
                     if answer.code == ResponseCode.SUCCESS:
                         self._current = at

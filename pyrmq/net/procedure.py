@@ -1,6 +1,6 @@
 """Procedures of several requests as generators without I/O.
 
-A procedure yields what is to be done next and is sent what came of it: the answer of an `Ask`,
+A procedure yields what is to be done next and is sent what came of it: the answer of an `Invoke`,
 whatever its code, or the error that it ended with; None for a `Pause`. `Channels.perform` runs one
 on trio, `BlockingChannels.perform` on blocking sockets.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Invoke:
     """Send a request and wait for its answer, at most `timeout` seconds."""
 
     address: Address
@@ -36,6 +36,6 @@ class Pause:
     seconds: float
 
 
-Step = Ask | Pause
+Step = Invoke | Pause
 Result = Command | PyrmqError | None
 Procedure = Generator[Step, Result, T]

@@ -84,7 +84,7 @@ class PullAnswer:
 
     @property
     def next_offset(self) -> int:
-        """Where the next pull goes on."""
+        """Where the next pull continues."""
         return number(self.answer, "nextBeginOffset")
 
     @property
@@ -111,7 +111,7 @@ class PullAnswer:
         """`next_offset`, which has to lie beyond the offset that was pulled. ProtocolError."""
         following = self.next_offset
         if following <= offset:
-            raise ProtocolError(f"a pull at {offset} goes on at {following}")
+            raise ProtocolError(f"a pull at {offset} continues at {following}")
         return following
 
 

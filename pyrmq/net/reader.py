@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 BUFFER = 256 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
 EVENTS = 512
-"""Connections served before the reader looks again at what is ready."""
+"""Connections served before the reader polls again."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
 GONE = select.EPOLLHUP | select.EPOLLERR

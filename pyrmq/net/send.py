@@ -19,7 +19,7 @@ def send_code(batch: bool) -> RequestCode:
 def send_fields(
     group: str, topic: str, properties: str, *, flag: int, sys_flag: int = 0, batch: bool = False
 ) -> dict[str, str | int | bool]:
-    """The request's fields but for those of the queue (`queue_fields`); born now."""
+    """The request's fields but for those of the queue (`queue_fields`); bornTimestamp is now."""
     return {
         "a": group,
         "b": topic,

@@ -1,4 +1,4 @@
-"""Answers that wait for the barrier: which connections have some, and when they are looked at.
+"""Answers that wait for the barrier: which connections have some, and when they are released.
 
 The answers themselves are in the sessions, those that the engine wrote and those of processors in
 one queue (native/src/wire/unconfirmed.rs).

@@ -4,7 +4,7 @@ Two transactions insert a row under one primary key: the local one a COMMIT row,
 ROLLBACK row. What happens to the second insert while the first is not committed:
 
 - PostgreSQL: it waits for the first one's end, at any isolation level; then it fails (the first
-  committed) or goes on (rolled back). `lock_timeout` ends the wait with an error.
+  committed) or continues (rolled back). `lock_timeout` ends the wait with an error.
 - SQLite: there is one writer at a time. The second gets SQLITE_BUSY after `busy_timeout`.
 
 An error of any kind leaves the question open, so it is never taken for an answer.

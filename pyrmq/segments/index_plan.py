@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pyrmq.engine import key_places, store_is_held
+from pyrmq.engine import key_places, store_is_locked
 from pyrmq.errors import Parameter, SegmentError
 from pyrmq.segments.bounds import Limits, chooses
 from pyrmq.segments.filesystem import need
@@ -247,7 +247,7 @@ def why_incomplete(store: SegmentStore) -> str:
     if store.place.kind(abort) != "file":
         return ""
     try:
-        if store_is_held(store.base):
+        if store_is_locked(store.base):
             return ""
     except OSError as error:
         return f"it is not known whether a broker has the store open: {error}"

@@ -88,7 +88,7 @@ def overlapping(files: Sequence[File], start: int, end: int) -> tuple[File, ...]
 
 
 def files_of(store: SegmentStore, start: int, end: int, log_end: int) -> tuple[Any, int]:
-    """The files that a reader of a range gets, and how far it may look behind it."""
+    """The files that a reader of a range gets, and how far it may read behind it."""
     own = overlapping(store.files, start, end)
     if not own:
         return (), end

@@ -54,7 +54,7 @@ def plan(
     """The tasks of a batch read, none if there is nothing to read.
 
     The end of each log is looked for once, here: every task knows its own. SegmentError says what
-    does not fit; StoreDamagedError and OSError come from looking at the logs.
+    does not fit; StoreDamagedError and OSError come from reading the logs.
     """
     check_plan_options(split_bytes, min_partitions, mode)
     if how.views and any(store.filesystem for store in stores):

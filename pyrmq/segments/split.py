@@ -23,8 +23,7 @@ log = logging.getLogger("pyrmq.segments")
 
 _SHOWN = 3
 _NEXT_FOUND = "; the next record starts"
-_ENGINE_HINT = " (onCorruption=skip leaves this out)"
-"""Parts of the engine's text for damage."""
+"""Part of the engine's text for damage behind which it found a record."""
 _MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
 
 
@@ -120,7 +119,7 @@ class Split:
         hint = None
         if _NEXT_FOUND in text:
             hint = ("restore the file; ", Parameter("on_corruption", "skip"), " leaves this out")
-        return SegmentDamagedError(f"{self.describe()}: {text.replace(_ENGINE_HINT, '')}", hint)
+        return SegmentDamagedError(f"{self.describe()}: {text}", hint)
 
     def log_damage(self, reader: SegmentReader) -> None:
         """Logs what was left out as damaged, in one line."""

@@ -87,7 +87,7 @@ class SegmentStore:
         return [(end, file[0]) for end, file in pairs if end < file[0]]
 
     def relisted(self) -> SegmentStore:
-        """The same place looked at again: files come at the end and go at the start."""
+        """The same place listed again: files come at the end and go at the start."""
         if self.folder:
             files, _ = _segments(self.place.list(self.folder))
         else:

@@ -11,7 +11,7 @@ from pyrmq.segments.log_ranges import overlapping
 from pyrmq.segments.store import SegmentStore
 
 _AT_ONCE = 16
-"""Files of a far file system that are looked at together."""
+"""Files of a far file system that are read together."""
 
 
 def first_times(store: SegmentStore) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""Check passes: every half that waits is looked at, and what is due is done.
+"""Check passes: every half that waits is examined, and what is due is done.
 
 A pass never waits long for anyone: a producer that does not read what it is sent, or a half with an
 error of its own, is left for the next pass. [TransactionalMessageServiceImpl.check]
@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 CHUNK = 64
 """Halves that a pass decides about before other tasks run."""
-LOOKED_AT = 20_000
-"""Halves that it looks at before."""
+EXAMINED = 20_000
+"""Halves that it examines before that."""
 PASS_BUDGET = 60.0
-"""Seconds after which a pass ends; the next one goes on where it stopped."""
+"""Seconds after which a pass ends; the next one continues where it stopped."""
 BUSY_PATIENCE = 1.0
 """Seconds in all that a pass waits for the producers of one group to read their checks."""
 PASS_PATIENCE = 10.0
@@ -37,7 +37,7 @@ PASS_PATIENCE = 10.0
 BUSY_PAUSE = 0.02
 MAX_BEHIND = 100_000
 """A half that waits for long is appended again when so many settled ones came after it, so
-that a restart need not look through all of those."""
+that a restart need not read all of those."""
 
 Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | TransactionState | None]
 """A user's say about a half that nobody answered for: COMMIT or ROLLBACK settles it, UNKNOWN keeps
@@ -98,7 +98,7 @@ class Checker:
         self._next = 0
 
     async def check_pass(self) -> None:
-        """Looks at every half that waited when the pass began, once."""
+        """Examines every half that waited when the pass began, once."""
         self.passes += 1
         self.last = met = Pass()
         _, until = self._store.queue_range(HALF_TOPIC, 0)
@@ -110,8 +110,8 @@ class Checker:
                     await self._check_from(0, start, met)
                 self._next = 0
             if scope.cancelled_caught:
-                log.warning("a check pass took more than %g s, the next one goes on", PASS_BUDGET)
-            await self._move_up(until)
+                log.warning("a check pass took more than %g s, the next one continues", PASS_BUDGET)
+            await self._renew_old(until)
         finally:
             if met.failed:
                 log.error(
@@ -132,7 +132,7 @@ class Checker:
                 self._next,
                 until,
                 CHUNK,
-                LOOKED_AT,
+                EXAMINED,
             )
             for facts in found:
                 half = PendingHalf(*facts)
@@ -157,14 +157,16 @@ class Checker:
             met.unreachable += 1
 
     async def _ask(self, half: PendingHalf, met: Pass) -> None:
-        send = await self._someone(half, met)
+        send = await self._available_producer(half, met)
         if send is None:
             met.unreachable += 1
             return
         for _, offset, phys, key, record in self._engine.renew([half.offset], True):
             send(check_frame(offset, phys, key, record, self._broker_name, self._message_id(phys)))
 
-    async def _someone(self, half: PendingHalf, met: Pass) -> Callable[[bytes], None] | None:
+    async def _available_producer(
+        self, half: PendingHalf, met: Pass
+    ) -> Callable[[bytes], None] | None:
         turn = half.born_timestamp + half.checks  # the next check goes to another one
         send: PickedProducer = self._producers.pick(half.group, turn)
         while send is BUSY and met.may_wait(half.group):
@@ -174,8 +176,8 @@ class Checker:
         return None if send is BUSY else send
 
     async def _discard(self, half: PendingHalf, event: Event) -> None:
-        """Out of the way, unless the user knows better."""
-        word = await self._asked_user(half)
+        """Moves it to TRANS_CHECK_MAX_TIME_TOPIC, unless the user decides otherwise."""
+        word = await self._ask_user(half)
         if word is TransactionState.UNKNOWN or self._engine.find(half.offset) is None:
             return  # kept waiting, or settled meanwhile
         if word is not None:
@@ -202,7 +204,7 @@ class Checker:
             self._message_id(phys),
         )
 
-    async def _asked_user(self, half: PendingHalf) -> TransactionState | None:
+    async def _ask_user(self, half: PendingHalf) -> TransactionState | None:
         if self.on_exhausted is None:
             return None
         try:
@@ -212,8 +214,8 @@ class Checker:
             log.exception("on_exhausted failed, the half is discarded: %s", escape(e))
             return None
 
-    async def _move_up(self, until: int) -> None:
-        """Appends again what is far behind. What waits is looked through at a restart in any case,
+    async def _renew_old(self, until: int) -> None:
+        """Appends again what is far behind. What waits is read at a restart in any case,
         so that does not count."""
         bound = until - MAX_BEHIND - 2 * self._engine.pending()
         while behind := self._engine.before(bound, CHUNK):

@@ -1,4 +1,4 @@
-"""END_TRANSACTION where something has to be looked at: repeated, late, or of an older copy.
+"""END_TRANSACTION that is not plain: repeated, late, or of an older copy.
 
 The plain cases never come here, the engine settles them. [EndTransactionProcessor]
 """

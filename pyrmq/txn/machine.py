@@ -5,9 +5,9 @@ ROLLBACK), or that no decision can be got (EXHAUSTED, EXPIRED): then it is disca
 calls it, which means moved to TRANS_CHECK_MAX_TIME_TOPIC. Time makes the events of a check pass:
 `tick` says which. What a producer says makes those of END_TRANSACTION: `ended` says which.
 
-The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself where nothing else has to be
-looked at; what it does then is what stands here. [TransactionalMessageServiceImpl.check,
-EndTransactionProcessor]
+The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself in the plain case (see
+native/src/txn/settle.rs); what it does then is what stands here.
+[TransactionalMessageServiceImpl.check, EndTransactionProcessor]
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
     (State.DISCARDED, Event.UNKNOWN): (Action.NOTHING, State.DISCARDED),
     (State.DISCARDED, Event.RESUME): (Action.REOPEN, State.PENDING),
 }
-"""Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only. Nor is a
-word too late for what is discarded: nobody will be asked about it."""
+"""Time makes no events for what does not wait: YOUNG to EXPIRED stand for PENDING only. Nor is an
+answer too late for what is discarded: nobody will be asked about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class TransactionService:
             self._durable = self.engine.progress()
 
     async def check_pass(self) -> None:
-        """Looks at every half that waits, once."""
+        """Examines every half that waits, once."""
         await self.checker.check_pass()
 
     def stats(self) -> dict[str, int]:

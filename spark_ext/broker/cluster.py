@@ -19,7 +19,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.retry import RetryPolicy, may_ask_again
+from pyrmq.model.retry import RetryPolicy, may_request_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.answer import check_success, number
@@ -135,7 +135,7 @@ class Cluster:
                     self._ask(self.channels.get(address), left, question, answers)
                 except PyrmqError as error:
                     failed += 1
-                    seconds = self.policy.pause(failed) if may_ask_again(error) else None
+                    seconds = self.policy.pause(failed) if may_request_again(error) else None
                     if seconds is None:
                         raise _named(error, broker, self._shown(own[0], broker)) from error
                     log.warning("broker %s: %s; trying again", escape(broker), escape(error))

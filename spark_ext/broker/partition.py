@@ -13,7 +13,7 @@ from pyrmq import engine
 from pyrmq.errors import DataLossError, PyrmqError
 from pyrmq.escape import escape
 from spark_ext.broker.cluster import Access, Cluster
-from spark_ext.broker.pull import Piece, Puller, QueueRange
+from spark_ext.broker.pull import PulledRecords, Puller, QueueRange
 from spark_ext.option_names import option_names
 from spark_ext.worker import VersionCheckedPickle, prepare
 
@@ -51,10 +51,10 @@ class BrokerSplit:
                 batch_size=self.batch_size,
                 fail_on_data_loss=self.fail_on_data_loss,
             )
-            for group in _groups(puller.pieces(), self.how.batch_bytes):
+            for group in _groups(puller.results(), self.how.batch_bytes):
                 yield from self._decode(group)
 
-    def _decode(self, group: list[Piece]) -> Iterator[RecordBatch]:
+    def _decode(self, group: list[PulledRecords]) -> Iterator[RecordBatch]:
         import pyarrow
 
         first, last = group[0], group[-1]
@@ -82,11 +82,11 @@ class BrokerSplit:
             error.add_note(f"in what was pulled of {place}, from offset {first.start} on")
             raise
 
-    def _check_count(self, group: list[Piece], rows: int) -> None:
+    def _check_count(self, group: list[PulledRecords], rows: int) -> None:
         """Each offset is a row, where nothing is left out. DataLossError, or a warning."""
         if self.tags is not None or (self.start_time, self.end_time) != (None, None):
             return
-        wanted = sum(piece.end - piece.start for piece in group)
+        wanted = sum(records.end - records.start for records in group)
         if rows == wanted or self.how.on_corruption == "skip":
             return
         text = (
@@ -102,18 +102,18 @@ def _only(queue_id: int, start: int, end: int) -> Callable[[str], dict[int, tupl
     return lambda topic: {queue_id: (start, end)}
 
 
-def _groups(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
-    """Neighbours of one range that make up a batch together; a piece that overlaps with what
+def _groups(results: Iterator[PulledRecords], size: int) -> Iterator[list[PulledRecords]]:
+    """Neighbours of one range that make up a batch together; one that overlaps with what
     follows is the last of its group, as the bounds of a group are all that keeps rows apart."""
-    group: list[Piece] = []
+    group: list[PulledRecords] = []
     nbytes = 0
-    for piece in pieces:
-        if group and group[-1].range is not piece.range:
+    for records in results:
+        if group and group[-1].range is not records.range:
             yield group
             group, nbytes = [], 0
-        group.append(piece)
-        nbytes += len(piece.body)
-        if piece.overlaps or nbytes >= size:
+        group.append(records)
+        nbytes += len(records.body)
+        if records.overlaps or nbytes >= size:
             yield group
             group, nbytes = [], 0
     if group:

@@ -185,7 +185,7 @@ class BrokerPlanner:
         return ends
 
     def _ends_lower(self, queue: MessageQueue, known: int, end: int) -> int:
-        """Where a queue goes on that ends below its position. DataLossError."""
+        """Where a queue continues that ends below its position. DataLossError."""
         text = f"{place(queue)} was at {known} and now ends at {end}"
         if not self._fail and self._pinned is None:
             if queue not in self._lower:

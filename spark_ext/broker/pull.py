@@ -3,7 +3,7 @@
 A range is cut into blocks of offsets. The next pull of several blocks is under way at any time,
 and their answers are handed out in the order of the offsets, so rows of a queue stay in order. A
 pull is an ordinary PULL_MESSAGE without long polling and without offsets of a group. Its answer,
-records as they are in the log, goes to the engine in one piece: nothing here looks at a message.
+records as they are in the log, goes to the engine as it is: nothing here reads a message.
 [PullMessageProcessor, DefaultMQPullConsumerImpl]
 """
 
@@ -23,7 +23,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.retry import may_ask_again
+from pyrmq.model.retry import may_request_again
 from pyrmq.model.subscription import ALL
 from pyrmq.net.address import format_address
 from pyrmq.net.blocking_channel import BlockingChannel
@@ -39,7 +39,7 @@ FILTERED_BLOCK = 8192
 WINDOW = 8
 """Blocks with a pull under way."""
 AHEAD_BYTES = 32 << 20
-"""Answers that are kept for later; with more of them only the first block goes on."""
+"""Answers that are kept for later; with more of them only the first block continues."""
 STUCK = 3
 """Answers in a row that bring a range no further, after which it is taken to be gone."""
 
@@ -60,7 +60,7 @@ class QueueRange:
 
 
 @dataclass(frozen=True)
-class Piece:
+class PulledRecords:
     """Records of `range` with queue offsets in [start, end), as they came; others may be among
     them, and are not wanted."""
 
@@ -81,7 +81,7 @@ class _Block:
     """The next offset to pull."""
     pull: Request | None = None
     """The request under way."""
-    got: deque[Piece] = field(default_factory=deque)
+    got: deque[PulledRecords] = field(default_factory=deque)
     stuck: int = 0
     tries: int = 0
 
@@ -122,7 +122,7 @@ class Puller:
         self._asking: _Block
         """Whose request it was, if one fails."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def results(self) -> Iterator[PulledRecords]:
         """All records, by range and offset. Raises what the last of several tries gave, and
         DataLossError."""
         while True:
@@ -132,9 +132,9 @@ class Puller:
                 return
             head = self._window[0]
             while head.got:
-                piece = head.got.popleft()
-                self._kept -= len(piece.body)
-                yield piece
+                records = head.got.popleft()
+                self._kept -= len(records.body)
+                yield records
             if head.done:
                 self._window.popleft()
                 continue
@@ -174,7 +174,7 @@ class Puller:
     def _failed(self, block: _Block, error: PyrmqError) -> None:
         """Everything under way is asked for again, a bounded number of times."""
         block.tries += 1
-        seconds = self._cluster.policy.pause(block.tries) if may_ask_again(error) else None
+        seconds = self._cluster.policy.pause(block.tries) if may_request_again(error) else None
         if seconds is None:
             raise _named(error, block.range, self._channel) from error
         log.warning("%s: %s; trying again", escape(block.range), escape(error))
@@ -215,7 +215,7 @@ class Puller:
         end = min(following, block.end)
         overlaps = following > block.end
         self._kept += len(pulled.body)
-        block.got.append(Piece(block.range, block.at, end, pulled.body, overlaps))
+        block.got.append(PulledRecords(block.range, block.at, end, pulled.body, overlaps))
         block.at, block.stuck, block.tries = following, 0, 0
 
     def _nothing_here(self, block: _Block, pulled: PullAnswer) -> None:
@@ -278,7 +278,7 @@ class Puller:
             raise DataLossError(text)
         if not self._logged:
             self._logged = True
-            log.warning("%s; going on with what there is", escape(text))
+            log.warning("%s; continuing with the messages available", escape(text))
 
 
 def _named(error: PyrmqError, place: QueueRange, channel: BlockingChannel | None) -> PyrmqError:

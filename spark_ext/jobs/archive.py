@@ -1,6 +1,6 @@
 """Topics to Parquet, partitioned by topic and day, each message exactly once.
 
-The archive is a stream that is run when somebody asks for it (AvailableNow), or goes on (`follow`).
+The archive is a stream that runs until it has caught up (AvailableNow), or on and on (`follow`).
 Spark notes in the checkpoint which range of the log a batch is before it begins, and gives a batch
 that did not finish the same range again. A batch is written to a folder of its own, and belongs to
 the archive when its manifest exists (`archive_manifest`). So a kill at any moment costs at most
@@ -91,7 +91,7 @@ def archive(
     follow: float | None = None,
 ) -> Archived:
     """Adds to the archive `root` (any path that Spark writes to) what it does not have yet, and
-    returns; with `follow` it goes on, looking every so many seconds, until it is interrupted.
+    returns; with `follow` it continues, checking every so many seconds, until it is interrupted.
 
     The same `topics`, `pattern`, `system`, `columns` and options must be given each time: they are
     kept, and others are a JobError, as is a checkpoint that does not fit the manifests. One
@@ -281,7 +281,9 @@ def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
 @click.option("--system", is_flag=True, help="The broker's own topics as well.")
 @click.option("--columns", help="Columns to keep, with commas; `all` for all.")
 @click.option("--codec", type=click.Choice(CODECS), default="snappy", show_default=True)
-@click.option("--follow", type=click.FloatRange(0), help="Go on, looking every so many seconds.")
+@click.option(
+    "--follow", type=click.FloatRange(0), help="Continue, checking every so many seconds."
+)
 @click.option("--verify", "check", is_flag=True, help="Only check what the archive holds.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @output_options()

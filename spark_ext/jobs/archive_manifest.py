@@ -195,7 +195,7 @@ def _highest(names: Sequence[str]) -> int:
 @dataclass(frozen=True)
 class Archived:
     """What a call of `archive` added: runs that hold something, without what is in them (a call
-    that follows a log goes on for long; `Manifest.run` has it)."""
+    that follows a log runs for long; `Manifest.run` has it)."""
 
     root: str
     runs: Sequence[Run]

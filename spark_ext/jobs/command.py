@@ -129,7 +129,7 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
         @wraps(command)
         def run(out: str | None, kind: str, mode: str, plot: str | None, **rest: Any) -> None:
             if out and mode == "error" and os.path.exists(out):
-                # Said before the work; what is no local path is looked at when it is written.
+                # Said before the work; what is no local path is checked when it is written.
                 raise click.ClickException(f"{out} exists: choose the mode append or overwrite")
             if plot and not plot.lower().endswith(PLOTS):
                 raise click.ClickException(

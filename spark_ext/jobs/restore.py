@@ -193,7 +193,7 @@ def command(
     dry_run: bool,
     options: tuple[tuple[str, str], ...],
 ) -> None:
-    """Send what ARCHIVE holds back to its topics, or all of it to one."""
+    """Send the messages of ARCHIVE back to their topics, or all of them to one."""
     names = [f"{day:%Y-%m-%d}" for day in days]
     if dry_run:
         counts = counted(chosen(spark, root, topics, names, since, until), to)

@@ -14,7 +14,7 @@ from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError, Respons
 from pyrmq.net.address import Address
 from pyrmq.net.channel import WRITE_TIMEOUT, Channel, Channels
 from pyrmq.net.command import Response
-from pyrmq.net.procedure import Ask, Pause, Procedure
+from pyrmq.net.procedure import Invoke, Pause, Procedure
 from tests.support.scripted.script import HANG_UP, SILENCE
 from tests.support.scripted.streams import StreamBroker, StreamCluster
 from tests.support.wire import Command, encode
@@ -203,8 +203,8 @@ async def test_a_procedure(
     broker.change[5] = lambda c: SILENCE
     broker.change[6] = lambda c: c.reply(2)
 
-    def ask(address: Address, code: int) -> Ask:
-        return Ask(address, code, {}, 1.0)
+    def ask(address: Address, code: int) -> Invoke:
+        return Invoke(address, code, {}, 1.0)
 
     def procedure() -> Procedure[list[object]]:
         return [
@@ -221,7 +221,7 @@ async def test_a_procedure(
 
 async def test_what_a_procedure_raises(channels: Channels) -> None:
     def procedure() -> Procedure[int]:
-        answer = yield Ask(A, 7, {}, 1.0)
+        answer = yield Invoke(A, 7, {}, 1.0)
         raise ResponseError.of(7, str(answer))
 
     with pytest.raises(ResponseError, match="CODE 7"):

@@ -182,7 +182,7 @@ async def test_a_half_that_is_refused_runs_nothing(
     assert broker.requests(END) == []
 
 
-async def test_an_outcome_that_cannot_be_told_is_left_to_the_check(
+async def test_an_outcome_that_cannot_be_sent_is_left_to_the_check(
     cluster: StreamCluster, broker: StreamBroker, clock: MockClock
 ) -> None:
     class Lost(Async):
@@ -217,7 +217,7 @@ async def test_an_ipv6_message_id(broker: StreamBroker, clock: MockClock) -> Non
         assert (await broker.next_end()).ext["commitLogOffset"] == "65535"
 
 
-async def test_a_cancelled_task_still_tells_what_its_thread_decided(
+async def test_a_cancelled_task_still_sends_what_its_thread_decided(
     broker: StreamBroker, mock_clock: MockClock
 ) -> None:
     """The local transaction cannot be cancelled in its thread; it commits, and so does the half."""

@@ -41,7 +41,7 @@ def test_server_stops_in_order(tmp_path: Path, signum: int) -> None:
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_a_stop_answers_what_was_stored(tmp_path: Path, flush: str) -> None:
-    """No message is stored by a graceful stop without its sender being told."""
+    """No message is stored by a graceful stop without an answer to its sender."""
     with ServerProcess(tmp_path / "store", flush=flush) as server:
         stored = 0
         for _ in range(5):  # where the stop meets the answers is chance

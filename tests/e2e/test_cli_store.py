@@ -78,7 +78,7 @@ def test_inspect(golden: Path) -> None:
     assert len(report["queues"]) == 10
 
 
-def test_inspect_of_an_open_store_tells_so(own: Path) -> None:
+def test_inspect_of_an_open_store_says_so(own: Path) -> None:
     with opened(own, commit_log_file_size=FILE):
         assert pyrmq("inspect", own).stdout.splitlines()[0].endswith(": open in a broker")
     (own / "abort").touch()
@@ -195,7 +195,7 @@ def test_bodies(tmp_path: Path) -> None:
     assert not any("body" in r for r in records)
 
 
-def test_dump_tells_damage_on_stderr(own: Path) -> None:
+def test_dump_reports_damage_on_stderr(own: Path) -> None:
     second = dumped(own)[1]["commitLogOffset"]
     flip(log_file(own), second + 90)
     result = pyrmq("dump", own)

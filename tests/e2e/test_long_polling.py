@@ -44,7 +44,7 @@ def received(client: Client) -> list[Record]:
 
 
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
-def test_a_held_pull_gets_the_message_that_comes(
+def test_a_parked_pull_gets_the_message_that_comes(
     client: Client, other: Client, topic: str, serialize: int
 ) -> None:
     with other:
@@ -107,7 +107,7 @@ def test_suspend_time_over_answers_not_found(client: Client, topic: str) -> None
     assert (answer.code, answer.ext["nextBeginOffset"]) == (19, "0")
 
 
-def test_many_held_pulls_end_in_the_order_of_their_times(client: Client, topic: str) -> None:
+def test_many_parked_pulls_end_in_the_order_of_their_times(client: Client, topic: str) -> None:
     late = client.post(pull_command(topic, 0, 0, sys_flag=HOLD, suspend_ms=400))
     early = client.post(pull_command(topic, 1, 0, sys_flag=HOLD, suspend_ms=100))
     assert [client.receive(3).opaque, client.receive(3).opaque] == [early, late]
@@ -118,7 +118,7 @@ def test_without_suspend_the_answer_comes_at_once(client: Client, topic: str) ->
     assert client.pull(topic, 0, 0, sys_flag=HOLD, suspend_ms=0).code == 19
 
 
-def test_a_pull_behind_the_end_is_not_held(client: Client, topic: str) -> None:
+def test_a_pull_behind_the_end_is_not_parked(client: Client, topic: str) -> None:
     client.send(topic)
     pulled = client.pull(topic, 0, 99, sys_flag=HOLD, suspend_ms=20_000)
     assert (pulled.code, pulled.next_offset, pulled.max_offset) == (21, 1, 1)
@@ -141,7 +141,7 @@ def test_many_consumers_wait_on_one_queue(
             assert [r.body for r in received(consumer)] == [b"all"]
 
 
-def test_a_stop_answers_held_pulls(tmp_path: Path) -> None:
+def test_a_stop_answers_parked_pulls(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "store") as server, Client(server.broker) as client:
         client.send("Stopping", queue_id=1)
         client.post(pull_command("Stopping", 0, 0, sys_flag=HOLD, suspend_ms=60_000))

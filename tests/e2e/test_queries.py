@@ -59,7 +59,7 @@ def test_by_key(client: Client, topic: str, serialize: int) -> None:
 
 
 def test_where_the_index_is(client: Client, topic: str) -> None:
-    """The answer tells up to which message the index leads: to the newest, after a moment."""
+    """The answer says up to which message the index leads: to the newest, after a moment."""
     client.send(topic, b"1", properties={"KEYS": "k"})
     newest = client.send(topic, b"2", properties={"KEYS": "k"})
     record = await_hits(client, topic, "k", 2)[-1]

@@ -221,7 +221,7 @@ def test_heartbeat_and_members(process: ServerProcess, client: Client, topic: st
     assert "members" in (answer.remark or "")
 
 
-def test_a_repeated_heartbeat_tells_nobody(client: Client, topic: str) -> None:
+def test_a_repeated_heartbeat_notifies_nobody(client: Client, topic: str) -> None:
     client.heartbeat("one@1", "quiet", topic)
     members(client, "quiet")
     before = len(client.pushed)

@@ -66,7 +66,7 @@ def test_a_delayed_retry_is_refused_and_not_stored(client: Client, group: str) -
     assert "DELAY" in (answer.remark or "")
 
 
-def test_a_held_pull_is_woken_by_a_retry_message(
+def test_a_parked_pull_is_woken_by_a_retry_message(
     client: Client, process: ServerProcess, group: str
 ) -> None:
     topic = f"%RETRY%{group}"
@@ -77,10 +77,10 @@ def test_a_held_pull_is_woken_by_a_retry_message(
         assert waiting.receive().code == 0
 
 
-def test_a_pull_that_is_held_during_a_flush_is_woken_by_it(
+def test_a_pull_that_is_parked_during_a_flush_is_woken_by_it(
     client: Client, process: ServerProcess, group: str
 ) -> None:
-    """Sends and held pulls race for the same offset: each pull gets its message long before the
+    """Sends and parked pulls race for the same offset: each pull gets its message long before the
     20 s that it would wait."""
     topic = f"Race{group}"
     client.send(topic, queue_id=0)

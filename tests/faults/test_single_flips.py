@@ -88,7 +88,7 @@ def check_offsets(store: Store, base: Base, *, lost: int) -> None:
 
 
 def test_a_body_in_a_file_that_is_not_scanned(bases: dict[str, Base], room: Path):
-    """It is served as it is: the CRC in the record is what tells."""
+    """It is served as it is: the CRC in the record is what shows it."""
     base = bases["many files"]
     stored = next(s for s in base.queues()[QUEUE] if len(s.record.body) > 10)
     name, at = place(stored, base)

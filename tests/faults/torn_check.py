@@ -99,7 +99,7 @@ def compare_refusal(root: Path, image: Image, allowed: list[Walk], error: str) -
 
 
 def outcome_of(allowed: list[Walk], end: int, log: str, log_size: int) -> Walk:
-    """The outcome that this is: the log's end and all that is told of it must fit."""
+    """The outcome that this is: the log's end and all that is reported of it must fit."""
     found: list[str] = []
     for walk in allowed:
         if walk.refused or walk.end != end:

@@ -107,10 +107,10 @@ def test_many_tags(client: Client) -> None:
 
 
 @pytest.mark.parametrize("suspend_ms", [-1, 2**63 - 1])
-def test_held_pull_with_senseless_time(
+def test_parked_pull_with_senseless_time(
     server: ServerProcess, client: Client, suspend_ms: int
 ) -> None:
-    """Held for ever or answered at once; a message wakes it in any case."""
+    """Parked for ever or answered at once; a message wakes it in any case."""
     topic = f"Held{abs(suspend_ms) % 7}"
     client.send(topic)
     client.post(pull_command(topic, 0, 1, sys_flag=PULL_SUSPEND | 4, suspend_ms=suspend_ms))
@@ -122,8 +122,8 @@ def test_held_pull_with_senseless_time(
         assert decode_records(answer.body)[0].body == b"wake"
 
 
-def test_held_pulls_of_lost_connections(server: ServerProcess, probe: Probe) -> None:
-    """2,000 pulls held for connections that go away: forgotten, and waking them is harmless."""
+def test_parked_pulls_of_lost_connections(server: ServerProcess, probe: Probe) -> None:
+    """2,000 pulls parked for connections that go away: forgotten, and waking them is harmless."""
     files = server.open_files()
     before = probe.grown_kib()
     for i in range(20):

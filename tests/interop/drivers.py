@@ -1,4 +1,4 @@
-"""Runs a driver and reads what it tells.
+"""Runs a driver and reads what it reports.
 
 A driver is a program around a foreign client: one sub-command, `name=value` words, one JSON object
 a line on stdout. Lines have an `event` ("sent", "received", ...), the last one has `done`. Message

@@ -107,7 +107,7 @@ def test_two_consumers_share_and_hand_over(java: Driver, topic: str, group: str)
         elif number >= 20:
             assert line["queueId"] in shared[line["consumer"]], "from a queue it did not hold"
         if number >= 20:
-            # A held pull is answered when a message comes, not when its 15 s are over.
+            # A parked pull is answered when a message comes, not when its 15 s are over.
             assert line["receivedAt"] - line["storeTimestamp"] < 10_000
 
 

@@ -147,7 +147,7 @@ def probe(producer: Producer, name: str) -> set[str]:
 
 
 def exchange(order: str, how: str, folder: Path, namesrv: str) -> None:
-    """Three turns; the first one ends as told, the second one by a kill."""
+    """Three turns; the first one ends as asked, the second one by a kill."""
     store = folder / "store"
     apache = peer.RealBroker(store, namesrv, CONF + PEER_CONF, home=folder / "apache")
     ours = Ours(store, conf=CONF)

@@ -76,7 +76,7 @@ def driver(server: TxnServer) -> Callable[[str], Driver]:
 
 @pytest.fixture(scope="module")
 def runs(server: TxnServer, driver: Callable[[str], Driver]) -> Iterator[dict[str, Future[Run]]]:
-    """Each client whose tools are there, at work; the others are told of in `run`."""
+    """Each client whose tools are there, at work; the others are reported in `run`."""
     futures = {}
     with ThreadPoolExecutor(len(CLIENTS)) as pool:
         for client in in_this_form(CLIENTS):

@@ -27,13 +27,13 @@ SECONDS = 120.0 + 10 * ROUNDS
 
 
 def run_and_kill(database: Database, namesrv: str, prefix: str, orders: int) -> list[str]:
-    """Lets a service place so many orders, kills it, and says which it had told of."""
+    """Lets a service place so many orders, kills it, and says which it had reported."""
     command = [sys.executable, "-m", "tests.outbox.service", database.url, namesrv, prefix]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = [process.stdout.readline().strip() for _ in range(orders)]
         process.kill()
-        # A line that the kill has cut tells of nothing.
+        # A line that the kill has cut reports nothing.
         told += [line.strip() for line in process.stdout if line.endswith("\n")]
     assert all(told), "the service ended by itself"
     return told

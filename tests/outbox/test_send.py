@@ -73,7 +73,7 @@ def test_without_sqlalchemy_it_says_what_to_install() -> None:
     assert "pip install 'pyrmq-broker[outbox]'" in done.stderr.splitlines()[-1]
 
 
-def test_an_old_sqlalchemy_is_told() -> None:
+def test_an_old_sqlalchemy_is_reported() -> None:
     code = (
         "import sys, types; old = types.ModuleType('sqlalchemy'); old.__version__ = '1.4.54'\n"
         "sys.modules['sqlalchemy'] = old\nimport pyrmq.outbox"

@@ -45,7 +45,7 @@ def test_created_twice_and_by_many_at_once(database: Database) -> None:
     assert index["column_names"] == ["created"]
 
 
-def test_a_table_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'no' / 'such.db'}")
     with pytest.raises(OperationalError):
         create_table(engine)

@@ -236,7 +236,7 @@ def test_batch_queues(formats: Path) -> None:
 
 
 def test_a_slot_that_is_ahead_of_the_header(made: Made, tmp_path: Path) -> None:
-    """A broker entered another key of the slot after the header was read."""
+    """A broker indexed another key of the slot after the header was read."""
     root = image(made.root, tmp_path / BROKER)
     path = max((root / "index").iterdir())
     last = [row for row in made.of("A") if row[5]][-1]

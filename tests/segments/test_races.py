@@ -22,7 +22,7 @@ HOW = ReadOptions(columns=tuple(ROW))
 
 
 def without_entries(root: Path, cut: int) -> None:
-    """As before the messages from `cut` on were entered."""
+    """As before the messages from `cut` on were dispatched."""
     for path in (root / "consumequeue").rglob("0000*"):
         raw = bytearray(path.read_bytes())
         for at in range(0, len(raw), 20):

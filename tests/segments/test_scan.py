@@ -100,7 +100,7 @@ def test_ranges_that_follow_on_each_other_are_one_stream(made: Made) -> None:
     assert len(joined(splits[:4] + splits[5:])) == 2
 
 
-def test_skipped_damage_is_told_in_a_stream_too(
+def test_skipped_damage_is_reported_in_a_stream_too(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = image(made.root, tmp_path / "broker-a")

@@ -285,7 +285,7 @@ def test_a_log_that_was_cut(made: Made, tmp_path: Path) -> None:
     assert planner(root, fail_on_data_loss=False).latest(end) == end
 
 
-def test_a_log_that_was_cut_where_no_start_is_told(
+def test_a_log_that_was_cut_where_no_start_is_given(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with PySpark 4.1."""

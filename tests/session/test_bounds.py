@@ -216,7 +216,7 @@ def test_a_send_to_a_topic_that_is_made_meanwhile(tmp_path: Path, serialize: int
         assert session.commands == 1
 
 
-def test_arrivals_are_told_to_the_session_that_brought_them(tmp_path: Path):
+def test_arrivals_are_reported_to_the_session_that_brought_them(tmp_path: Path):
     with serving(tmp_path) as (store, listener):
         session = new_session(listener)
         store.notify_on_arrival("T", 2)

@@ -1,4 +1,4 @@
-"""SYNC_FLUSH: answers wait for the disk, come in order, and tell when the disk was too slow."""
+"""SYNC_FLUSH: answers wait for the disk, come in order, and say when the disk was too slow."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def answers(raw: bytes | None) -> list[Command]:
 
 
 def release_all(store: Store, session: Session) -> list[Command]:
-    """Waits for the event of the flush and takes what it settles, until nothing is held."""
+    """Waits for the event of the flush and takes what it settles, until no answer waits."""
     found: list[Command] = []
 
     def look() -> int:
@@ -68,7 +68,7 @@ def await_end(store: Store, end: int) -> None:
 
 
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
-def test_answers_are_held_until_the_flush(serve: tuple[Store, Listener], serialize: int):
+def test_answers_are_unconfirmed_until_the_flush(serve: tuple[Store, Listener], serialize: int):
     store, listener = serve
     session = new_session(listener)
     frames = [send(n, serialize=serialize) for n in range(5)]
@@ -87,7 +87,7 @@ def test_answers_are_held_until_the_flush(serve: tuple[Store, Listener], seriali
     assert session.release(NOW, 60_000) is None
 
 
-def test_the_event_tells_of_a_flush(serve: tuple[Store, Listener]):
+def test_the_event_reports_a_flush(serve: tuple[Store, Listener]):
     store, listener = serve
     session = new_session(listener)
     session.feed_bytes(send(1), NOW)
@@ -123,7 +123,7 @@ def test_sends_that_nobody_waits_for_are_flushed_at_once(
         await_end(store, 1)
 
 
-def test_with_async_flush_nothing_is_held(tmp_path: Path):
+def test_with_async_flush_nothing_is_unconfirmed(tmp_path: Path):
     """Nor is anything hidden: all of the log is confirmed."""
     with serving(tmp_path, flush_interval_commit_log=60_000) as (store, listener):
         session = new_session(listener)
@@ -166,7 +166,7 @@ def test_a_disk_that_is_too_slow(slow_disk: Path, tmp_path: Path, serialize: int
     assert (done.returncode, done.stdout) == (0, "20 answers timed out\n"), done.stderr
 
 
-def test_held_answers_of_many_sessions(serve: tuple[Store, Listener]):
+def test_unconfirmed_answers_of_many_sessions(serve: tuple[Store, Listener]):
     store, listener = serve
     sessions = [new_session(listener) for _ in range(20)]
     for n, session in enumerate(sessions):
@@ -184,7 +184,7 @@ def test_a_session_that_goes_leaves_its_messages(serve: tuple[Store, Listener]):
     await_end(store, 1)
 
 
-def test_garbage_behind_a_held_send(serve: tuple[Store, Listener]):
+def test_garbage_behind_an_unconfirmed_send(serve: tuple[Store, Listener]):
     store, listener = serve
     session = new_session(listener)
     assert session.feed_bytes(send(1) + bytes(8), NOW) is None

@@ -1,4 +1,4 @@
-"""Running one seed, and telling why it failed."""
+"""Running one seed, and reporting why it failed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _small(world: World) -> Iterator[None]:
         with (
             patch("pyrmq.txn.checking.CHUNK", s.chunk),
             patch("pyrmq.txn.checking.MAX_BEHIND", s.max_behind),
-            patch("pyrmq.txn.checking.LOOKED_AT", s.looked_at),
+            patch("pyrmq.txn.checking.EXAMINED", s.looked_at),
             patch("pyrmq.txn.service.PROGRESS_INTERVAL", s.progress_pause),
             patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
             patch("trio._core._run._r", scheduler),

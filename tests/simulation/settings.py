@@ -20,7 +20,7 @@ class Settings:
     looked_at: int
     max_behind: int
     progress_pause: float
-    """As the service's CHUNK, LOOKED_AT, MAX_BEHIND and PROGRESS_INTERVAL."""
+    """As the service's CHUNK, EXAMINED, MAX_BEHIND and PROGRESS_INTERVAL."""
     producers: int
     transactions: int
     pause: float

@@ -186,7 +186,7 @@ class World(Chance):
         at = self.random.choice([before] + [p.end for p in places if before < p.end <= after])
         self._cut(life, target, places, at)
         if self.random.random() < 0.3:
-            # The last record was written, and not yet entered into its queue.
+            # The last record was written, and not yet dispatched to its queue.
             images.forget_entries(target, max(p.phys for p in places if p.end <= at or p.phys == 0))
         if self.random.random() < 0.5:
             images.note_durable(target, places, min(life.flushed, at))

@@ -141,7 +141,10 @@ def test_a_deleted_head(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         got = rows(split(cluster, [(0, 0, 1000)], fail_on_data_loss=False))
     assert got == [(0, n) for n in range(600, 1000)]
-    assert len([r for r in caplog.records if "going on with what there is" in r.message]) == 1
+    assert (
+        len([r for r in caplog.records if "continuing with the messages available" in r.message])
+        == 1
+    )
 
 
 def test_a_queue_that_ends_earlier_than_planned(cluster: ScriptedCluster) -> None:
@@ -192,7 +195,7 @@ def test_places_without_a_message(
 
 
 def test_messages_that_are_deleted_under_a_read_by_tag(cluster: ScriptedCluster) -> None:
-    """The code is that of a place where no message has the tag; the remark tells."""
+    """The code is that of a place where no message has the tag; the remark says why."""
     fill(cluster, 100, TAGS="A")
 
     def removing(c: Command) -> Command | None:
@@ -238,7 +241,7 @@ def test_a_pull_that_leads_nowhere(cluster: ScriptedCluster, following: str) -> 
     cluster.change[PULL] = lambda c: c.reply(
         0, cluster.bounds(c) | {"nextBeginOffset": following}, b"x"
     )
-    with pytest.raises(PyrmqError, match=r"goes on at|nextBeginOffset") as caught:
+    with pytest.raises(PyrmqError, match=r"continues at|nextBeginOffset") as caught:
         rows(split(cluster, [(0, 0, 10)]))
     assert not isinstance(caught.value, ConnectError)
 

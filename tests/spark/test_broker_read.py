@@ -205,7 +205,7 @@ def test_a_loaded_frame_is_a_snapshot(spark: SparkSession, filled: Filled) -> No
         ({"topic": "Alpha", "path": "/x"}, "both path and nameServer"),
     ],
 )
-def test_what_cannot_be_read_is_told(
+def test_what_cannot_be_read_is_reported(
     spark: SparkSession, filled: Filled, options: dict[str, str], said: str
 ) -> None:
     with pytest.raises(Exception, match=f"(?s){said}"):

@@ -1,4 +1,4 @@
-"""The table of options: what is accepted, what is told about what is not. No Spark session."""
+"""The table of options: what is accepted, what errors say about the rest. No Spark session."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_values(key: str, value: str, means: Any) -> None:
         ({"storageOptions": '{"secret": "hidden'}, "option storageOptions must be a JSON object$"),
     ],
 )
-def test_what_is_wrong_is_told(given: dict[str, str], told: str) -> None:
+def test_what_is_wrong_is_reported(given: dict[str, str], told: str) -> None:
     with pytest.raises(PyrmqError, match=told):
         batch(**given)
 

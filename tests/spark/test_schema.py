@@ -1,4 +1,4 @@
-"""Columns and types: the default, a user's own schema, what is told about a wrong one."""
+"""Columns and types: the default, a user's own schema, what the error says about a wrong one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def one(name: str, kind: object, nullable: bool = True) -> StructType:
         (StructType([*one("topic", StringType()), *one("topic", StringType())]), "topic twice"),
     ],
 )
-def test_a_wrong_schema_is_told(schema: StructType, told: str) -> None:
+def test_a_wrong_schema_is_reported(schema: StructType, told: str) -> None:
     with pytest.raises(PyrmqError, match=told):
         schemas.check(schema, options())
 

@@ -116,7 +116,7 @@ def test_what_was_read_can_be_written(spark: SparkSession, server: ServerProcess
         ),
     ],
 )
-def test_what_cannot_be_written_is_told(
+def test_what_cannot_be_written_is_reported(
     spark: SparkSession,
     server: ServerProcess,
     select: list[str],

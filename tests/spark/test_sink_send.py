@@ -100,7 +100,7 @@ def test_a_refusal_that_may_pass_is_tried_on_another_broker(
     assert {q[1] for q in done.queues} == {"b"}
 
 
-def test_a_refusal_that_stays_is_told_with_its_rows(cluster: ScriptedCluster) -> None:
+def test_a_refusal_that_stays_is_reported_with_its_rows(cluster: ScriptedCluster) -> None:
     def change(c: Command) -> Command | None:
         answer = c.reply(13)
         answer.remark = "too long for me"

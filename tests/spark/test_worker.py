@@ -59,7 +59,7 @@ def test_a_worker_with_another_version_says_both(bare: Path, pickled: str, tmp_p
     assert f"has pyrmq-broker 0.0.1, the driver has {__version__}" in done.stderr
 
 
-def test_garbage_is_set_aside_once_per_process() -> None:
+def test_garbage_is_frozen_once_per_process() -> None:
     code = (
         "import gc\n"
         "from spark_ext import worker\n"

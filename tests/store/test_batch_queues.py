@@ -168,7 +168,7 @@ def test_reopening(tmp_path: Path, options: dict[str, Any], killed: bool):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_lost_folder_is_made_again(tmp_path: Path, killed: bool):
-    """With the topic named, as nothing else tells what kind of queue it had."""
+    """With the topic named, as nothing else says what kind of queue it had."""
     root = tmp_path / "live"
     with opened(root, **OPTIONS) as store:
         declare(store)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.engine import Records, Verifier, inspect_store, store_is_held
+from pyrmq.engine import Records, Verifier, inspect_store, store_is_locked
 from tests.store.tools import GOLDEN, image, log_file, opened, overwrite, queue_files, unpack
 from tests.store.waiting import settle
 from tests.support.records import decode_record, encode_properties
@@ -321,7 +321,7 @@ def test_damage_is_named_with_its_place(golden: Path, harm: Damage) -> None:
     assert any(one[1:4] == (kind, path, at) and word in one[4] for one in found), found
 
 
-def test_one_fault_is_told_once(golden: Path) -> None:
+def test_one_fault_is_reported_once(golden: Path) -> None:
     for harm in (entry_offset_flipped, index_chain_flipped, checkpoint_short):
         root = golden.with_name(harm.__name__)
         shutil.copytree(golden, root)
@@ -416,13 +416,13 @@ def test_inspect(golden: Path) -> None:
 
 
 def test_an_open_store_is_seen_as_such(own: Path, golden: Path) -> None:
-    assert not store_is_held(own)
+    assert not store_is_locked(own)
     with opened(own, commit_log_file_size=FILE):
-        assert store_is_held(own)
+        assert store_is_locked(own)
         assert inspect_store(own)["open"]
-    assert not store_is_held(own)
+    assert not store_is_locked(own)
     (golden / "lock").unlink()
-    assert not store_is_held(golden)
+    assert not store_is_locked(golden)
     assert not (golden / "lock").exists()
 
 

@@ -183,7 +183,7 @@ def test_a_commit_whose_op_record_is_still_to_come(broker: ScriptedBroker) -> No
         check_decidable(t, COMMIT)
 
 
-def test_delivered_twice_is_told(broker: ScriptedBroker) -> None:
+def test_delivered_twice_is_reported(broker: ScriptedBroker) -> None:
     half = broker.half("K")
     broker.commit(half)
     broker.commit(half)
@@ -314,7 +314,7 @@ def test_a_half_without_a_unique_key(broker: ScriptedBroker) -> None:
     assert one(broker, "0").state is State.PENDING
 
 
-def test_what_the_broker_refuses_is_told(broker: ScriptedBroker) -> None:
+def test_what_the_broker_refuses_is_reported(broker: ScriptedBroker) -> None:
     broker.half("K")
     broker.change[37] = lambda c: c.reply(604)
     answer = decided(one(broker, "K"), COMMIT)

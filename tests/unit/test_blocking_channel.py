@@ -16,7 +16,7 @@ import pyrmq.net.blocking_channel
 from pyrmq.engine import Command as Received
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
 from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
-from pyrmq.net.procedure import Ask, Pause, Procedure
+from pyrmq.net.procedure import Invoke, Pause, Procedure
 from tests.support.waiting import eventually
 from tests.support.wire import Command, FrameReader, encode
 
@@ -173,9 +173,9 @@ def test_a_procedure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlockingChannels, "pause", lambda self, seconds: paused.append(seconds))
 
     def procedure(deaf: tuple[str, int], address: tuple[str, int]) -> Procedure[list[object]]:
-        refused = yield Ask(deaf, 1, {}, 1.0)
+        refused = yield Invoke(deaf, 1, {}, 1.0)
         nothing = yield Pause(2.5)
-        answer = yield Ask(address, 1, {"n": 1}, 10.0)
+        answer = yield Invoke(address, 1, {"n": 1}, 10.0)
         return [type(refused), nothing, type(answer)]
 
     with socket.socket() as bound, serving(echo) as address, BlockingChannels() as channels:

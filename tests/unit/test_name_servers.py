@@ -21,7 +21,7 @@ from pyrmq.model.route import BrokerData, QueueData, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
 from pyrmq.net.name_servers import NameServers, RouteTable
-from pyrmq.net.procedure import Ask, Pause, Procedure, Result
+from pyrmq.net.procedure import Invoke, Pause, Procedure, Result
 from tests.support import wire
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def run(procedure: Procedure[T], *results: Result) -> tuple[list[Any], T | Pyrmq
                 did.append(step.seconds)
                 result = None
             else:
-                assert isinstance(step, Ask)
+                assert isinstance(step, Invoke)
                 did.append(step.address)
                 result = left.pop(0)
     except StopIteration as end:
@@ -127,7 +127,7 @@ def test_procedures_side_by_side_leave_no_server_out() -> None:
     steps = [one.send(None), other.send(None)]
     for _ in range(2):
         steps += [one.send(DOWN), other.send(DOWN)]
-    asked = [step.address for step in steps if isinstance(step, Ask)]
+    asked = [step.address for step in steps if isinstance(step, Invoke)]
     assert asked == [A, A, B, B, C, C]
 
 
@@ -173,7 +173,7 @@ def test_a_topic_that_is_new_goes_where_topics_are_made() -> None:
     assert route.brokers == template.brokers
     assert table.known == {}
     step = table.servers.route(AUTO_CREATE_TOPIC).send(None)
-    assert isinstance(step, Ask)
+    assert isinstance(step, Invoke)
     assert (step.code, step.ext, step.timeout) == (105, {"topic": "TBW102"}, 3)
 
 

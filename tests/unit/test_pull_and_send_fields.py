@@ -51,7 +51,7 @@ def test_what_a_pull_came_to(code: int, status: PullStatus) -> None:
     assert (found.next_offset, found.min_offset, found.max_offset) == (5, 1, 9)
     assert found.body == b"records"
     assert found.next_beyond(4) == 5
-    with pytest.raises(ProtocolError, match="a pull at 5 goes on at 5"):
+    with pytest.raises(ProtocolError, match="a pull at 5 continues at 5"):
         found.next_beyond(5)
 
 

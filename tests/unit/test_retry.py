@@ -17,7 +17,7 @@ from pyrmq.model.retry import (
     NO_RETRY,
     RetryPolicy,
     SendVerdict,
-    may_ask_again,
+    may_request_again,
     may_send_again,
     send_verdict,
 )
@@ -37,7 +37,7 @@ def test_every_code(code: int) -> None:
     assert [send_verdict(code)] == verdicts
     error = ResponseError.of(code, "no")
     assert may_send_again(error) is (verdicts == [SendVerdict.RETRY])
-    assert may_ask_again(error) is (code in ASK_AGAIN)
+    assert may_request_again(error) is (code in ASK_AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_every_code(code: int) -> None:
     ],
 )
 def test_errors_that_are_no_answer(error: PyrmqError, send: bool, ask: bool) -> None:
-    assert (may_send_again(error), may_ask_again(error)) == (send, ask)
+    assert (may_send_again(error), may_request_again(error)) == (send, ask)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_several_brokers(routes: Routes) -> None:
     assert names(routes) == ["a"]
 
 
-def test_a_slave_is_told_its_master(routes: Routes) -> None:
+def test_a_slave_gets_its_master(routes: Routes) -> None:
     slave = registration(broker_id=1, address="h:2")
     assert routes.register(slave, 0, None) is None
     assert routes.route("T") is None  # slaves make no topics

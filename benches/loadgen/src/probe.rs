@@ -10,9 +10,9 @@ use crate::frame::{self, Reader};
 const GET_MAX_OFFSET: i32 = 30;
 const TOPIC_NOT_EXIST: i32 = 17;
 
-/// What a look found: the moment, and the sum of the queues' end offsets.
+/// What a question found: the moment, and the sum of the queues' end offsets.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct EndOffsets {
     pub at: Instant,
     pub messages: u64,
 }
@@ -51,17 +51,17 @@ impl Probe {
 
     /// Asks for all queues at once and waits for the answers. A topic that is not there yet holds
     /// nothing. The moment is half-way between question and last answer.
-    pub fn look(&mut self) -> Result<Look, String> {
-        let told = |e: std::io::Error| format!("asking for the end of the queues: {e}");
+    pub fn end_offsets(&mut self) -> Result<EndOffsets, String> {
+        let failed = |e: std::io::Error| format!("asking for the end of the queues: {e}");
         let began = Instant::now();
-        self.stream.write_all(&self.question).map_err(told)?;
+        self.stream.write_all(&self.question).map_err(failed)?;
         let mut messages = 0;
         for _ in 0..self.queues {
             let mut frame = vec![0; 4];
-            self.stream.read_exact(&mut frame).map_err(told)?;
+            self.stream.read_exact(&mut frame).map_err(failed)?;
             let length = frame::length(&frame)?.unwrap_or(4);
             frame.resize(length, 0);
-            self.stream.read_exact(&mut frame[4..]).map_err(told)?;
+            self.stream.read_exact(&mut frame[4..]).map_err(failed)?;
             let answer = self.reader.read(&frame)?;
             messages += match answer.code {
                 0 => answer.field("offset").ok_or("no offset")? as u64,
@@ -69,7 +69,7 @@ impl Probe {
                 _ => return Err(format!("GET_MAX_OFFSET: {}", answer.complaint())),
             };
         }
-        Ok(Look {
+        Ok(EndOffsets {
             at: began + began.elapsed() / 2,
             messages,
         })

@@ -12,7 +12,7 @@ use crate::conn::Turn;
 use crate::drive::{Load, Worth};
 use crate::frame::{self, Answer, FIRST_OPAQUE};
 use crate::measure::Histogram;
-use crate::probe::{Look, Probe};
+use crate::probe::{EndOffsets, Probe};
 use crate::pull::decimal;
 use crate::send::{body, first_key, now_ms, put_decimal, put_hex, COUNTING};
 
@@ -221,17 +221,17 @@ pub struct TransactionLoad {
     first_drop: Option<String>,
     ending: Histogram,
     probe: Probe,
-    start: Look,
-    opened: (Look, Counts),
-    closed: (Look, Counts),
-    last: Look,
+    start: EndOffsets,
+    opened: (EndOffsets, Counts),
+    closed: (EndOffsets, Counts),
+    last: EndOffsets,
 }
 
 impl TransactionLoad {
-    /// Looks at the topic before anything is sent.
+    /// EndOffsetss at the topic before anything is sent.
     pub fn new(args: &Args) -> Result<TransactionLoad, String> {
         let mut probe = Probe::open(args)?;
-        let start = probe.look()?;
+        let start = probe.end_offsets()?;
         let in_flight = args.in_flight.next_power_of_two();
         Ok(TransactionLoad {
             half: Half::new(args),
@@ -270,8 +270,8 @@ impl TransactionLoad {
         }
     }
 
-    fn delivered(&self, look: Look) -> u64 {
-        look.messages.saturating_sub(self.start.messages)
+    fn delivered(&self, now: EndOffsets) -> u64 {
+        now.messages.saturating_sub(self.start.messages)
     }
 
     pub fn outcome(&self) -> Outcome {
@@ -362,22 +362,22 @@ impl Load for TransactionLoad {
     }
 
     fn opens(&mut self) -> Result<(), String> {
-        self.opened = (self.probe.look()?, self.counts);
+        self.opened = (self.probe.end_offsets()?, self.counts);
         self.ending = Histogram::new();
         Ok(())
     }
 
     fn closes(&mut self) -> Result<(), String> {
-        self.closed = (self.probe.look()?, self.counts);
+        self.closed = (self.probe.end_offsets()?, self.counts);
         self.last = self.closed.0;
         Ok(())
     }
 
     /// True as well when it is no use to wait any longer.
     fn settled(&mut self) -> Result<bool, String> {
-        let look = self.probe.look()?;
-        if look.messages > self.last.messages {
-            self.last = look;
+        let now = self.probe.end_offsets()?;
+        if now.messages > self.last.messages {
+            self.last = now;
         }
         let complete = self.delivered(self.last) >= self.counts.commits;
         Ok(complete || Instant::now() - self.last.at > PATIENCE)

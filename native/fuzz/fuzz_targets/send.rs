@@ -3,7 +3,7 @@
 //! - Every answer is a frame; one of success names records that are in the log, whole and with
 //!   their CRC, and in the queue at the offset that it states.
 //! - The log grows by whole records only, each with an entry of its place, size and tag code: what
-//!   a recovery would enter is what was entered.
+//!   a recovery would dispatch is what was dispatched.
 //! - Halves wait until somebody speaks about them: some are asked about or discarded, and every
 //!   END_TRANSACTION that is right settles its half once, with one op record and, if it commits, one
 //!   message.
@@ -314,7 +314,7 @@ impl Rig {
                 Found::Blank => at = log.next_file_start(at),
                 Found::Record(v) => {
                     assert_eq!(v.phys as u64, at);
-                    self.entered(&bytes[..v.total], at);
+                    self.dispatched(&bytes[..v.total], at);
                     at += v.total as u64;
                     count += 1;
                 }
@@ -325,7 +325,7 @@ impl Rig {
         count
     }
 
-    fn entered(&self, r: &[u8], phys: u64) {
+    fn dispatched(&self, r: &[u8], phys: u64) {
         let Found::Record(v) = record::read(r, true) else {
             unreachable!("read once")
         };

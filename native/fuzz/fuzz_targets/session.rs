@@ -21,7 +21,7 @@ const MAX_COMMANDS: usize = 64;
 
 /// How a stream is fed.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Feeding {
     /// Commands are taken after every piece.
     Eager,
     /// Commands are taken when all pieces are in.
@@ -34,17 +34,17 @@ type Seen = (Vec<Command>, Option<WireError>);
 
 fuzz_target!(|data: &[u8]| {
     let mut dice = Dice::of(data);
-    let whole = feed(&[data], Way::Eager);
+    let whole = feed(&[data], Feeding::Eager);
     check(&whole, data);
-    let (pieces, way) = match dice.below(3) {
-        0 => (data.chunks(1 + data.len() / 256).collect(), Way::Eager),
-        1 => (dice.pieces(data, 64), Way::Late),
-        _ => (dice.pieces(data, 512), Way::InPlace),
+    let (pieces, feeding) = match dice.below(3) {
+        0 => (data.chunks(1 + data.len() / 256).collect(), Feeding::Eager),
+        1 => (dice.pieces(data, 64), Feeding::Late),
+        _ => (dice.pieces(data, 512), Feeding::InPlace),
     };
-    same(&whole, &feed(&pieces, way));
+    same(&whole, &feed(&pieces, feeding));
 });
 
-fn feed(pieces: &[&[u8]], way: Way) -> Seen {
+fn feed(pieces: &[&[u8]], feeding: Feeding) -> Seen {
     let budget = Arc::new(Budget::new(usize::MAX));
     let host = Host::new("127.0.0.1:5".parse().unwrap());
     let mut session = Session::new(None, budget.clone(), host);
@@ -54,21 +54,27 @@ fn feed(pieces: &[&[u8]], way: Way) -> Seen {
     for piece in pieces {
         fed += piece.len();
         let mut rest = *piece;
-        if way == Way::InPlace && session.wants_space() {
+        if feeding == Feeding::InPlace && session.wants_space() {
             let space = session.space().expect("it was wanted");
             let (room, n) = (space.len(), rest.len().min(space.len()));
             space[..n].copy_from_slice(&rest[..n]);
             session.filled(room, n);
             rest = &rest[n..];
         }
-        let fine = step(&mut session, rest, way != Way::Late, &mut seen, &mut out);
+        let fine = step(
+            &mut session,
+            rest,
+            feeding != Feeding::Late,
+            &mut seen,
+            &mut out,
+        );
         // Twice what came in, as a vector grows, and what a large frame is given at first.
         assert!(budget.used() <= 2 * fed + (1 << 20));
         if !fine {
             break;
         }
     }
-    if way == Way::Late && seen.1.is_none() {
+    if feeding == Feeding::Late && seen.1.is_none() {
         drain(&mut session, &mut seen, &mut out);
     }
     assert!(out.is_empty(), "it has nothing to answer");

@@ -131,8 +131,8 @@ fn ends<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
 #[derive(Default)]
 struct Views {
     views: Vec<u128>,
-    /// Mapped pieces, by mapping and gigabyte of it.
-    pieces: Vec<(usize, u64, Buffer)>,
+    /// Regions of mapped files, by mapping and gigabyte of it.
+    regions: Vec<(usize, u64, Buffer)>,
     /// Bodies that had to be unpacked.
     own: Vec<u8>,
 }
@@ -140,7 +140,7 @@ struct Views {
 impl Views {
     fn push(&mut self, body: &[u8], mapped: Option<(&Arc<Mmap>, usize)>) {
         let (buffer, offset) = match mapped {
-            Some((map, at)) => self.piece(map, at),
+            Some((map, at)) => self.region(map, at),
             None => {
                 let at = self.own.len();
                 self.own.extend_from_slice(body);
@@ -153,17 +153,17 @@ impl Views {
 
     /// The buffer that holds a place of a mapped file, and the place in it. Buffers begin at whole
     /// gigabytes, so that places fit 32 bits with a sign.
-    fn piece(&mut self, map: &Arc<Mmap>, at: usize) -> (usize, usize) {
+    fn region(&mut self, map: &Arc<Mmap>, at: usize) -> (usize, usize) {
         let (id, giga) = (map.as_ptr() as usize, (at >> 30) as u64);
-        let known = self.pieces.iter().position(|p| (p.0, p.1) == (id, giga));
+        let known = self.regions.iter().position(|p| (p.0, p.1) == (id, giga));
         let index = known.unwrap_or_else(|| {
             let start = (giga as usize) << 30;
             let len = (map.len() - start).min(i32::MAX as usize);
             let pointer = std::ptr::NonNull::from(&map[start]);
             // SAFETY: `len` bytes from there are within the mapping, which the Arc keeps.
             let buffer = unsafe { Buffer::from_custom_allocation(pointer, len, map.clone()) };
-            self.pieces.push((id, giga, buffer));
-            self.pieces.len() - 1
+            self.regions.push((id, giga, buffer));
+            self.regions.len() - 1
         });
         (index + 1, at & ((1 << 30) - 1))
     }
@@ -173,7 +173,7 @@ impl Views {
         let own = [Buffer::from_vec(taken.own)];
         let buffers: Arc<[Buffer]> = own
             .into_iter()
-            .chain(taken.pieces.into_iter().map(|p| p.2))
+            .chain(taken.regions.into_iter().map(|p| p.2))
             .collect();
         // SAFETY: each view was made from the bytes at the place it names.
         unsafe { BinaryViewArray::new_unchecked(ScalarBuffer::from(taken.views), buffers, None) }
@@ -281,7 +281,7 @@ pub struct Builder {
     columns: Vec<(Column, Filling)>,
     form: PropertiesForm,
     broker: String,
-    /// Whether pairs have to be looked at for TAGS, KEYS or UNIQ_KEY.
+    /// Whether pairs have to be searched for TAGS, KEYS or UNIQ_KEY.
     by_name: bool,
     /// Which column holds the pairs, if any.
     map: Option<usize>,

@@ -307,7 +307,7 @@ fn batches_keep_to_their_size() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told_with_its_row() {
+fn what_cannot_be_sent_is_reported_with_its_row() {
     let fixed = || Settings {
         topic: Some(b"T".to_vec()),
         ..settings()

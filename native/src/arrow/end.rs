@@ -10,10 +10,10 @@ use crate::format::record::{BLANK_LEN, View, peek_store_timestamp};
 /// A log is walked to its end from at most this far away.
 const WALK: u64 = 16 << 20;
 /// How far a search for some record goes before the place counts as empty.
-const LOOK: u64 = 8 << 20;
+const SEARCHED: u64 = 8 << 20;
 
 /// Physical offset behind the last whole record, and why the log ends there; no reason if what follows
-/// is empty. `start`: a known record's start to go on from.
+/// is empty. `start`: a known record's start to continue from.
 ///
 /// A writer may be half-way through the last record: it counts only if its body fits its CRC and its text
 /// reaches to its last byte. What is no record, with nothing valid behind it, is a torn tail.
@@ -33,7 +33,7 @@ pub fn find_end(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)>
     let mut high = base + full;
     while !near && high.saturating_sub(low) > WALK {
         let middle = low + (high - low) / 2;
-        match walk.search(middle, high.min(middle + LOOK))? {
+        match walk.search(middle, high.min(middle + SEARCHED))? {
             Some(found) => low = found,
             None => high = middle,
         }

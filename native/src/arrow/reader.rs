@@ -19,7 +19,7 @@ const MAX_DAMAGE: usize = 1000;
 /// Most bytes that are read in one go for records that are near to each other.
 const TOGETHER: u64 = 1 << 20;
 
-/// Which bodies are held against their CRC.
+/// Which bodies are compared with their CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     Nothing,
@@ -63,7 +63,7 @@ pub enum RecordSource {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stats {
-    /// Records that were looked at, and their bytes.
+    /// Records that were examined, and their bytes.
     pub records: u64,
     pub record_bytes: u64,
     pub rows: u64,

@@ -125,7 +125,7 @@ impl Selection {
         Ok((batch || wanted.has(view.queue_offset)).then_some(wanted))
     }
 
-    /// Whether tags or keys have to be looked at.
+    /// Whether tags or keys have to be compared.
     #[inline]
     pub fn by_properties(&self) -> bool {
         self.tags.is_some() || self.key.is_some()

@@ -1,4 +1,4 @@
-//! Logs of small files that hold anything, read in any pieces.
+//! Logs of small files that hold anything, read in any parts.
 
 use super::*;
 use crate::format::get_i32;

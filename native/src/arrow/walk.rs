@@ -1,7 +1,7 @@
 //! From record to record through a part of the log.
 //!
 //! A part `[start, stop)` owns the records that start in it. Unless `start` is known to be the start of
-//! a record, the first one is found by its own words: a record states its physical offset, which no copy
+//! a record, the first one is found by what it states: a record states its physical offset, which no copy
 //! of it elsewhere does. Damage belongs to the part whose record stands in front of it, also where it
 //! reaches over the part's end, so that over all parts of a log every damaged byte is met once.
 
@@ -17,7 +17,7 @@ use crate::format::record::{self, View};
 /// written behind them.
 const EMPTY: u64 = 8 << 20;
 const SHORTER: &str = "the file became shorter while it was read";
-/// Bytes read at once where a search looks at places far apart.
+/// Bytes read at once where a search reads places far apart.
 const PROBE_STEP: usize = 4096;
 
 pub enum Step {
@@ -63,7 +63,7 @@ pub struct Walk {
     /// File, position and length of the last record.
     last: (usize, u64, usize),
     view: View,
-    /// The file that was looked into last: its index, first physical offset and length.
+    /// The file that was read last: its index, first physical offset and length.
     file: (usize, u64, u64),
     /// The file in which zeros are the log's end.
     open_file: Option<usize>,
@@ -122,7 +122,7 @@ impl Walk {
             return Ok(Step::End);
         }
         if !self.anchored {
-            self.enter()?; // it must be in a file
+            self.go_to_file()?; // it must be in a file
             match self.search(self.at, self.stop)? {
                 Some(found) => (self.at, self.anchored) = (found, true),
                 None => {
@@ -182,7 +182,7 @@ impl Walk {
         self.file_set().locate(phys).is_some_and(|(_, at)| at == 0)
     }
 
-    /// Looks again, at bytes that are read again.
+    /// Tries again, with bytes that are read again.
     fn is_sound_now(&mut self) -> Result<bool> {
         self.window.forget();
         self.probe.forget();
@@ -201,7 +201,7 @@ impl Walk {
     fn content(&mut self) -> Result<Content> {
         let (mut index, mut base, mut len) = self.file;
         if self.at < base || self.at - base >= len {
-            (index, base, len) = self.enter()?;
+            (index, base, len) = self.go_to_file()?;
         }
         let at = self.at - base;
         let left = len - at;
@@ -251,7 +251,7 @@ impl Walk {
 
     /// The file that holds the current place.
     #[cold]
-    fn enter(&mut self) -> Result<(usize, u64, u64)> {
+    fn go_to_file(&mut self) -> Result<(usize, u64, u64)> {
         let file_set = self.window.file_set();
         let Some((index, _)) = file_set.locate(self.at) else {
             let next = file_set.next_from(self.at);
@@ -328,7 +328,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Goes on at `phys`, where a record should start.
+    /// Continues at `phys`, where a record should start.
     pub fn go_to(&mut self, phys: u64) {
         (self.at, self.anchored, self.done) = (phys, true, false);
     }
@@ -370,9 +370,6 @@ pub fn crc_fits(view: &View, bytes: &[u8]) -> bool {
 
 /// The damage of a step as the error that it is where nothing may be skipped.
 pub fn damage_error(file_set: &FileSet, from: u64, to: u64, why: &str) -> ScanError {
-    let text = format!(
-        "{why}; the next record starts {} bytes later (onCorruption=skip leaves this out)",
-        to - from
-    );
+    let text = format!("{why}; the next record starts {} bytes later", to - from);
     file_set.damaged(from, text)
 }

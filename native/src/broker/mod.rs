@@ -2,7 +2,7 @@
 //! end.
 //!
 //! `Round::send` stores one request, `Round::end_transaction` settles a half. Both answer with data,
-//! and `NeedsDecision` says that the broker in Python has to look first: `wire` reads requests from
+//! and `NeedsDecision` says that the broker in Python has to decide first: `wire` reads requests from
 //! frames and writes these answers into frames, other callers need neither. `forms` holds the four
 //! ways in which a request is stored, `facts` what its properties say, `codes` RocketMQ's response
 //! codes. [SendMessageProcessor, EndTransactionProcessor]

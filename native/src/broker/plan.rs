@@ -1,4 +1,4 @@
-//! The checks of a send request, and which way it is stored.
+//! The checks of a send request, and in which form it is stored.
 //!
 //! The checks are in RocketMQ's order. Everything that is plain is stored in `forms`; an unknown
 //! topic, a retry topic, a delayed message and a half message that is not to be stored here need a
@@ -24,7 +24,7 @@ pub(super) enum Form<'t> {
     Half(&'t Transactions),
     /// A record for each message of the body. [MessageDecoder.decodeMessages]
     Batch,
-    /// One record that holds the whole body, which consumers unwrap: the way of BatchCQ topics.
+    /// One record that holds the whole body, which consumers unwrap: in BatchCQ topics.
     InnerBatch,
 }
 

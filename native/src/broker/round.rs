@@ -1,4 +1,4 @@
-//! A round: the requests of one network read, under one hold of the put lock.
+//! A round: the requests of one network read, under one put guard.
 
 use super::codes;
 use super::context::Broker;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Stores requests in a row. When it is dropped, the op records of what was settled in it are
 /// written, and then the put lock is given back: between a committed message and its op record
-/// nothing else enters the log.
+/// the log gets nothing but what the round stores.
 pub struct Round<'b> {
     broker: &'b Broker,
     guard: Option<PutGuard<'b>>,
@@ -117,7 +117,7 @@ impl<'b> Round<'b> {
         }
         transactions
             .write_ops(guard)
-            .inspect_err(|e| log::error!("op record not written, it follows: {e}"))
+            .inspect_err(|e| log::error!("op record not written, it is tried again: {e}"))
     }
 }
 

@@ -56,7 +56,7 @@ pub fn push_new(out: &mut Vec<u8>, host: &Host, now_ms: i64) {
     out.extend_from_slice(&hex8(count)[4..]);
 }
 
-/// Keys in a row, made without looking at the clock again; the n-th is always the same.
+/// Keys in a row, made without reading the clock again; the n-th is always the same.
 pub struct KeyRun {
     /// The part before the time.
     prefix: Vec<u8>,

@@ -138,7 +138,7 @@ impl Lookup {
     }
 }
 
-/// Number of entries in a piece of a queue file that recovery would accept.
+/// Number of entries in a part of a queue file that recovery would accept.
 pub fn count_valid(entries: &[u8]) -> usize {
     entries
         .chunks_exact(SIZE)

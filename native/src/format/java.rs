@@ -20,7 +20,7 @@ pub fn hash(text: &[u8]) -> i32 {
     extend(0, text)
 }
 
-/// The hash of a string that starts with what gave `seed` and goes on with `text`.
+/// The hash of a string that starts with what gave `seed` and continues with `text`.
 pub fn extend(seed: i32, text: &[u8]) -> i32 {
     let mut h = seed;
     let mut blocks = text.chunks_exact(BLOCK);

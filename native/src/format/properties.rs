@@ -29,7 +29,7 @@ pub fn pairs(text: &[u8]) -> Pairs<'_> {
     }
 }
 
-/// Bytes that `separators` looks at.
+/// Bytes that `separators` examines.
 const BLOCK: usize = 64;
 
 /// Which of the first 64 bytes are `NAME_END` and which `VALUE_END`, first byte in the lowest bit.

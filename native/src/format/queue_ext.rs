@@ -8,7 +8,7 @@ use super::{get_i16, get_i64};
 /// Bytes of a unit without bitmap.
 pub const MIN_UNIT: usize = 20;
 pub const MAX_UNIT: usize = i16::MAX as usize;
-/// Kept free at the end of every file; the first two say -1 when the next file goes on.
+/// Kept free at the end of every file; the first two say -1 when the next file continues.
 pub const END_LEN: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub fn encoded_len(born: &Host, store: &Host, body: usize, topic: usize, props: 
 }
 
 /// Writes one record into `dst`, whose length must be `encoded_len` of the same parts. The
-/// property string is given in pieces that are stored one after the other.
+/// property string is given in parts that are stored one after the other.
 ///
 /// totalSize is written last, behind a fence: until then the place still reads as "no record", so
 /// that a process killed in the middle leaves nothing that recovery could take for a message.
@@ -74,8 +74,8 @@ pub fn encode(dst: &mut [u8], head: &Head, topic: &[u8], body: &[u8], props: &[&
     rest = put(rest, topic);
     let props_len: usize = props.iter().map(|p| p.len()).sum();
     rest = put(rest, &(props_len as i16).to_be_bytes());
-    for piece in props {
-        rest = put(rest, piece);
+    for part in props {
+        rest = put(rest, part);
     }
     assert!(rest.is_empty(), "encoded_len and encode disagree");
     let total = dst.len() as i32;
@@ -201,7 +201,7 @@ pub fn peek_store_timestamp(b: &[u8]) -> Option<i64> {
     Some(get_i64(b, Layout::of(b).store_timestamp))
 }
 
-/// Whether `b` is exactly one record, of this queue, queue offset and physical offset. Looks at
+/// Whether `b` is exactly one record, of this queue, queue offset and physical offset. Reads
 /// fixed fields only, which costs next to nothing beside sending the record.
 #[inline]
 pub fn is_the_one(b: &[u8], queue_id: i32, queue_offset: i64, phys: i64) -> bool {

@@ -130,7 +130,7 @@ impl QueueCheck {
         self.matched[..index].last().filter(|r| offset < r.to)
     }
 
-    /// Reports what the walk over the log found; before the entries are looked at.
+    /// Reports what the walk over the log found; before the entries are checked.
     pub fn report_missing(&self, queue: &Queue, out: &mut Findings) {
         for run in &self.missing {
             let (path, at) = queue.place(run.from);
@@ -152,7 +152,7 @@ impl QueueCheck {
     }
 }
 
-/// What the entries are held against.
+/// What the entries are compared with.
 pub struct LogFacts<'a> {
     pub heads: &'a mut HeadReader,
     pub min: u64,
@@ -175,7 +175,7 @@ pub struct EntryCounts {
     pub shared: u64,
 }
 
-/// Looks at every entry that no record of the log claimed.
+/// Checks every entry that no record of the log claimed.
 pub fn check_entries(
     queue: &mut Queue,
     check: &mut QueueCheck,

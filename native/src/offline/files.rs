@@ -22,7 +22,7 @@ pub struct IndexPath {
     pub len: u64,
 }
 
-/// The files of a store, sorted out by name; contents are not looked at.
+/// The files of a store, sorted out by name; contents are not read.
 pub struct Inventory {
     pub root: PathBuf,
     pub groups: BTreeMap<String, Group>,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct IndexCounts {
     pub files: u64,
     pub entries: u64,
-    /// Keys of records behind the index' end: entered at the next start.
+    /// Keys of records behind the index' end: indexed at the next start.
     pub keys_to_come: u64,
     /// Keys of records before the index or between two of its files: found by no query.
     pub keys_outside: u64,
@@ -41,7 +41,7 @@ struct Open {
     header: Header,
     /// Physical offsets that entries may have.
     range: (i64, i64),
-    /// Number of the next entry to look at.
+    /// Number of the next entry to check.
     number: u32,
     last_phys: i64,
     /// Newest entry of each slot so far.
@@ -265,7 +265,7 @@ impl IndexCheck {
             let slot = entry.key_hash as usize % o.shape.slots as usize;
             if entry.previous as i64 != o.heads[slot] as i64 {
                 wrong = Some(format!(
-                    "the chain goes on at {}, entry {} was expected",
+                    "the chain continues at {}, entry {} was expected",
                     entry.previous, o.heads[slot]
                 ));
             }

@@ -51,7 +51,7 @@ fn by_end(source: &mut Source, header: &Header, does: Test) -> Option<Shape> {
         .find(|shape| does(source, header, *shape))
 }
 
-/// Looks through the file for a place of entry `number` that holds `phys`.
+/// Searches the file for a place of entry `number` that holds `phys`.
 fn by_place(source: &mut Source, header: &Header, phys: i64, number: u32) -> Option<Shape> {
     if phys <= 0 {
         return None; // zeros are everywhere

@@ -1,9 +1,9 @@
-//! What a store holds, in figures; a look at ends only, so that it takes seconds at most.
+//! What a store holds, in figures. Only ends are read, so that it takes seconds at most.
 
 use super::files::{Inventory, shown_path};
 use super::index_layout::find_shape;
 use super::log::HeadReader;
-use super::settings::{is_held, read_checkpoint};
+use super::settings::{is_locked, read_checkpoint};
 use super::source::{SCATTERED, Source};
 use super::walk::{Event, Walker};
 use crate::format::checkpoint::Checkpoint;
@@ -41,7 +41,7 @@ pub struct Report {
     /// Why there is no checkpoint, if the file is there.
     pub checkpoint_fault: Option<String>,
     /// Whether somebody has the store open; None if that cannot be asked.
-    pub held: Option<bool>,
+    pub locked: Option<bool>,
 }
 
 /// `log_dirs` as in `Inventory::read`.
@@ -86,7 +86,7 @@ pub fn inspect(root: &Path, log_dirs: &[PathBuf]) -> io::Result<Report> {
         index,
         checkpoint,
         checkpoint_fault,
-        held: is_held(root).ok(),
+        locked: is_locked(root).ok(),
         inventory,
     })
 }

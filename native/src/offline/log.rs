@@ -89,7 +89,7 @@ impl HeadReader {
         self.open.as_mut().map(|(_, s)| s)
     }
 
-    /// The head of the record that starts at `phys`; None if none does. The CRC is not looked at.
+    /// The head of the record that starts at `phys`; None if none does. The CRC is not checked.
     pub fn head(&mut self, phys: u64) -> Option<Head> {
         let (index, at) = self.file_set.locate(phys)?;
         let left = self.file_set.files[index].len.min(self.file_set.size) - at;

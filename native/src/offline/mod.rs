@@ -1,4 +1,4 @@
-//! A store folder looked at from outside: what is in it, whether it agrees with itself, and what
+//! A store folder seen from outside: what is in it, whether it agrees with itself, and what
 //! its records say. Works on folders of ours and of RocketMQ, and changes nothing in them.
 //!
 //! Files are read with positioned reads, not mapped: a sector that the disk cannot give, or a file
@@ -6,7 +6,7 @@
 //! anything: lengths are checked before memory is taken, and every search is bounded.
 //!
 //! `files` says what is there, `source` reads, `log` is the set of commit-log files, `walk` goes
-//! from record to record, `queues` and `index` are the other two, `verify` holds all three against
+//! from record to record, `queues` and `index` are the other two, `verify` compares all three with
 //! each other, `inspect` sums up, `select` finds records to be shown.
 
 mod entries;
@@ -28,7 +28,7 @@ pub use files::{Group, Inventory};
 pub use findings::{Finding, Findings, Severity};
 pub use inspect::{IndexFacts, QueueFacts, Report, inspect};
 pub use select::{Covered, Found, Selection, Wanted, key_places};
-pub use settings::{is_held, read_checkpoint};
+pub use settings::{is_locked, read_checkpoint};
 pub use verify::{Summary, Verifier};
 
 #[cfg(test)]

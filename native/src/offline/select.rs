@@ -34,7 +34,7 @@ pub enum Found {
     Record(Vec<u8>),
     /// Something that should be a record is none: path, byte, what.
     Fault(String, Option<u64>, String),
-    /// How the search goes on.
+    /// How the search continues.
     Note(String),
 }
 
@@ -164,7 +164,7 @@ impl Selection {
             }
             Some(Event::Damage { from, to, why }) => {
                 let (path, at) = self.inv.log.place(from);
-                let text = format!("{why}; going on {} bytes later, at {to}", to - from);
+                let text = format!("{why}; continuing {} bytes later, at {to}", to - from);
                 out.push(Found::Fault(path, at, text));
                 to - from
             }
@@ -331,7 +331,7 @@ fn places_in(path: &Path, hash: i32) -> Result<(Vec<u64>, Covered), String> {
     } else {
         0
     };
-    // A broker may have entered keys since the header was read, so a slot may be ahead of it.
+    // A broker may have indexed keys since the header was read, so a slot may be ahead of it.
     let room = shape.entries as i32;
     let mut next = (0 < newest && newest < room).then_some(newest as u32);
     let mut out = Vec::new();

@@ -31,7 +31,7 @@ fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Whether a broker has the store open: asks for its lock without taking it.
-pub fn is_held(root: &Path) -> io::Result<bool> {
+pub fn is_locked(root: &Path) -> io::Result<bool> {
     let file = match File::open(root.join("lock")) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),

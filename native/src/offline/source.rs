@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes read at once where a file is read from its start to its end.
 pub const SEQUENTIAL: usize = 1 << 20;
-/// Bytes read at once where places far apart are looked at.
+/// Bytes read at once where places far apart are read.
 pub const SCATTERED: usize = 4096;
 
 pub struct Source {

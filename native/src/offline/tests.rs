@@ -1,4 +1,4 @@
-//! The walk over files that hold anything, and where the log goes on behind damage.
+//! The walk over files that hold anything, and where the log continues behind damage.
 
 use super::log::{LogFile, LogFileSet};
 use super::walk::{Event, Walker};

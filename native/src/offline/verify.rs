@@ -1,4 +1,4 @@
-//! Log, queues and index held against each other, in steps.
+//! Log, queues and index compared with each other, in steps.
 
 use super::entries::{EntryCounts, LogFacts, Owner, Place, QueueCheck, check_entries};
 use super::files::Inventory;
@@ -14,7 +14,7 @@ use crate::format::{crc31, index as index_format, names, properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What a check looked at.
+/// What a check covered.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub records: u64,
@@ -186,7 +186,7 @@ impl Verifier {
             .collect()
     }
 
-    /// Names and lengths, without looking into the files.
+    /// Names and lengths, without reading the files.
     fn check_files(&mut self) {
         let log = &self.inv.log;
         for (i, file) in log.files.iter().enumerate() {

@@ -13,7 +13,7 @@ pub enum Event {
     Record(Box<View>),
     /// The blank record at a file's end; `fits` if it states what is left of the file.
     Blank { phys: u64, fits: bool },
-    /// What lies in `from..to` is no record, but the log goes on at `to`.
+    /// What lies in `from..to` is no record, but the log continues at `to`.
     Damage { from: u64, to: u64, why: String },
     /// Nothing valid follows. Bytes that are not zero reach to `data_end`.
     End {
@@ -238,7 +238,7 @@ fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -
         if len < BLANK_LEN as u64 {
             return None;
         }
-        // Collected, because looking at one reads elsewhere.
+        // Collected, because checking one reads elsewhere.
         let hits: Vec<u64> = finder
             .positions(piece)
             .filter(|&p| p >= 4)
@@ -266,7 +266,7 @@ fn search_file(source: &mut Source, base: u64, from: u64, end: u64, size: u64) -
                 return Some(place);
             }
         }
-        // The next piece begins so that a magic across the border is seen.
+        // The next window begins so that a magic across the border is seen.
         at += (len - 7).max(1);
     }
     None

@@ -436,8 +436,8 @@ impl SegmentReader {
     /// Damaged parts that were left out: (path, byte, physical offset, bytes, why).
     fn damage(&self, py: Python<'_>) -> PyResult<Vec<Damaged>> {
         let damage = self.shared.with(py, |reader| reader.damage().to_vec())?;
-        let tell = damage.into_iter();
-        Ok(tell
+        let damage = damage.into_iter();
+        Ok(damage
             .map(|d| (d.path, d.at, d.phys, d.bytes, d.why))
             .collect())
     }

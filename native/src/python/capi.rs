@@ -84,7 +84,7 @@ pub struct GetOut {
     bytes: i64,
 }
 
-/// A session with what the C side may still look at.
+/// A session with what the C side may still read.
 struct Connected {
     session: Session,
     store: Option<Arc<store::Store>>,

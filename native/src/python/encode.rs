@@ -20,7 +20,7 @@ fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let schema = schema.pointer_checked(Some(c"arrow_schema"))?.as_ptr();
     let array = array.pointer_checked(Some(c"arrow_array"))?.as_ptr();
     // SAFETY: capsules of these names hold structures of the C data interface (PyCapsule protocol of
-    // Arrow). The schema is only looked at; the array is moved out and marked as released, which is
+    // Arrow). The schema is only read; the array is moved out and marked as released, which is
     // what its capsule's destructor then finds.
     let data = unsafe {
         let array = FFI_ArrowArray::from_raw(array.cast::<FFI_ArrowArray>());

@@ -44,7 +44,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<offline::Verifier>()?;
     m.add_class::<offline::Records>()?;
     m.add_function(wrap_pyfunction!(offline::inspect_store, m)?)?;
-    m.add_function(wrap_pyfunction!(offline::store_is_held, m)?)?;
+    m.add_function(wrap_pyfunction!(offline::store_is_locked, m)?)?;
     m.add_function(wrap_pyfunction!(offline::key_places, m)?)?;
     m.add_class::<arrow::SegmentReader>()?;
     m.add_function(wrap_pyfunction!(arrow::segment_end, m)?)?;

@@ -1,4 +1,4 @@
-//! Looking at a store folder that nobody has open: `inspect`, `Verifier`, `Records`.
+//! A store folder that nobody has open: `inspect`, `Verifier`, `Records`.
 
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{self, View, store_timestamp_at, sys_flag};
@@ -38,8 +38,8 @@ fn group_dict<'py>(py: Python<'py>, g: &Group) -> PyResult<Bound<'py, PyDict>> {
 
 /// Whether somebody has the store open. Takes no lock and creates nothing.
 #[pyfunction]
-pub fn store_is_held(root: PathBuf) -> PyResult<bool> {
-    offline::is_held(&root).map_err(os_error)
+pub fn store_is_locked(root: PathBuf) -> PyResult<bool> {
+    offline::is_locked(&root).map_err(os_error)
 }
 
 /// What a store folder holds, as one dict; see docs for its fields. OSError if it is no store.
@@ -101,7 +101,7 @@ pub fn inspect_store<'py>(
     d.set_item("checkpoint", point)?;
     d.set_item("checkpointFault", r.checkpoint_fault)?;
     d.set_item("cleanStop", !r.inventory.abort)?;
-    d.set_item("open", r.held)?;
+    d.set_item("open", r.locked)?;
     Ok(d)
 }
 
@@ -161,7 +161,7 @@ impl Verifier {
         self.0.lock().records_by_queue()
     }
 
-    /// What was looked at so far, in figures.
+    /// What was checked so far, in figures.
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let v = self.0.lock();
         let (s, (damage, warnings, notes, left_out)) = (v.summary(), v.counts());
@@ -242,7 +242,7 @@ impl Records {
 
     /// Up to `max` finds, spending about `budget` bytes of reading, and whether that was all. A
     /// find is a dict (a record), a tuple (path, byte or None, text: no record where one should
-    /// be), or a str (how the search goes on).
+    /// be), or a str (how the search continues).
     fn next<'py>(
         &self,
         py: Python<'py>,

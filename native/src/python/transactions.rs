@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
 
-/// The transactions of a store. Opening it looks through the half and the op topic from `half_offset`
+/// The transactions of a store. Opening it reads the half and the op topic from `half_offset`
 /// and `op_offset` on (the offsets of CID_RMQ_SYS_TRANS; negative: from their start). Give it to the
 /// `Listener`, which settles the plain cases without Python.
 #[pyclass(frozen, module = "pyrmq._native")]
@@ -89,7 +89,7 @@ impl Transactions {
             .detach(|| {
                 let (transactions, rebuilt) = txn::Transactions::open(store, start, max_op_body)?;
                 if let Err(e) = transactions.write_owed() {
-                    log::error!("op records not written, they follow: {e}");
+                    log::error!("op records not written, they are tried again: {e}");
                 }
                 Ok((transactions, rebuilt))
             })
@@ -100,7 +100,7 @@ impl Transactions {
         })
     }
 
-    /// What opening found: pending, halves and ops (places looked at), ended (dealt with by a
+    /// What opening found: pending, halves and ops (places read), ended (dealt with by a
     /// record without op record), replaced (by a later copy), broken (can never be settled).
     fn rebuilt<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let d = PyDict::new(py);
@@ -115,8 +115,8 @@ impl Transactions {
     }
 
     /// Waiting halves for which `half_timing` gives something else than "young", by offset from `start` up
-    /// to `until` (not included): at most `limit`, and of those that are among the next `look`; and the
-    /// offset to go on from. `now`, `timeout`, `check_max` and `reserved` as for `half_timing`.
+    /// to `until` (not included): at most `limit`, and of those that are among the next `most`; and the
+    /// offset to continue from. `now`, `timeout`, `check_max` and `reserved` as for `half_timing`.
     #[allow(clippy::too_many_arguments)]
     fn due(
         &self,
@@ -127,7 +127,7 @@ impl Transactions {
         start: i64,
         until: i64,
         limit: usize,
-        look: usize,
+        most: usize,
     ) -> (Vec<Facts>, i64) {
         let rule = DueRule {
             now,
@@ -135,7 +135,7 @@ impl Transactions {
             check_max,
             reserved,
         };
-        let (found, next) = self.inner.due(&rule, start..until, limit, look);
+        let (found, next) = self.inner.due(&rule, start..until, limit, most);
         (found.into_iter().map(|(o, p)| facts(o, p)).collect(), next)
     }
 

@@ -142,8 +142,8 @@ fn follow(shared: &Shared<'_>, id: u32) -> Vec<Chunk> {
     kept
 }
 
-/// Looks things up at random places, deleted ones too, until the test stops.
-fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
+/// Reads at random places, deleted ones too, until the test stops.
+fn read_randomly(shared: &Shared<'_>) -> Vec<Chunk> {
     let store = shared.store;
     let mut kept = Vec::new();
     let mut n = 1usize;
@@ -197,7 +197,7 @@ fn look_around(shared: &Shared<'_>) -> Vec<Chunk> {
     kept
 }
 
-/// Retention: deletes files that were read, while others still look into them.
+/// Retention: deletes files that were read, while others still read them.
 fn clean(shared: &Shared<'_>) {
     let much_later = now_ms() + (1 << 40);
     while !shared.stop.is_set() {
@@ -236,7 +236,7 @@ fn write_and_read(flush_mode: FlushMode) {
         let readers: Vec<_> = (0..QUEUES)
             .map(|id| scope.spawn(move || follow(shared, id)))
             .collect();
-        let random = scope.spawn(move || look_around(shared));
+        let random = scope.spawn(move || read_randomly(shared));
         scope.spawn(move || clean(shared));
         for n in 0..MESSAGES {
             put(shared.store, shared.topic, n);

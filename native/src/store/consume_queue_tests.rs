@@ -88,7 +88,7 @@ fn trimming_deletes_whole_files_but_the_last() {
 }
 
 #[test]
-fn what_stands_behind_the_end_is_told_and_erased() {
+fn what_stands_behind_the_end_is_reported_and_erased() {
     let dir = tempfile::tempdir().unwrap();
     let q = open(dir.path(), Layout::Simple, &maps());
     for n in 0..6 {
@@ -120,7 +120,7 @@ fn few_mappings_serve_many_queues() {
         }
     }
     assert!(maps.mapped() <= 4);
-    let (held, at, _) = queues[0].file_from(3).unwrap().unwrap();
+    let (kept, at, _) = queues[0].file_from(3).unwrap().unwrap();
     for q in &queues {
         for n in 0..15 {
             assert_eq!(q.entry(n).unwrap(), Some(simple(n)));
@@ -129,22 +129,22 @@ fn few_mappings_serve_many_queues() {
         assert_eq!(q.unflushed(), 0);
     }
     assert!(maps.mapped() <= 4);
-    assert_eq!(CqEntry::read(held.bytes(at, SIZE).unwrap()), simple(3).cq);
+    assert_eq!(CqEntry::read(kept.bytes(at, SIZE).unwrap()), simple(3).cq);
 }
 
 #[test]
-fn a_held_mapping_is_found_again() {
+fn a_mapping_in_use_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let maps = Arc::new(Maps::new(1));
     let a = open(&dir.path().join("a"), Layout::Simple, &maps);
     let b = open(&dir.path().join("b"), Layout::Simple, &maps);
     a.append(&simple(0)).unwrap();
-    let (held, ..) = a.file_from(0).unwrap().unwrap();
+    let (kept, ..) = a.file_from(0).unwrap().unwrap();
     for n in 0..3 {
         b.append(&simple(n)).unwrap();
     }
     a.append(&simple(1)).unwrap();
-    assert_eq!(held.written(), 2 * SIZE);
+    assert_eq!(kept.written(), 2 * SIZE);
 }
 
 #[test]

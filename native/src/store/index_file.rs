@@ -3,7 +3,7 @@
 //! All access to the mapping goes through atomic words. An entry's words are written first, then
 //! its slot (Release), then the header with the entry count last (Release). A reader takes the slot
 //! (Acquire) before the count, so whatever a slot names is complete. What it finds is checked all
-//! the same: a damaged file may give wrong offsets, but no walk leaves the file or goes on forever.
+//! the same: a damaged file may give wrong offsets, but no walk leaves the file or is endless.
 //!
 //! Blocks are reserved before they are written, the slots when the file is created and the entries
 //! in chunks, and faulted in, so that a full disk is an error of `put`. No descriptor is kept open.
@@ -26,7 +26,7 @@ pub struct IndexFile {
     path: PathBuf,
     /// Everything below is there to be written and read; entries behind it are a hole.
     reserved: AtomicUsize,
-    /// The slots, and all else that the file held at first, can be written: a file made by Java,
+    /// The slots, and all else that the file contained at first, can be written: a file made by Java,
     /// or a copy, may have holes anywhere.
     writable: AtomicBool,
     /// A bit for each page with slots: whether it was faulted in for writing.

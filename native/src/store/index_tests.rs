@@ -80,7 +80,7 @@ fn a_file_that_begins_before_the_range_is_the_last_one_asked() {
 }
 
 #[test]
-fn flush_tells_of_full_files_only() {
+fn flush_reports_full_files_only() {
     let dir = tempfile::tempdir().unwrap();
     let index = filled(dir.path(), 6);
     assert_eq!(index.flush(false).unwrap(), None);
@@ -161,11 +161,11 @@ fn trim_keeps_the_last_and_what_may_be_needed() {
     assert_eq!(index.trim(600).unwrap(), 0);
     assert_eq!(index.trim(601).unwrap(), 1);
     assert_eq!(index.query(1, 64, 0, i64::MAX).len(), 13);
-    let held = index.files.load_full();
+    let kept = index.files.load_full();
     assert_eq!(index.trim(u64::MAX).unwrap(), 1);
     assert_eq!(index.len(), 1);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-    assert_eq!(held[0].end_phys(), 1300, "a held file stays readable");
+    assert_eq!(kept[0].end_phys(), 1300, "a file in use stays readable");
     assert_eq!(index.trim(u64::MAX).unwrap(), 0);
 }
 

@@ -125,7 +125,7 @@ impl Indexer {
         self.progress.stop();
     }
 
-    /// Where the index goes on after a start. `clean`: it was stopped cleanly; `finished`: the
+    /// Where the index continues after a start. `clean`: it was stopped cleanly; `finished`: the
     /// checkpoint's indexMsgTimestamp; `end`: of the log.
     pub fn recover(&self, clean: bool, finished: i64, end: u64) -> Result<()> {
         let min = self.log.min_offset();
@@ -173,7 +173,7 @@ impl Indexer {
             match done {
                 Err(e) => {
                     if !std::mem::replace(&mut logged, true) {
-                        log::error!("message keys are not indexed, tries go on: {e}");
+                        log::error!("message keys are not indexed, it is tried again: {e}");
                     }
                     progress.pause(RETRY);
                 }
@@ -217,7 +217,7 @@ impl Indexer {
                     Found::Record(_) => return Ok(()),
                     Found::Blank => at = segment.end(),
                     Found::Invalid(why) => {
-                        log::info!("what stands at {at} is not indexed: {why}");
+                        log::info!("the record at {at} is not indexed: {why}");
                         at = match resync::next_record(&segment, pos)? {
                             Some(next) => segment.base() + next.at as u64,
                             None => segment.end(),

@@ -122,7 +122,7 @@ impl Writer {
         &self.store_host
     }
 
-    /// Goes on at the end of the log, behind a record with this store timestamp.
+    /// Continues at the end of the log, behind a record with this store timestamp.
     pub fn start_after(&self, newest: i64) {
         let mut position = self.position.lock();
         position.segment = self.links.log.segments().last().cloned();

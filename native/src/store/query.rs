@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Bytes of records that one query gives at most, or one record: clients take frames of 16 MiB.
 const MAX_ANSWER: usize = 15 << 20;
-/// Most entries with the same hash that one query looks at.
+/// Most entries with the same hash that one query examines.
 const MAX_CANDIDATES: usize = 4096;
 
 /// What a look-up by key gave.
@@ -58,7 +58,7 @@ impl KeyQuery {
         let max = max.clamp(1, MAX_HITS);
         let hash = key_hash(topic_seed(topic), key);
         let mut bytes_found = 0;
-        // Equal hashes of other keys do not count, so more are looked at than asked for.
+        // Equal hashes of other keys do not count, so more are examined than asked for.
         for phys in index.query(hash, MAX_CANDIDATES, begin, end) {
             let Some(chunk) = self.reader.record_at(phys) else {
                 continue;

@@ -41,7 +41,7 @@ struct FileSet {
 struct Mapping {
     kept: Option<Arc<Segment>>,
     last: Weak<Segment>,
-    /// Touched since the clock looked last.
+    /// Touched since the clock hand passed last.
     used: bool,
 }
 
@@ -292,7 +292,7 @@ impl QueueFiles {
                         .and_then(|f| f.sync_data());
                     let gone = || self.set.lock().index(base, self.file_size).is_none();
                     match done {
-                        // Retention took it between the look and the opening.
+                        // Retention took it between the check and the opening.
                         Err(e) if e.kind() == std::io::ErrorKind::NotFound && gone() => {}
                         done => done.map_err(|e| StoreError::io("flush", &path, &e))?,
                     }

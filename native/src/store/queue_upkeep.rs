@@ -145,7 +145,7 @@ impl ConsumeQueue {
         let (first, end) = self.positions();
         let ext = self.ext();
         let lost = ext.is_none_or(|ext| ext.is_empty());
-        // Without units one look is enough: no entry may refer to any.
+        // Without units one pass is enough: no entry may refer to any.
         let from = if lost { end.max(first + 1) - 1 } else { first };
         let last = self.last_address(from, end)?;
         match ext {

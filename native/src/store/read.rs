@@ -28,7 +28,7 @@ pub enum GetStatus {
     NoMessageInQueue = 8,
 }
 
-/// Bytes of the log, in one piece, kept alive by their segment.
+/// Consecutive bytes of the log, kept alive by their segment.
 #[derive(Clone)]
 pub struct Chunk {
     pub segment: Arc<Segment>,
@@ -43,7 +43,7 @@ pub struct GetResult {
     pub max: i64,
     pub count: usize,
     pub bytes: usize,
-    /// Physical offset of the last entry looked at, -1 if none.
+    /// Physical offset of the last entry examined, -1 if none.
     pub last_phys: i64,
     /// The records; neighbours in the log are one chunk.
     pub chunks: Vec<Chunk>,
@@ -291,7 +291,7 @@ impl Reader {
         Place::Record(segment, at)
     }
 
-    /// Counts a damaged entry and logs the first one; consumers go on behind it.
+    /// Counts a damaged entry and logs the first one; consumers continue behind it.
     #[cold]
     fn log_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
         if !self.damage_logged.swap(true, Ordering::Relaxed) {

@@ -131,7 +131,7 @@ impl Recovery<'_> {
                     message: format!(
                         "the queue knows of messages up to {}, but the commit log ends at {end}: \
                          a file or a folder of storePathCommitLog is missing; mount or restore \
-                         it, or, to go on without what it had, create the file {}",
+                         it, or, to continue without what it had, create the file {}",
                         queue.max_phys(),
                         self.cfg.root.join("abort").display()
                     ),
@@ -162,7 +162,7 @@ impl Recovery<'_> {
                 message: format!(
                     "the record at {end} is damaged although this later file is known to be \
                      complete; restore the file that holds {end}, or move this and all later \
-                     files away to go on with what is before"
+                     files away to continue with what is before"
                 ),
             });
         }

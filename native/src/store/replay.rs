@@ -131,8 +131,8 @@ impl<'t> Replay<'t> {
         Ok(())
     }
 
-    /// Whether nothing says where a queue goes on: it has no entry, and older files of the log are
-    /// gone. A simple queue that has files goes on where they begin.
+    /// Whether nothing says where a queue continues: it has no entry, and older files of the log are
+    /// gone. A simple queue that has files continues where they begin.
     fn may_start_anywhere(&self, queue: &ConsumeQueue) -> bool {
         let numbered = || queue.layout() == Layout::Simple && queue.files().first().is_some();
         !self.whole_log && queue.max_phys() < 0 && !numbered()

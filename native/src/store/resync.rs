@@ -17,7 +17,7 @@ pub struct Next {
 }
 
 /// The first whole record (its CRC fits, it says its own place) behind `from` in a file. Holes are
-/// not looked at.
+/// not examined.
 pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
     let path = segment.path();
     let io = |e: std::io::Error| StoreError::io("seek", path, &e);

@@ -75,7 +75,7 @@ pub struct Cleaned {
     pub index_files: usize,
 }
 
-/// Where retention looks and what it deletes from.
+/// What retention measures and what it deletes from.
 pub struct Links {
     pub availability: Arc<Availability>,
     pub barrier: Arc<Barrier>,
@@ -206,7 +206,7 @@ impl Retention {
     /// The thread's work, until the store stops.
     pub fn run(&self) {
         let interval = Duration::from_millis(self.cfg.interval.max(1));
-        // The first look is early: a store that was full is found full.
+        // The first round is early: a store that was full is found full.
         let mut pause = interval.min(Duration::from_secs(1));
         while !self.links.stop.wait(pause) {
             if let Err(e) = self.clean(clock::now_ms(), false) {

@@ -180,7 +180,7 @@ impl Store {
         })
     }
 
-    /// Recovers log and queues, then sets every part to go on from there.
+    /// Recovers log and queues, then sets every part to continue from there.
     fn recover(&self, last_stop: LastStop) -> Result<()> {
         let point = self.checkpointer.found();
         let recovery = Recovery {

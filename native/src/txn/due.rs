@@ -45,7 +45,7 @@ impl DueRule {
             seconds @ 0.. => seconds as i64 * 1000,
             _ => self.timeout,
         };
-        // Born in the future: the clocks differ, nobody knows its age.
+        // bornTimestamp in the future: the clocks differ, nobody knows its age.
         match age > limit || age < 0 {
             true => Timing::Due,
             false => Timing::Young,

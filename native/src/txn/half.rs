@@ -24,7 +24,7 @@ pub fn is_half_only(name: &[u8]) -> bool {
     )
 }
 
-/// A record of the log, held in memory by its file.
+/// A record of the log, in the mapping of its file.
 pub struct Half {
     segment: Arc<Segment>,
     bytes: Range<usize>,
@@ -185,7 +185,7 @@ impl Half {
         }
     }
 
-    /// Body and flag again; `props` in two pieces.
+    /// Body and flag again; `props` in two parts.
     pub fn content<'a>(&'a self, props: &'a [u8], more: &'a [u8], tags_code: i64) -> Content<'a> {
         Content {
             flag: self.view.flag,

@@ -7,8 +7,9 @@
 //!
 //! The plain cases of END_TRANSACTION are decided here (`settle`); everything else is decided by the
 //! table in pyrmq/txn/machine.py and only carried out here. The op record of a settled half is
-//! written before the put lock is given back: between the two nothing else enters the log, and a
-//! kill in between is found by recovery, which knows the committed records of the log's last part.
+//! written before the put lock is given back: between the two the log gets only what the same round
+//! stores, and a kill in between is found by recovery, which knows the committed records of the log's
+//! last part.
 //! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]
 
 mod due;
@@ -169,15 +170,15 @@ impl Transactions {
     }
 
     /// Waiting halves at the queue offsets `range` that are not young, in order: at most `limit`, and of
-    /// the next `look`. Also where to go on.
+    /// the next `most`. Also where to continue.
     pub fn due(
         &self,
         rule: &DueRule,
         range: Range<i64>,
         limit: usize,
-        look: usize,
+        most: usize,
     ) -> (Vec<(i64, Pending)>, i64) {
-        self.state.lock().table.due(rule, range, limit, look)
+        self.state.lock().table.due(rule, range, limit, most)
     }
 
     /// Waiting halves below an offset, in order.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All that the log says of transactions, read from its start. A transaction is its unique key and
-/// the time it was born.
+/// its bornTimestamp.
 #[derive(Default)]
 struct Plain {
     /// Half offset: its transaction and place.

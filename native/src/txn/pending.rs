@@ -48,7 +48,7 @@ pub(super) struct Table {
 /// Origins that nothing uses are thrown out when there are more than this, and twice as many as were
 /// in use the last time.
 const MIN_ORIGINS: usize = 1024;
-/// Copies of one transaction that are looked at; a client library has one waiting at a time.
+/// Copies of one transaction that are compared; a client library has one waiting at a time.
 const MAX_COPIES: usize = 64;
 
 impl Table {
@@ -115,18 +115,18 @@ impl Table {
     }
 
     /// Halves of the queue offsets `range` that are not young by `rule`: at most `limit` of them, and of
-    /// those that are among the next `look`; and where to go on.
+    /// those that are among the next `most`; and where to continue.
     pub fn due(
         &self,
         rule: &DueRule,
         range: Range<i64>,
         limit: usize,
-        look: usize,
+        most: usize,
     ) -> (Vec<(i64, Pending)>, i64) {
         let mut found = Vec::new();
         let waiting = self.waiting.range(range.start..range.end.max(range.start));
-        for (looked, (&offset, p)) in waiting.enumerate() {
-            if found.len() >= limit || looked >= look {
+        for (seen, (&offset, p)) in waiting.enumerate() {
+            if found.len() >= limit || seen >= most {
                 return (found, offset);
             }
             if rule.timing(p.born, p.since, p.immunity, p.checks) != Timing::Young {

@@ -56,7 +56,7 @@ fn due_by_age_immunity_and_clock() {
 }
 
 #[test]
-fn due_in_pieces() {
+fn due_in_chunks() {
     let mut table = Table::default();
     for offset in 0..10 {
         let pending = waits(&mut table, 0, 0, -1, b"G");
@@ -84,7 +84,7 @@ fn due_in_pieces() {
     );
 }
 
-/// However many are not due, one look takes a bounded time and says where to go on.
+/// However many are not due, one call takes a bounded time and says where to continue.
 #[test]
 fn due_among_many_that_are_not() {
     let mut table = Table::default();
@@ -94,15 +94,15 @@ fn due_among_many_that_are_not() {
         table.insert(offset, pending);
     }
     let (when, until) = (due_at(10_000), 90);
-    let (mut from, mut found, mut looks) = (0, Vec::new(), 0);
+    let (mut from, mut found, mut calls) = (0, Vec::new(), 0);
     while from < until {
         let (some, next) = table.due(&when, from..until, 1, 16);
         assert!(next > from && some.len() <= 1);
         found.extend(some.into_iter().map(|(offset, _)| offset));
-        (from, looks) = (next, looks + 1);
+        (from, calls) = (next, calls + 1);
     }
     assert_eq!(found, [39, 79]);
-    assert!(looks >= 90 / 16, "{looks}");
+    assert!(calls >= 90 / 16, "{calls}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct Start {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
     pub pending: usize,
-    /// Places of the two queues that were looked at.
+    /// Places of the two queues that were read.
     pub halves: i64,
     pub ops: i64,
     /// Halves whose committed message, or copy in TRANS_CHECK_MAX_TIME_TOPIC, stands in the log without
@@ -120,13 +120,13 @@ pub(super) fn rebuild(
             state.owed.push(offset);
             continue;
         }
-        enter(&mut state.table, offset, &half, &fields);
+        add_pending(&mut state.table, offset, &half, &fields);
     }
     found.pending = state.table.len();
     Ok((state, found))
 }
 
-fn enter(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
+fn add_pending(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>) {
     let view = half.view();
     let pending = Pending {
         phys: half.phys(),
@@ -162,7 +162,7 @@ fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) 
     Ok(most)
 }
 
-/// Which halves op records name: a bit for each place that is looked at, a set for older ones.
+/// Which halves op records name: a bit for each place that is read, a set for older ones.
 struct Named {
     from: i64,
     to: i64,

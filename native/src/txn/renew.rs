@@ -117,7 +117,7 @@ impl Transactions {
         let mut guard = self.store.put()?;
         let mut state = self.state.lock();
         let half = self.waiting(&mut state, offset)?;
-        // Which half it was: recovery looks at that where the op record is missing.
+        // Which half it was: recovery reads that where the op record is missing.
         let message = half.again(&topic, 0, half.view().sys_flag, half.phys() as i64);
         let content = half.content(half.props(), b"", half.fields().tags_code());
         self.op_fits()?;
@@ -126,7 +126,7 @@ impl Transactions {
         self.count(|c| &c.discarded);
         drop(state);
         if let Err(e) = self.write_ops(&mut guard) {
-            log::error!("op record not written, it follows: {e}");
+            log::error!("op record not written, it is tried again: {e}");
         }
         Ok((half.fields().unique_key.to_vec(), done.phys))
     }
@@ -168,7 +168,7 @@ impl Transactions {
     }
 }
 
-/// The properties of a half with this check count, in two pieces. A half that nobody was asked about
+/// The properties of a half with this check count, in two parts. A half that nobody was asked about
 /// and that never had a count gets none; so does one that has no room for it, which RocketMQ may have
 /// stored: it is counted in memory only.
 fn with_checks(half: &Half, checks: u16) -> (Vec<u8>, Vec<u8>) {

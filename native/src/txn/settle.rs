@@ -29,7 +29,7 @@ impl End<'_> {
 
 impl Transactions {
     /// Settles a half if the case is plain: it waits, everything that the request says of it is
-    /// right, and no immunity has to be looked at. None: somebody has to decide. Otherwise what is
+    /// right, and it has no immunity. None: somebody has to decide. Otherwise what is
     /// to be durable before it counts, without the op record: `write_ops` is the caller's.
     pub fn settle_plain(&self, guard: &mut PutGuard<'_>, end: &End<'_>) -> Result<Option<u64>> {
         let mut state = self.state.lock();
@@ -95,7 +95,7 @@ impl Transactions {
     }
 
     /// Where op records cannot follow for long nothing is committed or discarded: recovery knows such
-    /// records in the log's last part only. The put lock is held.
+    /// records in the log's last part only. The caller has the put lock.
     pub(super) fn op_fits(&self) -> Result<()> {
         self.op_topic.queue(0)?.ready(1).map(drop)
     }

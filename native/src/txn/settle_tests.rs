@@ -154,7 +154,7 @@ fn a_half_without_a_key_is_settled_by_its_place() {
 }
 
 #[test]
-fn immunity_is_looked_at_by_others() {
+fn immunity_needs_a_decision() {
     let rig = Rig::new();
     let half = rig.send(&Sent::new("K").with(b"CHECK_IMMUNITY_TIME_IN_SECONDS", "0"));
     assert!(!rig.end_plain(&end(&half, true)));

@@ -8,7 +8,7 @@ use crate::txn::End;
 
 pub const END_TRANSACTION: i32 = 37;
 
-/// None: it is not plain, so the broker has to look at it.
+/// None: it is not plain, so the broker has to decide.
 pub fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
     let mut end = End {
         offset: -1,

@@ -44,7 +44,7 @@ pub fn total_len(b: &[u8]) -> Result<Option<usize>, WireError> {
 }
 
 /// The parts of the frame that starts here, None while it is incomplete. A header that cannot
-/// fit is told as soon as its length is known.
+/// fit is reported as soon as its length is known.
 pub fn split(b: &[u8]) -> Result<Option<Parts>, WireError> {
     let Some(total) = total_len(b)? else {
         return Ok(None);

@@ -16,7 +16,7 @@ mod unconfirmed;
 
 pub use session::{Budget, Command, Context, Session};
 
-/// Why a connection cannot go on. The peer gets no answer, as from RocketMQ.
+/// Why a connection is closed. The peer gets no answer, as from RocketMQ.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     #[error("frame of {0} bytes: the limit is 16777216, the least 8")]

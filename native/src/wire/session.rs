@@ -205,7 +205,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the send was settled; otherwise the broker has to look at it.
+    /// Whether the send was settled; otherwise the broker has to decide.
     fn send(
         &mut self,
         feed: &mut Feed<'_, '_>,
@@ -241,14 +241,14 @@ impl Session {
             Sent::Stored(stored) => {
                 let end = stored.end;
                 context.answer.push(feed.out, to, &stored);
-                self.hold_back(feed, to, start, end);
+                self.keep_unconfirmed(feed, to, start, end);
             }
         }
         true
     }
 
     /// Keeps the answer that begins at `start` of the output until `end` is confirmed.
-    fn hold_back(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
+    fn keep_unconfirmed(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
         if waits(feed.context, end) {
             let answer = &feed.out[start..];
             self.unconfirmed.push(to, end, feed.now_ms, answer);
@@ -256,7 +256,7 @@ impl Session {
         }
     }
 
-    /// Whether the transaction was settled; otherwise the broker has to look at it.
+    /// Whether the transaction was settled; otherwise the broker has to decide.
     fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
         let header = &feed.memory.header;
         let (Some(end), Some(round)) = (end_transaction::read(header, frame), &mut feed.round)
@@ -273,7 +273,7 @@ impl Session {
             _ if header.is_oneway() => {}
             Ended::Settled { end } => {
                 reply::push(feed.out, to, codes::SUCCESS, None, &[]);
-                self.hold_back(feed, to, start, end);
+                self.keep_unconfirmed(feed, to, start, end);
             }
             Ended::Refused(Refusal { code, text }) => {
                 reply::push(feed.out, to, code, Some(&text), &[]);
@@ -367,8 +367,8 @@ impl Session {
         !self.partial.is_empty() && self.large().is_some()
     }
 
-    /// A place for the rest of a large frame, to be received into directly and then told with
-    /// `filled`. It grows with what has arrived, not with what a peer claims.
+    /// A place for the rest of a large frame, to be received into directly and then reported
+    /// with `filled`. It grows with what has arrived, not with what a peer claims.
     pub fn space(&mut self) -> Option<&mut [u8]> {
         let missing = self.large()?;
         let room = missing.min(self.partial.len().max(4 * LARGE));

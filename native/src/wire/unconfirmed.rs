@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_its_reason() {
+    fn a_failure_is_reported_with_its_reason() {
         let mut kept = Unconfirmed::default();
         for opaque in 0..3 {
             let (to, bytes) = answer(opaque, Codec::RocketMq);

@@ -89,7 +89,7 @@ class World:
                 self.seen.wrong.append(f"no abort file, but not flushed: {failed}")
 
     def check_noted(self) -> None:
-        """The next start is told that pages may be lost."""
+        """The next start knows that pages may be lost."""
         abort = self.root / "abort"
         if not wait(lambda: abort.exists() and abort.read_bytes().endswith(FAILED)):
             self.seen.wrong.append(f"a flush failed, abort says {abort.read_bytes()!r}")
@@ -306,7 +306,7 @@ def recovery(world: World) -> None:
 
 
 def reopened(world: World) -> None:
-    """As `recovery`; a flush that fails on the way is told to the start after this one."""
+    """As `recovery`; a flush that fails on the way is reported to the start after this one."""
     world.notes_expected = True
     recovery(world)
 

@@ -43,7 +43,7 @@ class Material:
     broker: str
     rows: list[Row]
     queues: dict[tuple[str, int], tuple[int, int]]
-    """First and end offset of every queue, as the broker tells them."""
+    """First and end offset of every queue, as the broker reports them."""
     stopped: Path | None = None
     """A copy of the store after recovery and a clean stop, where one was made."""
     java: list[dict[str, Any]] = field(default_factory=list)

@@ -139,7 +139,7 @@ def narrowed(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
 
 
 def assert_same(found: list[Row], expected: list[Row], what: str = "") -> None:
-    """Row for row in order, column for column; tells the first difference, not all of them."""
+    """Row for row in order, column for column; reports the first difference, not all of them."""
     for at, (row, other) in enumerate(zip(found, expected, strict=False)):
         if row != other:
             names = sorted(set(row) | set(other))

@@ -47,7 +47,7 @@ def flip(log: Log, offset: int, mask: int = 0xFF) -> None:
 
 @pytest.mark.parametrize("which", ["first", "middle", "last"])
 def test_every_byte_of_a_record_flipped(tmp_path: Path, which: str):
-    """A changed byte is told with its place, or changes nothing but the row that it is in."""
+    """A changed byte is reported with its place, or changes nothing but the row that it is in."""
     log = filled(tmp_path / "log", 60, file_size=2048, base=2048 * 3)
     chosen = {"first": 0, "middle": 31, "last": 59}[which]
     victim = log.records[chosen]
@@ -245,7 +245,7 @@ def test_copies_of_records_in_bodies_do_not_pass_for_records(tmp_path: Path):
         assert [r["commitLogOffset"] for r in found] == [start] * (start in owned), start
 
 
-def test_damage_at_the_edge_of_a_range_is_told_once(tmp_path: Path):
+def test_damage_at_the_edge_of_a_range_is_reported_once(tmp_path: Path):
     """Skipping: the parts of all ranges add up to what one read of the whole says."""
     log = filled(tmp_path / "log", 100, file_size=4096)
     for number in (20, 21, 60):

@@ -1,4 +1,4 @@
-"""Damage as a planned read meets it: told with broker, file and place, or skipped and told once."""
+"""Damage as a planned read meets it: reported once with broker, file and place, or skipped."""
 
 from __future__ import annotations
 

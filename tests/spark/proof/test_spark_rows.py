@@ -134,7 +134,7 @@ def test_a_deleted_head(spark: SparkSession, material: Material, tmp_path: Path)
     )
 
 
-def test_damage_is_told_or_skipped(spark: SparkSession, material: Material, tmp_path: Path):
+def test_damage_is_reported_or_skipped(spark: SparkSession, material: Material, tmp_path: Path):
     root = tmp_path / "store"
     shutil.copytree(material.root, root)
     victim = material.rows[len(material.rows) // 2]
