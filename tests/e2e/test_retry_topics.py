@@ -40,6 +40,24 @@ def test_a_retry_message_is_stored_in_the_groups_topic(client: Client, group: st
     assert (record.body, record.reconsume_times) == (b"again", 3)
 
 
+def test_a_retry_message_gets_a_unique_key(client: Client, group: str) -> None:
+    """As every single message; one that has a key keeps it."""
+    made = client.send(f"%RETRY%{group}", b"none").ext["transactionId"]
+    kept = client.send(f"%RETRY%{group}", b"own", properties={"UNIQ_KEY": "K"})
+    assert kept.ext["transactionId"] == "K"
+    records = client.pull_all(f"%RETRY%{group}", 0, 0, 2)
+    assert [r.properties["UNIQ_KEY"] for r in records] == [made, "K"]
+
+
+@pytest.mark.parametrize("how", [{"properties": {"INNER_NUM": "2"}}, {"change": {"f": "128"}}])
+def test_a_retry_message_is_no_inner_batch(
+    client: Client, group: str, how: dict[str, dict[str, str]]
+) -> None:
+    answer = client.send(f"%RETRY%{group}", b"one", **how)
+    assert answer.code == 13
+    assert "BatchCQ" in (answer.remark or "")
+
+
 def test_too_many_retries_end_in_the_dead_letter_topic(client: Client, group: str) -> None:
     answer = client.send(f"%RETRY%{group}", b"dead", change={"j": "17"})
     assert (answer.code, answer.ext["queueId"]) == (0, "0")
