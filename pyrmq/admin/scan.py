@@ -23,7 +23,7 @@ from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is read, how many of how many."""
+"""Called with what is read, how many of how many."""
 
 
 class NoTransactionsError(ClientError):

@@ -146,7 +146,7 @@ class Broker:
     @asynccontextmanager
     async def serving(cls, config: BrokerConfig) -> AsyncIterator[Broker]:
         """Opens the store, serves and registers. Leaving stops in order: no new connections, what
-        is in flight is answered, offsets are written, name servers are told, the store closes."""
+        is in flight is answered, offsets are written, it unregisters, the store closes."""
         sockets = open_listeners(config.bind_address, config.listen_port)
         try:
             broker = await trio.to_thread.run_sync(cls, config, sockets)

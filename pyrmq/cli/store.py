@@ -175,8 +175,8 @@ def dump(
     instead, byte for byte with a newline after each, for a file or a pipe.
 
     With a topic its queues say where the records are, with a topic and a key the index; otherwise
-    the log is walked through. What should be a record and is none is told on stderr, with exit code
-    1 at the end. A broker may be running.
+    the log is walked through. What should be a record and is none is reported on stderr, with exit
+    code 1 at the end. A broker may be running.
     """
     from pyrmq.engine import Records
 

@@ -36,7 +36,7 @@ class _Check:
 
 
 class CheckPool:
-    """`concurrency` tasks that `ask` the listener and tell the broker, `slots` questions waiting.
+    """`concurrency` tasks that `ask` the listener and answer the broker, `slots` questions waiting.
 
     An async context manager; `close` before leaving it lets running checks come to an end.
     """

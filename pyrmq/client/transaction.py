@@ -260,7 +260,7 @@ class TransactionalProducer(Producer):
         timeout: float | None = None,
         check_immunity: int | None = None,
     ) -> TransactionSendResult:
-        """Sends a half, runs the local transaction with `arg`, and tells the broker its outcome.
+        """Sends a half, runs the local transaction with `arg`, and reports its outcome.
 
         `queue` and `timeout` are those of `send` and belong to the half. An error of the half is
         raised, and nothing was run: but the broker may have it and ask. An error of the local
@@ -347,7 +347,7 @@ class TransactionalProducer(Producer):
         except PyrmqError as e:
             self._ends_failed += 1
             log.warning(
-                "%s of transaction %s not told, the broker will ask: %s",
+                "%s of transaction %s not reported, the broker will ask: %s",
                 outcome.state,
                 escape(sent.msg_id),
                 escape(e),

@@ -275,7 +275,7 @@ def decode_records(
     inflate_body: bool = True,
 ) -> Iterator[ReceivedMessage]:
     """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
-    or is told to `on_damage` and left out."""
+    or is reported to `on_damage` and left out."""
     view = memoryview(data)
     while view:
         size = int.from_bytes(view[:4], "big", signed=True)

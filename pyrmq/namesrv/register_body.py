@@ -23,7 +23,7 @@ def check_crc(body: bytes, crc: int) -> None:
 
 
 def parse(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
-    """Topics and data version. The first byte tells the form, as 5.x brokers may state it wrong."""
+    """Topics and data version. The first byte decides the form: 5.x brokers may state it wrong."""
     if not body:
         return {}, DataVersion()
     if body[0] == 0x78:
