@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.escape import escape
+
 if TYPE_CHECKING:
     from pyrmq.engine import Verifier
 
@@ -87,7 +89,7 @@ def run_check(path: Path, verifier: Verifier, label: str, watch: bool = True) ->
 def finding_line(finding: Finding) -> str:
     severity, _kind, path, at, text = finding
     place = path if at is None else f"{path}:{at}"
-    return f"{severity} {place} {text}"
+    return escape(f"{severity} {place} {text}")
 
 
 def result_lines(summary: dict[str, Any]) -> Iterator[str]:

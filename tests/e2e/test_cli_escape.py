@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from pyrmq.cli import main
 from tests.e2e.command import Serving, run
 from tests.e2e.test_namesrv import place, register
-from tests.e2e.waiting import soon
 from tests.store.tools import opened
 from tests.support.client import Client
 from tests.support.records import encode_properties
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 TITLE = "\x1b]0;owned\x07"
 SHOWN = r"\x1b]0;owned\x07"
@@ -70,7 +70,7 @@ def test_a_name_server_logs_names(tmp_path: Path) -> None:
         with Client(server.address("namesrv")) as client:
             where = {**place(f"b{EVIL}", 1), "brokerAddr": f"127.0.0.1:1{EVIL}"}
             assert register(client, where, topics=("Foreign", "Other")).code == 0
-        soon(lambda: "is gone" in server.stderr(), "the broker is dropped")
+        eventually(lambda: "is gone" in server.stderr(), "the broker is dropped")
         log = server.stderr()
         check(log)
         assert f"broker b{SHOWN}" in log
