@@ -123,6 +123,9 @@ impl<'b> Round<'b> {
 
 impl Drop for Round<'_> {
     fn drop(&mut self) {
-        let _ = self.write_ops(); // logged; nobody waits for it
+        // After a panic nothing more is appended: a second one would end the process.
+        if !std::thread::panicking() {
+            let _ = self.write_ops(); // logged; nobody waits for it
+        }
     }
 }

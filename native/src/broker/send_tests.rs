@@ -294,6 +294,43 @@ fn a_half_waits_and_is_settled_in_its_round() {
 }
 
 #[test]
+fn a_round_that_panics_appends_nothing_more() {
+    let rig = Rig::new(true);
+    let done = rig
+        .send(&plain(
+            b"PGROUP\x01pg\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02",
+            b"body",
+        ))
+        .unwrap();
+    let (view, ..) = rig.record(&done.ids);
+    let end = End {
+        offset: done.queue_offset,
+        phys: view.phys as u64,
+        commit: true,
+        group: b"pg",
+        ids: [b"U", b""],
+        from_check: false,
+    };
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut round = rig.broker.round();
+        let ended = round.end_transaction(&end, false);
+        assert!(matches!(ended, Ended::Settled { .. }));
+        panic!("a bug");
+    }));
+    assert!(panicked.is_err());
+    let ops = || rig.topic(OP_TOPIC).queue(0).unwrap().max_offset();
+    assert_eq!(ops(), 0);
+    // The op record follows with the next.
+    let mut guard = rig.broker.store().put().unwrap();
+    rig.broker
+        .transactions()
+        .unwrap()
+        .write_ops(&mut guard)
+        .unwrap();
+    assert_eq!(ops(), 1);
+}
+
+#[test]
 fn what_the_broker_decides() {
     let rig = Rig::new(false);
     let base = plain(b"", b"x");
