@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyrmq.engine import SegmentReader
 from pyrmq.errors import OffsetOutOfRangeError, Parameter, SegmentOptionError
@@ -146,6 +146,22 @@ def _walk_run(
             out[topic, queue] = merged
 
 
+def _any_behind_end(offsets: Mapping[Key, int], extents: Mapping[Key, QueueExtent]) -> bool:
+    return any(offset > extents[key].high for key, offset in offsets.items() if key in extents)
+
+
+def _with_undispatched(
+    extents: Mapping[Key, QueueExtent], tail: Mapping[Key, tuple[int, int, int]]
+) -> dict[Key, QueueExtent]:
+    """The extents with messages of the log's tail that have no queue entry yet, as a broker leaves
+    them that is killed."""
+    out = dict(extents)
+    for key, (_, high, _) in tail.items():
+        if key in out and high > out[key].high:
+            out[key] = replace(out[key], high=high)
+    return out
+
+
 def check_not_behind_end(
     parameter: str, offsets: Mapping[Key, int], extents: Mapping[Key, QueueExtent], broker: str
 ) -> None:
@@ -217,7 +233,10 @@ def batch_limits(
     # What has no entry yet stands behind the last message that has one; looked for first, as a
     # broker may go on dispatching.
     last = dispatched(store, end, end)
-    extents = queue_extents(store, selection.rule(store.name), start, end)
+    rule = selection.rule(store.name)
+    extents = queue_extents(store, rule, start, end)
+    if last < end and _any_behind_end(starts, extents) | _any_behind_end(ends, extents):
+        extents = _with_undispatched(extents, walk_log(store, rule, max(last, start), end))
     check_not_behind_end("starting_offsets", starts, extents, store.name)
     check_not_behind_end("ending_offsets", ends, extents, store.name)
     for key, offset in starts.items():

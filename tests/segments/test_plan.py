@@ -103,6 +103,24 @@ def test_offsets_behind_the_end(made: Made) -> None:
                         starting_offsets={"A": {BROKER: {0: end}}})) == []  # fmt: skip
 
 
+def test_offsets_of_messages_without_a_queue_entry(tmp_path: Path) -> None:
+    """A broker that is killed leaves messages in the log that it has not dispatched yet."""
+    made = make(tmp_path / BROKER, rounds=20)
+    topic, queue, offset = made.of("A", "B", "C")[-1][:3]
+    files = sorted((made.root / "consumequeue" / topic / str(queue)).iterdir())
+    last = next(file for file in reversed(files) if int(file.name) <= offset * 20)
+    with last.open("r+b") as file:
+        file.seek(offset * 20 - int(last.name))
+        file.write(bytes(20))
+    wanted: dict[str, Any] = {"topics": (topic,), "queues": (queue,)}
+    for parameter in ("starting_offsets", "ending_offsets"):
+        found = read(planned(made, **wanted, **{parameter: {topic: {BROKER: {queue: offset + 1}}}}))
+        own = [row for row in made.rows if row[:2] == (topic, queue)]
+        assert found == ([] if parameter == "starting_offsets" else own)
+        with pytest.raises(OffsetOutOfRangeError, match=f"it holds 0 to {offset + 1}"):
+            planned(made, **wanted, **{parameter: {topic: {BROKER: {queue: offset + 2}}}})
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
