@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import PYRMQ, Serving, assert_refused, environment, run
+from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 _numbers = count()
 
@@ -83,6 +85,13 @@ def test_a_line_is_sent_when_it_comes(namesrv: str, topic: str) -> None:
         try:
             sender.stdin.write(b"now\n")
             sender.stdin.flush()
+            host, _, port = namesrv.rpartition(":")
+            with Client((host, int(port))) as client:
+                eventually(
+                    lambda: client.call(GET_ROUTEINFO_BY_TOPIC, topic=topic).code,
+                    "the first message has made the topic",
+                    until=lambda code: code == 0,
+                )
             got = consume(namesrv, topic, "--count", "1", "--timeout", "30")
             assert len(got) == 1, "nothing was sent while stdin was open"
         finally:

@@ -159,6 +159,13 @@ def test_delays_are_the_brokers_business(apache: str) -> None:
     """Apache's broker takes them, and puts them into the topic that it keeps them in."""
     columns = {"body": pa.array([b"later"]), "delayTimeLevel": pa.array([18], pa.int32())}
     assert write(apache, columns, topic="Delayed").messages == 1
+    kept = [MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 17)]
+    with Cluster(Access(tuple(parse_addresses(apache, "name server")))) as cluster:
+        eventually(
+            lambda: cluster.offsets(RequestCode.GET_MAX_OFFSET, kept),
+            "it is in its queue",
+            until=lambda found: found == {kept[0]: 1},
+        )
     rows = read(apache, topic="SCHEDULE_TOPIC_XXXX", columns="body,properties,queueId")
     assert [(r["body"], r["queueId"]) for r in rows] == [(b"later", 17)]
     assert dict(rows[0]["properties"])["REAL_TOPIC"] == "Delayed"
