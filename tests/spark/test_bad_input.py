@@ -21,7 +21,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def told(spark: SparkSession, path: Path | str | None, **options: str) -> str:
+def error_text(spark: SparkSession, path: Path | str | None, **options: str) -> str:
     """The error that a read ends with."""
     reader = spark.read.format("rocketmq").options(**options)
     with pytest.raises(Exception) as caught:
@@ -46,20 +46,20 @@ def told(spark: SparkSession, path: Path | str | None, **options: str) -> str:
     ],
 )
 def test_options(spark: SparkSession, store: Path, options: dict[str, str], text: str) -> None:
-    assert re.search(text, told(spark, store, **options))
+    assert re.search(text, error_text(spark, store, **options))
 
 
 def test_nothing_named(spark: SparkSession) -> None:
-    assert "nothing to read is named" in told(spark, None)
+    assert "nothing to read is named" in error_text(spark, None)
 
 
 def test_places(spark: SparkSession, store: Path, tmp_path: Path) -> None:
-    assert "no such" in told(spark, tmp_path / "missing").lower()
+    assert "no such" in error_text(spark, tmp_path / "missing").lower()
     (tmp_path / "empty").mkdir()
-    assert "there are no segments in it" in told(spark, tmp_path / "empty")
+    assert "there are no segments in it" in error_text(spark, tmp_path / "empty")
     (tmp_path / "foreign" / "commitlog").mkdir(parents=True)
     (tmp_path / "foreign" / "commitlog" / "notes.txt").write_text("hello")
-    assert "20 digits" in told(spark, tmp_path / "foreign")
+    assert "20 digits" in error_text(spark, tmp_path / "foreign")
 
 
 def test_a_missing_segment_is_loss(spark: SparkSession, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_missing_segment_is_loss(spark: SparkSession, tmp_path: Path) -> None:
     sent = small_store.write(store, 900)
     _, second, third, *_ = sorted((store / "commitlog").iterdir())
     second.unlink()
-    text = told(spark, store)
+    text = error_text(spark, store)
     for part in ("broker-a", str(int(second.name)), "failOnDataLoss=false"):
         assert part in text
     frame = spark.read.format("rocketmq").option("failOnDataLoss", "false").load(str(store))
@@ -82,7 +82,7 @@ def test_damage_says_where(spark: SparkSession, tmp_path: Path) -> None:
     hurt = sent[400]
     assert hurt.physical > small_store.SEGMENT
     file = damage(store, hurt)
-    text = told(spark, store, subscribe="orders,payments")
+    text = error_text(spark, store, subscribe="orders,payments")
     for part in (
         "SegmentDamagedError",
         "onCorruption=skip leaves",
@@ -143,7 +143,7 @@ def test_executors_without_the_wheel(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(mixed))
     try:
         spark_ext.register(spark)
-        text = told(spark, store)
+        text = error_text(spark, store)
     finally:
         monkeypatch.undo()
         spark_ext.register(spark)
@@ -162,7 +162,7 @@ def test_a_spark_without_the_wheel(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
     try:
         spark_ext.register(spark)
-        text = told(spark, store)
+        text = error_text(spark, store)
     finally:
         monkeypatch.undo()
         spark_ext.register(spark)
