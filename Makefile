@@ -38,8 +38,8 @@ demo: $(STAMP) ## Send, consume, kill and restart an embedded broker; nothing ma
 demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in between
 	$(BIN)/python examples/outbox.py
 
-test-rust: ## Run the engine's own tests
-	cargo test --locked --quiet
+test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=… another)
+	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --locked --quiet
 
 quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
@@ -95,6 +95,7 @@ thorough-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs night
 
 thorough-random: $(STAMP) ## Run all tests with random values with seeds that nobody has tried
 	$(LONG) -m "(hypothesis or random) and not slow"
+	PROPTEST_CASES=2000 cargo test --locked --quiet
 
 bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
 	@mkdir -p build
