@@ -20,7 +20,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import decode_properties
+from pyrmq.model.message import DELAY_PROPERTIES, decode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.answers import After, Answer, Resend
@@ -32,7 +32,6 @@ _LETTERS = {
     "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
     "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
 }  # fmt: skip
-_DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY")
 _TRANSACTION_BITS = 0xC
 
 
@@ -124,8 +123,8 @@ class SendProcessor:
         retried = self._field(command, "topic").startswith(RETRY_PREFIX)
         if not (half or retried) and self._int(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
-        for name in _DELAYS:
-            if name in properties and not (name == "DELAY" and properties[name] == "0"):
+        for name in DELAY_PROPERTIES & properties.keys():
+            if not (name == "DELAY" and properties[name] == "0"):
                 why = (
                     "a half message cannot be delayed"
                     if half

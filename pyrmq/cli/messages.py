@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ def send(
     async def run() -> None:
         async with Producer(group, namesrv=namesrv) as producer:
             if body is not None:
-                await one(producer, body.encode())
+                await one(producer, os.fsencode(body))
                 return
             # Each line goes out as it comes; without its end, and as the bytes that it is.
             while line := await trio.to_thread.run_sync(
@@ -100,8 +101,9 @@ def consume(
     """Print messages as a member of a consumer group, until stopped.
 
     One line for each: BROKER-QUEUEID@OFFSET, tags, keys and body. Line ends, controls and other
-    characters that a terminal would obey are escaped as in a Python string (\\n, \\x1b), and so are
-    bytes that are no UTF-8. --raw prints the bodies instead, byte for byte with a newline after
+    characters that a terminal would obey are shown as in a Python string (\\n, \\x1b), and so are
+    bytes that are no UTF-8. Backslashes stay as they are, so that this is for reading, not for
+    turning back. --raw prints the bodies instead, byte for byte with a newline after
     each, for a file or a pipe.
     """
     import signal

@@ -21,7 +21,7 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom
 from pyrmq.client.process_queue import ProcessQueue
-from pyrmq.client.refusals import check_group, check_topic, parse_subscription
+from pyrmq.client.refusals import check_group, check_kind, check_topic, parse_subscription
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -100,6 +100,10 @@ class PushConsumer:
         strategy: Strategy = average,
     ) -> None:
         check_group(group)
+        check_kind("subscriptions", subscriptions, (dict,), "a dict of topics and tag expressions")
+        check_kind("consume_from", consume_from, (ConsumeFrom,), "a ConsumeFrom")
+        if not callable(strategy):
+            raise ClientError("strategy must be a function such as pyrmq.average")
         if not subscriptions:
             raise ClientError("a consumer needs at least one subscription")
         if listener is not None and not inspect.iscoroutinefunction(listener):

@@ -13,7 +13,14 @@ from typing import Self
 import trio
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.refusals import check_group, check_topic, encode_properties
+from pyrmq.client.refusals import (
+    check_group,
+    check_kind,
+    check_queue,
+    check_texts,
+    check_topic,
+    encode_properties,
+)
 from pyrmq.client.unique_key import key_maker
 from pyrmq.engine import Command
 from pyrmq.errors import (
@@ -26,6 +33,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.message import (
     COMPRESSED,
+    DELAY_PROPERTIES,
     UNIQ_KEY,
     Message,
     MessageQueue,
@@ -47,7 +55,6 @@ RETRY_TIMES = 2
 MAX_MESSAGE_SIZE = 4 << 20
 COMPRESS_OVER = 4096
 ZLIB_TYPE = 0x300
-DELAYS = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 _STATUS = {status.value: status for status in SendStatus}
 
 Selector = Callable[[list[MessageQueue]], MessageQueue]
@@ -176,13 +183,16 @@ class Producer:
         """
         self._check(message)
         request = self._outgoing(message, message.all_properties())
+        check_queue(queue)
         target = queue or await self._choose(message.topic, None, None)
         channel = await self._channel_of(target, message.topic)
         ext = request.fields | queue_fields(target.queue_id, target.broker_name)
         await channel.oneway(request.code, ext, request.body)
 
     def _check(self, message: Message) -> None:
+        check_kind("what is sent", message, (Message,), "a Message")
         check_topic(message.topic)
+        check_texts(message)
         if not isinstance(message.body, bytes | bytearray):
             raise UnsendableMessageError(
                 f"the message body is {type(message.body).__name__}, bytes are needed"
@@ -193,11 +203,8 @@ class Producer:
             raise UnsendableMessageError(
                 f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
             )
-        for name in DELAYS:
-            if name in message.properties:
-                raise UnsendableMessageError(
-                    f"property {name}: this version sends no delayed messages"
-                )
+        for name in DELAY_PROPERTIES & message.properties.keys():
+            raise UnsendableMessageError(f"property {name}: this version sends no delayed messages")
         if TRAN_MSG in message.properties:
             raise UnsendableMessageError(
                 f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
@@ -256,6 +263,7 @@ class Producer:
         topic = request.topic
         if queue is not None and select is not None:
             raise ClientError("give either queue or select, not both")
+        check_queue(queue)
         limit = self._timeout if timeout is None else timeout
         policy = NO_RETRY if queue or select else self._retry
         failure: PyrmqError | None = None
@@ -289,7 +297,11 @@ class Producer:
         self, topic: str, select: Selector | None, last_broker: str | None
     ) -> MessageQueue:
         queues = await self.queues(topic)
-        return select(queues) if select else next_queue(queues, self._turn, last_broker)
+        if not select:
+            return next_queue(queues, self._turn, last_broker)
+        chosen = select(queues)
+        check_kind("what `select` chose", chosen, (MessageQueue,), "one of the queues it is given")
+        return chosen
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """The connection that messages of `topic` for a queue go to."""

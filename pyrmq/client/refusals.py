@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyrmq.errors import (
+    ClientError,
     InvalidParameterError,
     MessageIllegalError,
     SubscriptionError,
@@ -16,11 +17,39 @@ from pyrmq.errors import (
     UnusableNameError,
 )
 from pyrmq.model import message, names
+from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.subscription import Subscription
+
+
+def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
+    """ClientError unless `value` is one of `kinds`; `wanted` says in words what they are."""
+    if not isinstance(value, kinds):
+        raise ClientError(f"{what} is {type(value).__name__}; {wanted} is needed")
+
+
+def check_queue(queue: object) -> None:
+    """ClientError for a queue that is neither None nor one of `queues(topic)`."""
+    check_kind("queue", queue, (MessageQueue, type(None)), "a MessageQueue of `queues(topic)`")
+
+
+def check_texts(sent: Message) -> None:
+    """UnsendableMessageError unless all texts of a message are texts."""
+    several = isinstance(sent.keys, list)
+    texts: list[tuple[str, object]] = [("tags", sent.tags or "")]
+    if several or isinstance(sent.keys, tuple):
+        texts += [("one of keys", key) for key in sent.keys or ()]
+    else:
+        texts.append(("keys", sent.keys or ""))
+    for name, value in sent.properties.items():
+        texts += [("the name of a property", name), (f"property {name!r}", value)]
+    for what, text in texts:
+        if not isinstance(text, str):
+            raise UnsendableMessageError(f"{what} is {type(text).__name__}, str is needed")
 
 
 def check_topic(topic: str) -> None:
     """UnusableNameError unless a topic may have this name."""
+    check_kind("the topic", topic, (str,), "str")
     try:
         names.check_topic(topic)
     except InvalidParameterError as e:
@@ -29,6 +58,7 @@ def check_topic(topic: str) -> None:
 
 def check_group(group: str) -> None:
     """UnusableNameError unless a group may have this name."""
+    check_kind("the group", group, (str,), "str")
     try:
         names.check_group(group)
     except InvalidParameterError as e:
@@ -45,6 +75,7 @@ def encode_properties(properties: Mapping[str, str]) -> str:
 
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
     """A topic with a tag expression; `version` in ms. UnusableExpressionError."""
+    check_kind(f"the tag expression of {topic}", expression, (str, type(None)), "str")
     try:
         return Subscription.parse(topic, expression, version)
     except SubscriptionError as e:

@@ -19,7 +19,7 @@ import trio
 from pyrmq.client.checks import CheckPool
 from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
-from pyrmq.client.producer import DELAYS, Producer
+from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
 from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
@@ -33,6 +33,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
+    DELAY_PROPERTIES,
     UNIQ_KEY,
     Message,
     MessageQueue,
@@ -307,11 +308,10 @@ class TransactionalProducer(Producer):
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
-        for name in DELAYS:
-            if name in message.properties:
-                raise UnsendableMessageError(
-                    f"property {name}: a message sent in a transaction cannot be delayed"
-                )
+        for name in DELAY_PROPERTIES & message.properties.keys():
+            raise UnsendableMessageError(
+                f"property {name}: a message sent in a transaction cannot be delayed"
+            )
         properties = dict(message.properties)
         for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
             properties.pop(name, None)  # left from a message that is sent on

@@ -32,6 +32,10 @@ _ZLIB_TYPES = (0, 0x300)
 
 TAGS = "TAGS"
 KEYS = "KEYS"
+DELAY_PROPERTIES = frozenset(
+    {"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
+)
+"""Each makes a delayed or timer message, or ends one. [MessageConst]"""
 UNIQ_KEY = "UNIQ_KEY"
 WAIT = "WAIT"
 

@@ -10,6 +10,7 @@ import pytest
 
 import pyrmq
 from pyrmq import (
+    ClientError,
     InvalidParameterError,
     Message,
     MessageIllegalError,
@@ -42,6 +43,11 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
         (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
+        (Message("T", b"x", properties={"TIMER_DEL_UNIQKEY": "1"}), MessageIllegalError),
+        (Message("T", b"x", properties={"a": 1}), MessageIllegalError),  # type: ignore[dict-item]
+        (Message("T", b"x", tags=["a"]), MessageIllegalError),  # type: ignore[arg-type]
+        (Message("T", b"x", keys=5), MessageIllegalError),  # type: ignore[arg-type]
+        (Message("T", b"x", keys=["a", 5]), MessageIllegalError),  # type: ignore[list-item]
         (Message("bad topic", b"x"), InvalidParameterError),
     ],
 )
@@ -51,6 +57,29 @@ async def test_messages(message: Message, twin: type[ResponseError]) -> None:
         with pytest.raises(twin) as caught:
             await send(message)
         check_refusal(caught.value, twin)
+
+
+async def test_arguments_of_the_wrong_kind() -> None:
+    """They are errors of the call, not of what happens later in a task."""
+    producer = Producer("g", namesrv=NOWHERE)
+    message = Message("T", b"x")
+    wrong: Any
+    for wrong in (0, 1, "T-0"):
+        with pytest.raises(ClientError, match="a MessageQueue of"):
+            await producer.send(message, queue=wrong)
+        with pytest.raises(ClientError, match="a MessageQueue of"):
+            await producer.send_oneway(message, queue=wrong)
+    wrong = "T"
+    with pytest.raises(ClientError, match=r"what is sent is str; a Message is needed"):
+        await producer.send(wrong)
+    for subscriptions in ("T", {"T": 5}, {5: "*"}):
+        wrong = subscriptions
+        with pytest.raises(ClientError, match="is needed"):
+            PushConsumer("g", wrong, namesrv=NOWHERE)
+    for more in ({"consume_from": "CONSUME_FROM_FIRST_OFFSET"}, {"strategy": "average"}):
+        options: Any = more
+        with pytest.raises(ClientError, match=r"ConsumeFrom is needed|a function such as"):
+            PushConsumer("g", {"T": "*"}, namesrv=NOWHERE, **options)
 
 
 @pytest.mark.parametrize(
