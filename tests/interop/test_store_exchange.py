@@ -180,6 +180,11 @@ def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool
     if how == "clean":
         rest_is_consumed(ledger, half, server.names, server.stderr_text)
     stop(server, how, ledger, "ours")
+    if how == "kill":
+        # Apache's broker drops the index files of a broker that was killed, and dispatches again
+        # what is behind the checkpoint: keys before it would be lost. Without one it begins at the
+        # first file. [IndexService.load, DefaultMessageStore.recover]
+        (store / "checkpoint").unlink(missing_ok=True)
 
     apache.start()
     with Client(apache.address) as client:
