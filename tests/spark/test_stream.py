@@ -248,7 +248,10 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
 def test_segments_that_are_shipped_one_by_one(query: Query, writer: Writer, tmp_path: Path) -> None:
     """As docs/spark.md says for a cluster: closed log files, renamed into a folder per broker."""
     sent = writer.put(900)
-    *closed, open_one = sorted((writer.root / "commitlog").iterdir())
+    # A file that the engine has allocated in front of the log's end is not written yet.
+    end = sent[-1].physical + sent[-1].size
+    files = sorted((writer.root / "commitlog").iterdir())
+    *closed, open_one = [file for file in files if int(file.name) < end]
     assert len(closed) == 3
     query.store = tmp_path / "shipped" / "broker-a"
     (query.store / "commitlog").mkdir(parents=True)
