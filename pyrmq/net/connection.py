@@ -25,8 +25,8 @@ class Connection:
     """
 
     __slots__ = (
-        "_changed", "_on_close", "awaited", "events", "fd", "last_active", "out", "peer", "session",
-        "sock", "state",
+        "_changed", "_on_close", "awaited", "events", "fd", "is_closed", "last_active", "out", "peer",
+        "session", "sock", "state", "takes_answers",
     )  # fmt: skip
 
     def __init__(
@@ -41,7 +41,7 @@ class Connection:
         self.fd = sock.fileno()
         self.session = session
         self.peer = peer
-        self.state = State.OPEN
+        self._enter(State.OPEN)
         self.out: deque[Piece] = deque()
         """What the socket does not take yet."""
         self.awaited = 0
@@ -54,9 +54,11 @@ class Connection:
     def __repr__(self) -> str:
         return f"<Connection {self.peer}>"
 
-    @property
-    def is_closed(self) -> bool:
-        return self.state is State.CLOSED
+    def _enter(self, state: State) -> None:
+        self.state = state
+        # Plain values: both are read for every request.
+        self.is_closed = state is State.CLOSED
+        self.takes_answers = state not in (State.MUTE, State.CLOSED)
 
     @property
     def takes_requests(self) -> bool:
@@ -70,8 +72,8 @@ class Connection:
 
     def happened(self, event: Event) -> None:
         """Takes an event; see `connection_state`."""
-        self.state = TRANSITIONS.get((self.state, event), self.state)
-        if self.state in (State.MUTE, State.CLOSED):
+        self._enter(TRANSITIONS.get((self.state, event), self.state))
+        if not self.takes_answers:
             self.out.clear()
         self._changed(self)
 
@@ -87,7 +89,7 @@ class Connection:
             stopping=stopping,
         )
         if step is Step.CLOSE:
-            self.state = TRANSITIONS.get((self.state, Event.ALL_ANSWERED), self.state)
+            self._enter(TRANSITIONS.get((self.state, Event.ALL_ANSWERED), self.state))
         return step
 
     def call_on_close(self, callback: Callable[[Connection], None]) -> None:
@@ -103,6 +105,8 @@ class Connection:
     def begin_awaited(self) -> None:
         """A request of this connection is answered later."""
         self.awaited += 1
+        if self.awaited == MAX_AWAITED + 1:
+            self._changed(self)
 
     def end_awaited(self) -> None:
         """It has been answered."""
@@ -117,7 +121,7 @@ class Connection:
 
     def send(self, *pieces: Piece) -> None:
         """Sends buffers in a row, now or when the socket takes them."""
-        if self.state in (State.MUTE, State.CLOSED):
+        if not self.takes_answers:
             return
         if self.out:
             self.out.extend(pieces)

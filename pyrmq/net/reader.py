@@ -124,7 +124,7 @@ class Reader:
             active = trio.current_time()
             while True:
                 events = poll(0, EVENTS)
-                arrivals = self._feed_waiting()
+                arrivals = self._feed_waiting() if self._feed_next else False
                 now = clock_ms()
                 for ready, event in events:
                     if ready == self._event_fd:
@@ -151,14 +151,13 @@ class Reader:
     def _feed_waiting(self) -> bool:
         """Feeds what has arrived already; whether queues have grown."""
         arrivals = False
-        if self._feed_next:
-            waiting, self._feed_next = self._feed_next, {}
-            now = clock_ms()
-            for connection in waiting:
-                if not connection.is_closed:
-                    arrivals |= self._feed(connection, 0, now)
-                if connection.is_closed:
-                    self.close(connection)
+        waiting, self._feed_next = self._feed_next, {}
+        now = clock_ms()
+        for connection in waiting:
+            if not connection.is_closed:
+                arrivals |= self._feed(connection, 0, now)
+            if connection.is_closed:
+                self.close(connection)
         return arrivals
 
     def _receive(self, connection: Connection, now: int) -> bool:
@@ -199,7 +198,7 @@ class Reader:
         if session.error is not None:
             log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
             connection.happened(Event.PROTOCOL_ERROR)
-        elif session.more or session.full or connection.has_many_awaited or not connection.events:
+        elif session.more or session.full or not connection.events:
             self._arm(connection)
         return session.arrivals
 
