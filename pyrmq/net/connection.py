@@ -25,8 +25,8 @@ class Connection:
     """
 
     __slots__ = (
-        "_changed", "_on_close", "awaited", "events", "fd", "is_closed", "last_active", "out", "peer",
-        "session", "sock", "state", "takes_answers",
+        "_changed", "_on_close", "awaited", "events", "fd", "is_closed", "last_active", "out",
+        "peer", "session", "sock", "state", "takes_answers",
     )  # fmt: skip
 
     def __init__(
