@@ -541,20 +541,21 @@ fn places_and_answers() {
     let mut wrong = picked.clone();
     wrong.insert(1, (picked[0].0 + 1, 100));
     // Neighbours are read in one go, and nothing is read twice.
-    struct Counting(AtomicUsize);
-    impl Open for &'static Counting {
+    struct Counting(Arc<AtomicUsize>);
+    impl Open for Counting {
         fn open(&self, path: &str) -> std::io::Result<Box<dyn ReadAt>> {
-            Ok(Box::new(Counted(self, OpenLocal.open(path)?)))
+            Ok(Box::new(Counted(self.0.clone(), OpenLocal.open(path)?)))
         }
     }
-    struct Counted(&'static Counting, Box<dyn ReadAt>);
+    struct Counted(Arc<AtomicUsize>, Box<dyn ReadAt>);
     impl ReadAt for Counted {
         fn read_at(&mut self, to: &mut [u8], at: u64) -> std::io::Result<usize> {
-            self.0.0.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
             self.1.read_at(to, at)
         }
     }
-    let counting: &'static Counting = Box::leak(Box::new(Counting(AtomicUsize::new(0))));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counting = Counting(count.clone());
     let all = log.starts.iter().map(|&s| {
         let record::Found::Record(v) = record::read(&log.bytes[s..], false) else {
             unreachable!("a record starts there")
@@ -569,7 +570,7 @@ fn places_and_answers() {
     let mut reader = Reader::new(source, Selection::new(None), settings(&columns)).unwrap();
     let rows: usize = batches(&mut reader).iter().map(|b| b.num_rows()).sum();
     assert_eq!(rows, log.starts.len());
-    let reads = counting.0.load(Ordering::Relaxed);
+    let reads = count.load(Ordering::Relaxed);
     assert!(reads <= 6, "{reads} reads of three files");
     let source = |places| RecordSource::Places {
         file_set: disk.file_set.clone(),
