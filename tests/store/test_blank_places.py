@@ -7,6 +7,7 @@ or behind it.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Collection
 from pathlib import Path
@@ -136,8 +137,9 @@ def test_a_torn_log_behind_it(tmp_path: Path, places: list[int]):
     at = entries[keep]
     overwrite(log_file(root, at // FILE * FILE), at % FILE, bytes(FILE - at % FILE))
     for path in (root / "commitlog").iterdir():
-        if int(path.name) > at:
-            path.unlink()
+        if int(path.name) > at:  # as a machine leaves files of which no page was written
+            path.write_bytes(b"")
+            os.truncate(path, FILE)
     (root / "abort").write_text("1")
     with opened(root, **OPTIONS) as store:
         expected = [n for n in range(keep) if n not in places]

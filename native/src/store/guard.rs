@@ -61,15 +61,21 @@ pub enum LastStop {
     Killed,
     /// Killed after a flush had failed: the kernel may believe pages to be on disk that are not.
     FailedFlush,
+    /// Killed or not: an operator wants to continue without what is missing of the log.
+    LossAccepted,
 }
 
 const FAILED_FLUSH: &[u8] = b" flush failed";
+/// What an operator writes into the abort file to continue without the missing part of a log. The
+/// next start that succeeds writes its process id there, so it counts once.
+pub const ACCEPT_LOSS: &str = "accept-loss";
 
 /// What the `abort` file says; an error if that cannot be found out.
 pub fn last_stop(root: &Path) -> Result<LastStop> {
     let path = abort_path(root);
     match std::fs::read(&path) {
         Ok(text) if text.ends_with(FAILED_FLUSH) => Ok(LastStop::FailedFlush),
+        Ok(text) if text.trim_ascii() == ACCEPT_LOSS.as_bytes() => Ok(LastStop::LossAccepted),
         Ok(_) => Ok(LastStop::Killed),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(LastStop::Clean),
         Err(e) => Err(StoreError::io("read", &path, &e)),

@@ -357,6 +357,9 @@ impl Drop for PutGuard<'_> {
     /// What was stored is to be flushed at once if that confirms it, whoever waits for it.
     fn drop(&mut self) {
         let links = &self.writer.links;
+        if self.position.segment.is_none() {
+            return; // not even the first file could be made: the checkpoint must not tell of messages
+        }
         links.log.set_newest_timestamp(self.now);
         if links.barrier.policy().flushed {
             links.log_flusher.request(links.log.max_offset());

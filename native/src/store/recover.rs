@@ -12,6 +12,7 @@ use super::resync;
 use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{self, Found};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What recovery has to know and to work on.
@@ -42,7 +43,7 @@ impl Recovery<'_> {
         // Physical offset up to which every queue has all that it had.
         let mut intact = i64::MAX;
         for queue in &queues {
-            if self.last_stop == LastStop::FailedFlush {
+            if self.trusts_nothing() {
                 queue.distrust();
                 intact = -1;
             }
@@ -52,8 +53,8 @@ impl Recovery<'_> {
         }
         let sound = intact == i64::MAX;
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
-        if clean {
-            self.check_log_is_whole(&queues)?;
+        if self.last_stop != LastStop::LossAccepted {
+            self.check_log_is_whole(&queues, clean)?;
         }
         let mut first = self.first_file_to_scan(clean, queue_end);
         // What a queue lost behind the start of the walk is dispatched anew by it in any case.
@@ -105,12 +106,20 @@ impl Recovery<'_> {
         })
     }
 
+    /// Whether all is written anew: what a failed flush noted, the operator's word may have replaced.
+    fn trusts_nothing(&self) -> bool {
+        matches!(
+            self.last_stop,
+            LastStop::FailedFlush | LastStop::LossAccepted
+        )
+    }
+
     /// What a kill left in the page cache only is made durable before consumers see it.
     fn flush(&self, first: usize, end: u64, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
         if self.last_stop != LastStop::Clean {
             for s in self.log.segments().iter().skip(first) {
                 let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
-                if self.last_stop == LastStop::FailedFlush {
+                if self.trusts_nothing() {
                     s.touch(end)?;
                 }
                 s.flush(0, end)?;
@@ -119,26 +128,40 @@ impl Recovery<'_> {
         self.queue_flusher.flush_queues(queues)
     }
 
-    /// After a clean stop queues know of no record behind the log's last file. Where several
-    /// entries of one do, a file is missing (a disk that is not mounted, say), and going on would
-    /// forget them.
-    fn check_log_is_whole(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
-        let end = self.log.max_offset();
+    /// Nothing knows of records behind the log's last file: a file is on disk before the first entry
+    /// of its records is. Where something does, a file or a folder is missing (a disk that is not
+    /// mounted, say), and going on would erase what tells of it. One entry of a queue may be damage.
+    fn check_log_is_whole(&self, queues: &[Arc<ConsumeQueue>], clean: bool) -> Result<()> {
+        let segments = self.log.segments();
+        let end = match segments.last() {
+            Some(_) if clean => self.log.max_offset(),
+            last => last.map_or(0, |s| s.end()),
+        };
+        let doubtful = u64::from(!segments.is_empty());
         for queue in queues {
-            if queue.entries_behind(end)? > 1 {
-                return Err(StoreError::Damaged {
-                    path: queue.files().dir(),
-                    message: format!(
-                        "the queue knows of messages up to {}, but the commit log ends at {end}: \
-                         a file or a folder of storePathCommitLog is missing; mount or restore \
-                         it, or, to continue without what it had, create the file {}",
-                        queue.max_phys(),
-                        self.cfg.root.join("abort").display()
-                    ),
-                });
+            if queue.entries_behind(end)? > doubtful {
+                let known = format!("the queue knows of messages up to {}", queue.max_phys());
+                return Err(self.log_is_short(queue.files().dir(), &known, end));
             }
         }
+        if segments.is_empty() && self.point.physic_msg_timestamp > 0 {
+            let path = self.cfg.root.join("checkpoint");
+            return Err(self.log_is_short(path, "messages were on disk at the last stop", end));
+        }
         Ok(())
+    }
+
+    fn log_is_short(&self, path: PathBuf, known: &str, end: u64) -> StoreError {
+        StoreError::Damaged {
+            path,
+            message: format!(
+                "{known}, but the files of the commit log end at {end}: a file or a folder of \
+                 storePathCommitLog is missing. Nothing was changed. Mount or restore it; or, to \
+                 continue without what it had, for good, write the word {} into the file {}",
+                guard::ACCEPT_LOSS,
+                self.cfg.root.join("abort").display()
+            ),
+        }
     }
 
     /// A log may end early only in what was not flushed. When a later file starts with a record
@@ -161,8 +184,11 @@ impl Recovery<'_> {
                 path: next.path().to_path_buf(),
                 message: format!(
                     "the record at {end} is damaged although this later file is known to be \
-                     complete; restore the file that holds {end}, or move this and all later \
-                     files away to continue with what is before"
+                     complete; restore the file that holds {end}; or, to continue with what is \
+                     before, move this and all later files away and write the word {} into the \
+                     file {}",
+                    guard::ACCEPT_LOSS,
+                    self.cfg.root.join("abort").display()
                 ),
             });
         }

@@ -84,12 +84,8 @@ impl Store {
         let lock = StoreLock::take(&config.root)?;
         let last_stop = guard::last_stop(&config.root)?;
         let store = Store::of_parts(config, lock)?;
-        if let Err(e) = store.recover(last_stop) {
-            if last_stop == LastStop::Clean {
-                let _ = guard::remove_abort(&store.config.root); // nothing was decided
-            }
-            return Err(e);
-        }
+        // Where it fails half-way, the abort file keeps what it noted: the next start begins anew.
+        store.recover(last_stop)?;
         store.checkpointer.take_back_index_time()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
