@@ -240,7 +240,9 @@ impl Transactions {
     /// (half offset, op offset, physical offset): how far all is settled, which holds once the log is
     /// durable up to the third.
     fn progress(&self, py: Python<'_>) -> PyResult<(i64, i64, u64)> {
-        let p = self.inner.progress().map_err(|e| to_py(py, e))?;
+        let p = py
+            .detach(|| self.inner.progress())
+            .map_err(|e| to_py(py, e))?;
         Ok((p.half, p.op, p.log_end))
     }
 

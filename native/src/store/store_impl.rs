@@ -269,6 +269,11 @@ impl Store {
         self.writer.put()
     }
 
+    /// Waits until puts that are under way have ended.
+    pub fn wait_for_puts(&self) {
+        self.writer.wait_for_guard();
+    }
+
     /// See `Reader::visible_max`.
     pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
         self.reader.visible_max(queue)

@@ -18,6 +18,8 @@ mod half;
 mod model_tests;
 mod ops;
 mod pending;
+#[cfg(test)]
+mod progress_tests;
 mod rebuild;
 mod renew;
 mod settle;
@@ -113,13 +115,16 @@ impl Transactions {
     }
 
     pub fn progress(&self) -> Result<Progress> {
-        let half_queue = self.half_topic.queue(0)?;
-        let op_queue = self.op_topic.queue(0)?;
+        let half_end = self.half_topic.queue(0)?.max_offset();
+        let op_end = self.op_topic.queue(0)?.max_offset();
+        // A record is in its queue before the tables know of it. Whoever stores one keeps the put
+        // guard until they do: then what is below these ends is in the tables.
+        self.store.wait_for_puts();
         let mut state = self.state.lock();
         let log_end = self.store.log().max_offset();
-        let least = state.table.least().unwrap_or(half_queue.max_offset());
+        let least = state.table.least().unwrap_or(half_end).min(half_end);
         let half = state.owed.iter().copied().fold(least, i64::min);
-        let op = state.ops.needed_from(half).unwrap_or(op_queue.max_offset());
+        let op = state.ops.needed_from(half).unwrap_or(op_end);
         Ok(Progress { half, op, log_end })
     }
 

@@ -215,12 +215,14 @@ fn ends_of_one_read_share_op_records_of_a_bounded_size() {
             let settled = rig.txn.settle_plain(&mut guard, &end(half, true)).unwrap();
             assert_eq!(settled, Some(rig.store().log().max_offset()));
         }
+        drop(guard);
         assert_eq!(rig.txn.figures().owed, 12);
         assert_eq!(
             rig.txn.progress().unwrap().half,
             0,
             "what is owed is not done"
         );
+        let mut guard = rig.store().put().unwrap();
         let durable = rig.txn.write_ops(&mut guard).unwrap();
         assert_eq!(durable, rig.store().log().max_offset());
         assert_eq!(rig.txn.write_ops(&mut guard).unwrap(), 0, "nothing is owed");

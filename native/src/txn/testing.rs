@@ -167,6 +167,18 @@ impl Rig {
 
     /// Appends to a topic; nothing but the log knows.
     pub fn put(&self, topic: &[u8], props: &[u8], body: &[u8], born: i64) -> Appended {
+        let mut guard = self.store().put().unwrap();
+        self.append(&mut guard, topic, props, body, born)
+    }
+
+    pub fn append(
+        &self,
+        guard: &mut PutGuard<'_>,
+        topic: &[u8],
+        props: &[u8],
+        body: &[u8],
+        born: i64,
+    ) -> Appended {
         let topic = self.store().topics().topic(topic).unwrap();
         let message = Message {
             topic: &topic,
@@ -184,11 +196,7 @@ impl Rig {
             tags_code: 0,
             count: 1,
         };
-        self.store()
-            .put()
-            .unwrap()
-            .append(&message, &content)
-            .unwrap()
+        guard.append(&message, &content).unwrap()
     }
 
     /// A half in the log that the tables do not know of.
