@@ -43,7 +43,6 @@ fuzz_target!(|data: &[u8]| {
     let n = scan_tags(entries, &hashes, &mut out);
     assert_eq!(n, matches.len().min(out.len()));
     assert_eq!(out[..n], matches[..n]);
-    assert!(out[n..].iter().all(|&p| p == u32::MAX));
     entries.chunks_exact(BATCH_SIZE).for_each(batch_entry);
     unit(entries);
     unit(rest);
