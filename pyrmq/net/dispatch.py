@@ -84,9 +84,7 @@ class Dispatcher:
                 answer = processor(connection, command)
             except Exception as e:
                 answer = self._failed(command, e)
-        if type(answer) is Response:  # most answers
-            send_answer(connection, command, answer)
-        elif type(answer) in self._acts:
+        if type(answer) in self._acts:
             self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             connection.begin_awaited()
