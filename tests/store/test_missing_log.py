@@ -10,7 +10,8 @@ import pytest
 
 from pyrmq.engine import Store
 from pyrmq.errors import StoreDamagedError
-from tests.store.tools import bodies, image, open_store, opened
+from tests.store.tools import bodies, contents, image, open_store, opened
+from tests.store.waiting import settle
 from tests.support.waiting import eventually
 
 FILE = 4096
@@ -20,36 +21,28 @@ ACCEPT = "accept-loss"
 REFUSED = r"storePathCommitLog is missing.*accept-loss|does not exist: mount it"
 
 
-def fill(root: Path) -> None:
-    with opened(root, commit_log_file_size=FILE) as store:
-        for body in BODIES:
-            store.put("T", 0, body)
+def fill(store: Store) -> None:
+    for body in BODIES:
+        store.put("T", 0, body)
 
 
-def flushed(store: Store) -> bool:
-    return bool(store.flushed() == store.stats()["maxPhyOffset"])
+def checkpoint_time(root: Path) -> int:
+    """physicMsgTimestamp, ms; 0 without a checkpoint."""
+    path = root / "checkpoint"
+    return int.from_bytes(path.read_bytes()[:8], "big") if path.exists() else 0
 
 
 @pytest.fixture(params=["stopped", "killed"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A store with six log files, stopped or as a kill leaves it."""
-    if request.param == "stopped":
-        fill(tmp_path / "store")
-        return tmp_path / "store"
-    with opened(tmp_path / "live", commit_log_file_size=FILE) as store:
-        for body in BODIES:
-            store.put("T", 0, body)
-        eventually(lambda: flushed(store), "the log is flushed")
-        eventually((tmp_path / "live" / "checkpoint").exists, "there is a checkpoint")
-        return image(tmp_path / "live", tmp_path / "store")
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and path.name != "lock"
-    }
+    live = tmp_path / "live"
+    with opened(live, commit_log_file_size=FILE) as store:
+        fill(store)
+        settle(store)
+        eventually(lambda: checkpoint_time(live), "the checkpoint tells of messages")
+        if request.param == "killed":
+            return image(live, tmp_path / "store")
+    return live
 
 
 def log_files(root: Path) -> list[Path]:
@@ -127,7 +120,8 @@ def test_an_empty_log_without_messages_is_no_loss(tmp_path: Path) -> None:
 def test_a_recovery_that_fails_half_way_is_begun_anew(tmp_path: Path) -> None:
     """After a clean stop too: the next start does not take for sound what has changed by then."""
     root = tmp_path / "store"
-    fill(root)
+    with opened(root, commit_log_file_size=FILE) as store:
+        fill(store)
     queue = sorted((root / "consumequeue" / "T" / "0").iterdir())[3]
     entry = bytearray(queue.read_bytes())
     entry[100:120] = bytes(20)
