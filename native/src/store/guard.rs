@@ -68,7 +68,16 @@ pub enum LastStop {
 const FAILED_FLUSH: &[u8] = b" flush failed";
 /// What an operator writes into the abort file to continue without the missing part of a log. The
 /// next start that succeeds writes its process id there, so it counts once.
-pub const ACCEPT_LOSS: &str = "accept-loss";
+const ACCEPT_LOSS: &str = "accept-loss";
+
+/// How an operator accepts that part of the log is gone, for the end of an error's text.
+pub fn how_to_accept_loss(root: &Path) -> String {
+    let abort = abort_path(root);
+    format!(
+        "write the word {ACCEPT_LOSS} into the file {}",
+        abort.display()
+    )
+}
 
 /// What the `abort` file says; an error if that cannot be found out.
 pub fn last_stop(root: &Path) -> Result<LastStop> {

@@ -157,9 +157,8 @@ impl Recovery<'_> {
             message: format!(
                 "{known}, but the files of the commit log end at {end}: a file or a folder of \
                  storePathCommitLog is missing. Nothing was changed. Mount or restore it; or, to \
-                 continue without what it had, for good, write the word {} into the file {}",
-                guard::ACCEPT_LOSS,
-                self.cfg.root.join("abort").display()
+                 continue without what it had, for good, {}",
+                guard::how_to_accept_loss(&self.cfg.root)
             ),
         }
     }
@@ -185,10 +184,8 @@ impl Recovery<'_> {
                 message: format!(
                     "the record at {end} is damaged although this later file is known to be \
                      complete; restore the file that holds {end}; or, to continue with what is \
-                     before, move this and all later files away and write the word {} into the \
-                     file {}",
-                    guard::ACCEPT_LOSS,
-                    self.cfg.root.join("abort").display()
+                     before, move this and all later files away and {}",
+                    guard::how_to_accept_loss(&self.cfg.root)
                 ),
             });
         }
