@@ -28,6 +28,8 @@ BUILD_TIMEOUT = 600.0
 """Seconds for one build; the first one downloads the client and its dependencies."""
 MINIMUM_GO = (1, 21)
 MINIMUM_JAVA = 8
+SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options of a JVM that runs for seconds: it compiles once."""
 
 
 class Missing(Exception):
@@ -152,8 +154,7 @@ def java_driver(version: str) -> list[str]:
     return [
         launcher,
         "-Xmx256m",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *SHORT_LIVED_JVM,
         f"-Duser.home={home}",
         "-cp",
         classpath,

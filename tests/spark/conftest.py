@@ -30,12 +30,9 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that runs for seconds: a quarter less of CPU for these tests. The long form runs
-Spark as it comes."""
-if not THOROUGH:
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED_JVM)
+if not THOROUGH:  # a quarter less of CPU for these tests; the long form runs Spark as it comes
+    for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(options, " ".join(toolchain.SHORT_LIVED_JVM))
 
 MINIMUM_JAVA = 17
 """What Spark 4 needs."""

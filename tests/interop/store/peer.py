@@ -66,8 +66,7 @@ def java_command(home: Path, main: str, *arguments: str, heap: str = "256m") -> 
         _java(),
         f"-Xms{heap}",
         f"-Xmx{heap}",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *toolchain.SHORT_LIVED_JVM,
         "-XX:-UsePerfData",
         "-XX:+IgnoreUnrecognizedVMOptions",
         # Otherwise each server spends a second on the keys of a certificate of its own.
