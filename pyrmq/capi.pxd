@@ -35,7 +35,8 @@ cdef extern from "pyrmq_capi.h":
         uint32_t abi_version, struct_size
         void *(*session_new)(const void *, const uint8_t *, size_t, uint16_t) nogil
         void (*session_free)(void *) nogil
-        int32_t (*session_feed)(void *, const uint8_t *, size_t, int64_t, pyrmq_feed *) nogil
+        int32_t (*session_feed)(void *, const uint8_t *, size_t, int64_t, int32_t,
+                                pyrmq_feed *) nogil
         int32_t (*session_resend)(void *, const uint8_t *, size_t, const uint8_t *, size_t, int32_t,
                                   int64_t, pyrmq_feed *) nogil
         int32_t (*session_answer)(void *, const uint8_t *, size_t, int32_t, int32_t, uint64_t,
@@ -46,6 +47,7 @@ cdef extern from "pyrmq_capi.h":
         int32_t (*session_error)(void *, pyrmq_bytes *) nogil
         int32_t (*session_space)(void *, uint8_t **, size_t *) nogil
         void (*session_filled)(void *, size_t, size_t) nogil
+        int32_t (*store_write_staged)(const void *, uint8_t *) nogil
         int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
                              uint32_t, uint32_t, const int32_t *, size_t,
                              pyrmq_get *, pyrmq_chunk *, size_t) nogil

@@ -118,14 +118,21 @@ cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
 
     `root` is storePathRootDir; keywords are those of `_native.Store`, named after RocketMQ's
-    keys. Attributes that are not listed here are the native object's (rare operations).
+    keys. `is_sync`: what is stored is confirmed once it is on disk (SYNC_FLUSH). Attributes that are not listed here are the native object's (rare operations).
     """
 
     cdef readonly object native
+    cdef readonly bint is_sync
     cdef const void *ptr
 
+    def __cinit__(self):
+        self.ptr = NULL
+
     def __init__(self, root, **options):
+        if self.ptr != NULL:
+            raise RuntimeError("a store is initialised once")
         self.native = _native.Store(root, **options)
+        self.is_sync = self.native.is_sync()
         self.ptr = <const void *><size_t>self.native._ptr()
 
     def __getattr__(self, name):
@@ -175,6 +182,20 @@ cdef class Store:
         r.count = got.count
         r.slices = slices
         return r
+
+    def write_staged(self):
+        """Writes what sessions have staged (`Session.feed` with `more`) into the commit log. True if
+        there are arrivals.
+
+        Raises ServiceNotAvailableError if the disk does not take it; `release` then says so to
+        those who wait, and the next send tries again."""
+        cdef int32_t rc
+        cdef uint8_t arrivals = 0
+        with nogil:
+            rc = C.store_write_staged(self.ptr, &arrivals)
+        if rc != PYRMQ_OK:
+            raise_failed(rc)
+        return bool(arrivals)
 
     def query_message(self, str topic, str key, size_t max_num=32, long long begin=0,
                       long long end=0x7fffffffffffffff):
@@ -320,24 +341,27 @@ cdef class Session:
             self.error = as_text(&text)
         return as_bytes(&fed.out) if fed.out.len else None
 
-    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms):
-        """Takes the first `n` bytes of `buffer`."""
+    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms, bint more=False):
+        """Takes the first `n` bytes of `buffer`.
+
+        `more`: other sessions are fed next. What is stored stays staged, and its answers are kept
+        until `Store.write_staged` and then `release` have been called."""
         cdef pyrmq_feed fed
         cdef int32_t rc
         if n < 0 or n > buffer.nbytes:
             raise ValueError("n is beyond the buffer")
         with nogil:
-            rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, &fed)
+            rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
         return self.report(rc, &fed)
 
-    def feed_bytes(self, bytes data, long long now_ms):
+    def feed_bytes(self, bytes data, long long now_ms, bint more=False):
         """Takes a bytes object (tests, and the in-memory transport)."""
         cdef pyrmq_feed fed
         cdef const uint8_t *p = <const uint8_t *><const char *>data
         cdef Py_ssize_t n = len(data)
         cdef int32_t rc
         with nogil:
-            rc = C.session_feed(self.ptr, p, n, now_ms, &fed)
+            rc = C.session_feed(self.ptr, p, n, now_ms, more, &fed)
         return self.report(rc, &fed)
 
     def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False):
@@ -360,7 +384,7 @@ cdef class Session:
     def answer(self, bytes answer, int codec, int opaque, unsigned long long end,
                long long now_ms):
         """Takes an encoded answer of code 0 that counts once the log is confirmed up to `end`: it is
-        kept until `release`. Returned at once where answers wait for nothing (ASYNC_FLUSH)."""
+        kept until `release`. Returned at once if that is so already."""
         cdef pyrmq_feed fed
         cdef const uint8_t *p = <const uint8_t *><const char *>answer
         cdef Py_ssize_t n = len(answer)

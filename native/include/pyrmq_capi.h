@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PYRMQ_ABI_VERSION 2
+#define PYRMQ_ABI_VERSION 3
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */
@@ -59,7 +59,10 @@ typedef struct {
     uint32_t abi_version, struct_size;
     void *(*session_new)(const void *listener, const uint8_t *ip, size_t ip_len, uint16_t port);
     void (*session_free)(void *session);
-    int32_t (*session_feed)(void *session, const uint8_t *data, size_t len, int64_t now_ms, pyrmq_feed *out);
+    /* `more`: others are fed next. What is stored stays staged, and its answers are kept until
+     * store_write_staged and then session_release have been called. */
+    int32_t (*session_feed)(void *session, const uint8_t *data, size_t len, int64_t now_ms,
+                            int32_t more, pyrmq_feed *out);
     /* A send again after a decision. `topic` (may be empty) and `dead`: it goes back to a group, to
      * this retry topic or dead-letter topic. */
     int32_t (*session_resend)(void *session, const uint8_t *frame, size_t len, const uint8_t *topic,
@@ -77,6 +80,8 @@ typedef struct {
                          int64_t offset, uint32_t max_count, uint32_t max_bytes,
                          const int32_t *tags, size_t n_tags,
                          pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
+    /* Writes what is staged into the commit log and dispatches it. `arrivals`: as in pyrmq_feed. */
+    int32_t (*store_write_staged)(const void *store, uint8_t *arrivals);
     /* Asks that the queue's next message be reported as an arrival, once. */
     int32_t (*store_notify_on_arrival)(const void *store, const uint8_t *topic, size_t topic_len,
                                        uint32_t queue_id);

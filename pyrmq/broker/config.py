@@ -196,7 +196,8 @@ class BrokerConfig:
         48 << 20, "Bytes of an extension file.", low=4096, high=1 << 30
     )
     warm_maped_file_enable: bool = key(
-        False, "Whether the pages of a new log file are faulted in before it is used."
+        False,
+        "Whether the log file that is written and the next one are held in memory, whole (mlock).",
     )
 
     message_index_enable: bool = key(True, "Whether keys are indexed.", section="Index")

@@ -50,9 +50,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("storePathIndex", "the index is always below storePathRootDir"),
     UnusedKey("storeCheckpoint", "the checkpoint is always below storePathRootDir"),
     UnusedKey("abortFile", "it is always below storePathRootDir"),
-    UnusedKey(
-        "flushLeastPagesWhenWarmMapedFile", "pages are faulted in and written back by the kernel"
-    ),
+    UnusedKey("flushLeastPagesWhenWarmMapedFile", "warming writes nothing"),
     UnusedKey("useReentrantLockWhenPutMessage", "the native writer has one lock"),
     UnusedKey("flushCommitLogTimed", "the flusher always waits for its interval"),
     UnusedKey("flushCommitLogLeastPages", "every interval flushes what there is"),

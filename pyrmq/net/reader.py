@@ -1,7 +1,8 @@
 """The one task that reads all connections of a server.
 
 It waits on one nested epoll that holds every connection; for each ready one it does recv, one
-native `session.feed`, send.
+native `session.feed`, send. Where several are ready, what all of them store is written at once, and
+then they are answered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import suppress
 import trio
 
 from pyrmq.engine import RecvBuffer, Session, Store
-from pyrmq.errors import EngineError
+from pyrmq.errors import EngineError, ServiceNotAvailableError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.connection import Connection
@@ -51,6 +52,9 @@ class Reader:
         self._unconfirmed = unconfirmed
         self._epoll = select.epoll()
         self._buffer = RecvBuffer(BUFFER)
+        self._store = store
+        self._several = False
+        """More than one connection is fed in this round: what they store is written at its end."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -124,6 +128,7 @@ class Reader:
             active = trio.current_time()
             while True:
                 events = poll(0, EVENTS)
+                self._several = len(events) + len(self._feed_next) > 1
                 arrivals = self._feed_waiting() if self._feed_next else False
                 now = clock_ms()
                 for ready, event in events:
@@ -143,6 +148,8 @@ class Reader:
                         connection.happened(Event.END)  # nobody is left to answer
                     if connection.is_closed:
                         self.close(connection)
+                if self._several and self._store is not None:
+                    arrivals |= self._write_staged(self._store)
                 if arrivals:
                     self._dispatcher.wake_parked()
                 if not events or time.monotonic() > end:
@@ -183,7 +190,7 @@ class Reader:
         """Lets the session have `n` bytes of the buffer; whether queues have grown."""
         session = connection.session
         try:
-            reply = session.feed(self._buffer, n, now)
+            reply = session.feed(self._buffer, n, now, self._several)
         except EngineError:
             log.exception("%s: closing %s", self._name, connection.peer)
             connection.happened(Event.END)
@@ -201,6 +208,19 @@ class Reader:
         elif session.more or session.full or not connection.events:
             self._arm(connection)
         return session.arrivals
+
+    def _write_staged(self, store: Store) -> bool:
+        """Writes what the connections of this round have stored, and answers them as far as that
+        confirms it; whether queues have grown."""
+        arrivals = waits = False
+        try:
+            arrivals = store.write_staged()
+            waits = store.is_sync
+        except ServiceNotAvailableError as e:
+            log.error("%s: messages are not stored: %s", self._name, escape(e))
+        if not waits:
+            self._unconfirmed.release()
+        return arrivals
 
     def _confirmed(self) -> None:
         with suppress(BlockingIOError):

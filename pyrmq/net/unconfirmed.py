@@ -58,11 +58,11 @@ class Unconfirmed:
             connection.send(reply)
         if session.unconfirmed:
             self.note(connection)
-            self._release(connection)  # the barrier may have passed it already
+            self._release(connection, clock_ms())  # the barrier may have passed it already
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: Connection, now: int) -> None:
         session = connection.session
-        reply = session.release(clock_ms(), self._timeout)
+        reply = session.release(now, self._timeout)
         if reply is not None:
             connection.send(reply)
         if not session.unconfirmed:
@@ -70,7 +70,7 @@ class Unconfirmed:
         connection.released()
 
     def release(self) -> None:
-        """Sends what is settled: confirmed, waited too long, or lost with a failed flush."""
+        """Sends what is settled: confirmed, waited too long, or failed with a write or a flush."""
         assert self._store is not None
         failure = self._store.failure()
         if failure is not None and not self._failure_logged:
@@ -78,5 +78,6 @@ class Unconfirmed:
             log.critical(
                 "%s stops storing messages, as a flush failed: %s", self._name, escape(failure)
             )
+        now = clock_ms()
         for connection in list(self._connections):
-            self._release(connection)
+            self._release(connection, now)

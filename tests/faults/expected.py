@@ -70,6 +70,13 @@ def read_place(content: bytes, at: int, phys: int) -> Stored | None:
     return Stored(phys, content[at : at + record.size], record)
 
 
+def is_cut(stored: Stored, content: bytes, base: int) -> bool:
+    """Whether a crash has cut the write of a record: zeros where its text ends, and behind it."""
+    text = stored.record.properties_raw or stored.record.topic.encode()
+    behind = content[stored.end - base :][:8]
+    return text.endswith(b"\0") and not any(behind)
+
+
 def next_place(content: bytes, at: int, base: int) -> Stored | None:
     """The first valid record behind a place of the file that starts at `base`."""
     while (at := content.find(MAGIC_START, at + 5) - 4) > 0:
@@ -78,9 +85,12 @@ def next_place(content: bytes, at: int, base: int) -> Stored | None:
     return None
 
 
-def walk(image: Image, log_size: int, first: int, known: Callable[[int], bool]) -> Walk:
+def walk(
+    image: Image, log_size: int, first: int, known: Callable[[int], bool], clean: bool
+) -> Walk:
     """Reads the files from number `first` on. `known`: whether a record of this store time is
-    known to be on disk; such ones are not given up for damage in front of them."""
+    known to be on disk; such ones are not given up for damage in front of them. Unless `clean`,
+    a record whose write was cut is none."""
     names = log_files(image)
     found = [s for name in names[:first] for s in valid_in(image[name], base_of(name), log_size)]
     left_out: list[tuple[int, int]] = []
@@ -90,6 +100,8 @@ def walk(image: Image, log_size: int, first: int, known: Callable[[int], bool]) 
         end = base
         while not ends_blank(content, end - base, log_size):
             stored = read_place(content, end - base, end)
+            if stored is not None and not clean and is_cut(stored, content, base):
+                stored = None
             if stored is None:
                 stored = next_place(content, end - base, base)
                 if stored is None or not known(stored.record.store_timestamp):
@@ -120,18 +132,19 @@ def valid_in(content: bytes, base: int, log_size: int) -> Iterator[Stored]:
 
 def scan(image: Image, log_size: int) -> tuple[list[Stored], int]:
     """The valid records up to the first damage, and where they end."""
-    found = walk(image, log_size, 0, lambda _: False)
+    found = walk(image, log_size, 0, lambda _: False, clean=False)
     return found.records, found.end
 
 
 def predict(image: Image, log_size: int, clean: bool) -> list[Walk]:
     """The outcomes that are allowed for an image, the one that reads all of the log first.
 
-    The valid prefix is kept and what is behind it goes, but for records that are known to be on
-    disk: all after a clean stop, else those that are 3 s older than the checkpoint's
-    physicMsgTimestamp. In front of such a record of the same file, damaged bytes are left out. If
-    a later file begins with one, or there is no checkpoint to tell, the store is refused. Files
-    before one that is known to be in the queues need not be read: several outcomes.
+    A record whose write a crash has cut is none. The valid prefix is kept and what is behind it
+    goes, but for records that are known to be on disk: all after a clean stop, else those that are
+    3 s older than the checkpoint's physicMsgTimestamp. In front of such a record of the same file,
+    damaged bytes are left out. If a later file begins with one, or there is no checkpoint to tell,
+    the store is refused. Files before one that is known to be in the queues need not be read:
+    several outcomes.
     """
     physic, flushed = known_flushed(image.get("checkpoint"))
     names = log_files(image)
@@ -145,7 +158,7 @@ def predict(image: Image, log_size: int, clean: bool) -> list[Walk]:
         covered = begin is not None and (clean or begin.record.store_timestamp <= flushed)
         if first > 0 and not covered:
             continue
-        found = walk(image, log_size, first, known)
+        found = walk(image, log_size, first, known, clean)
         behind = next((n for n in names if base_of(n) > found.end), None)
         follower = read_place(image[behind], 0, base_of(behind)) if behind else None
         if follower is not None:

@@ -1,8 +1,8 @@
 """Torn tails: whatever a power cut takes from the end of the log, exactly the longest valid prefix
 comes back, in the log and in every queue, and the store goes on behind it.
 
-The format's CRC covers bodies only. A record that lost a part of its properties is whole by the
-format, here and in the original, and belongs to the prefix.
+The format's CRC covers bodies only. After a crash, a record that lost the end of its properties,
+with nothing behind it, is cut; after a clean stop it is whole by the format, as for the original.
 """
 
 from __future__ import annotations

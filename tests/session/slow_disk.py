@@ -45,7 +45,7 @@ def fill(session: Session, answer: bytes, serialize: int, end: int) -> None:
 def main(root: Path, serialize: int) -> None:
     calls = FailingCalls()
     with serving(root, sync_flush=True) as (store, listener):
-        calls.arm(root, Fault("msync", "commitlog/*", 1, mode=HELD))
+        calls.arm(root, Fault("fdatasync", "commitlog/*", 1, mode=HELD))
         session = new_session(listener)
         for opaque in range(COUNT):
             command = send_command("T", b"%d" % opaque, serialize=serialize)

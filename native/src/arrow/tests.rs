@@ -81,7 +81,7 @@ fn log(files: usize, messages: impl Iterator<Item = Sent>) -> Log {
             if at + left >= bytes.len() {
                 break;
             }
-            record::encode_blank(&mut bytes[at..at + left]);
+            bytes[at..at + BLANK_LEN].copy_from_slice(&record::blank(left));
             at += left;
             one = sent.record(at);
         }

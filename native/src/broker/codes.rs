@@ -21,7 +21,7 @@ pub fn of_outcome(outcome: Outcome) -> Option<i32> {
         Outcome::FlushTimedOut => Some(FLUSH_DISK_TIMEOUT),
         Outcome::ReplicationTimedOut => Some(FLUSH_SLAVE_TIMEOUT),
         Outcome::NoReplica => Some(SLAVE_NOT_AVAILABLE),
-        Outcome::Failed => Some(SERVICE_NOT_AVAILABLE),
+        Outcome::NotWritten | Outcome::Failed => Some(SERVICE_NOT_AVAILABLE),
     }
 }
 
@@ -37,6 +37,7 @@ mod tests {
             (Outcome::FlushTimedOut, Some(10)),
             (Outcome::NoReplica, Some(11)),
             (Outcome::ReplicationTimedOut, Some(12)),
+            (Outcome::NotWritten, Some(14)),
             (Outcome::Failed, Some(14)),
         ];
         for (outcome, code) in table {

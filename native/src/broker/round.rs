@@ -8,13 +8,14 @@ use crate::txn::End;
 use std::sync::Arc;
 
 /// Stores requests in a row. When it is dropped, the op records of what was settled in it are
-/// written, and then the put lock is given back: between a committed message and its op record
-/// the log gets nothing but what the round stores.
+/// appended, all of it is written into the log's file, and then the put lock is given back: between
+/// a committed message and its op record the log gets nothing but what the round stores.
 pub struct Round<'b> {
     broker: &'b Broker,
     guard: Option<PutGuard<'b>>,
     /// Transactions were settled whose op record is still to be written.
     owes_ops: bool,
+    keeps_staged: bool,
 }
 
 /// What became of an END_TRANSACTION.
@@ -37,11 +38,17 @@ impl Broker {
             broker: self,
             guard: None,
             owes_ops: false,
+            keeps_staged: false,
         }
     }
 }
 
 impl<'b> Round<'b> {
+    /// Leaves what this round stores to be written by a later one, or by `Store::write_staged`.
+    pub fn keep_staged(&mut self) {
+        self.keeps_staged = true;
+    }
+
     fn guard(&mut self) -> Result<&mut PutGuard<'b>> {
         match &mut self.guard {
             Some(guard) => Ok(guard),
@@ -65,13 +72,22 @@ impl<'b> Round<'b> {
             Ok(None) => return Sent::NeedsDecision,
             Err(refusal) => return Sent::Refused(refusal),
         };
+        // With ASYNC_FLUSH nobody waits for the disk in any case.
+        let no_wait = plan.facts.no_wait && broker.store.is_sync();
         let placed = match self.guard() {
-            Ok(guard) => broker.store_as(guard, rq, &plan, scratch),
+            Ok(guard) => broker
+                .store_as(guard, rq, &plan, scratch)
+                .and_then(|placed| {
+                    if no_wait {
+                        guard.write()?; // the answer waits for nothing else
+                    }
+                    Ok(placed)
+                }),
             Err(e) => Err(e.into()),
         };
         match placed {
             Ok(placed) => Sent::Stored(Stored {
-                end: if plan.facts.no_wait { 0 } else { placed.end },
+                end: if no_wait { 0 } else { placed.end },
                 queue_id: plan.queue_id,
                 queue_offset: placed.queue_offset,
                 message_ids: &scratch.message_ids,
@@ -126,6 +142,9 @@ impl Drop for Round<'_> {
         // After a panic nothing more is appended: a second one would end the process.
         if !std::thread::panicking() {
             let _ = self.write_ops(); // logged; nobody waits for it
+        }
+        if let (Some(guard), true) = (&mut self.guard, self.keeps_staged) {
+            guard.keep_staged();
         }
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::format::host::Host;
 use crate::format::properties;
 use crate::format::record::{self, Found, View, sys_flag};
-use crate::store::{Store, StoreConfig, Topic, TopicSettings};
+use crate::store::{FlushMode, Store, StoreConfig, Topic, TopicSettings};
 use crate::txn::{End, HALF_TOPIC, OP_TOPIC, Start, Transactions};
 use std::sync::Arc;
 
@@ -24,11 +24,16 @@ fn host() -> Host {
 
 impl Rig {
     fn new(with_transactions: bool) -> Rig {
+        Rig::flushing(with_transactions, FlushMode::Async)
+    }
+
+    fn flushing(with_transactions: bool, flush_mode: FlushMode) -> Rig {
         let dir = tempfile::tempdir().unwrap();
         let mut config = StoreConfig::new(dir.path().join("store"));
         config.commit_log_file_size = 64 << 10;
         config.consume_queue_file_size = 20 * 64;
         config.max_message_size = 4096;
+        config.flush_mode = flush_mode;
         (config.index_slots, config.index_entries) = (50, 500);
         let store = Store::open(config).unwrap();
         let topics = store.topics();
@@ -151,7 +156,7 @@ fn a_plain_message() {
 
 #[test]
 fn a_key_is_made_where_none_was_sent() {
-    let rig = Rig::new(false);
+    let rig = Rig::flushing(false, FlushMode::Sync);
     let done = rig.send(&plain(b"WAIT\x01false", b"body")).unwrap();
     assert_eq!(done.end, 0, "its sender does not wait");
     let (_, _, stored) = rig.record(&done.ids);
@@ -252,7 +257,7 @@ fn an_inner_batch_is_one_record() {
 }
 
 #[test]
-fn a_half_waits_and_is_settled_in_its_round() {
+fn a_half_waits_and_is_settled_once_it_is_written() {
     let rig = Rig::new(true);
     let props = b"PGROUP\x01pg\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02REAL_TOPIC\x01forged\x02";
     let rq = plain(props, b"body");
@@ -264,6 +269,7 @@ fn a_half_waits_and_is_settled_in_its_round() {
     };
     let id = String::from_utf8(stored.message_ids.to_vec()).unwrap();
     let (offset, ids) = (stored.queue_offset, [&b"U"[..], b""]);
+    drop(round);
     let (view, topic, text) = rig.record(&id);
     assert_eq!(topic, HALF_TOPIC);
     assert_eq!(properties::find(&text, b"REAL_TOPIC"), Some(TOPIC));
@@ -281,6 +287,7 @@ fn a_half_waits_and_is_settled_in_its_round() {
         from_check: false,
     };
     let ops = || rig.topic(OP_TOPIC).queue(0).unwrap().max_offset();
+    let mut round = rig.broker.round();
     assert!(matches!(
         round.end_transaction(&end, false),
         Ended::Settled { .. }
@@ -327,7 +334,38 @@ fn a_round_that_panics_appends_nothing_more() {
         .unwrap()
         .write_ops(&mut guard)
         .unwrap();
+    drop(guard);
     assert_eq!(ops(), 1);
+}
+
+#[test]
+fn a_half_that_is_staged_only_is_left_to_a_decision() {
+    let rig = Rig::new(true);
+    let props = b"PGROUP\x01pg\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02";
+    let (rq, mut scratch) = (plain(props, b"body"), Scratch::default());
+    let mut round = rig.broker.round();
+    let Sent::Stored(stored) = round.send(&rq, &mut None, &mut scratch) else {
+        panic!("it is stored");
+    };
+    let (phys, offset) = (0, stored.queue_offset);
+    let end = End {
+        offset,
+        phys,
+        commit: true,
+        group: b"pg",
+        ids: [b"U", b""],
+        from_check: false,
+    };
+    assert_eq!(round.end_transaction(&end, true), Ended::NeedsDecision);
+    round.keep_staged();
+    drop(round);
+    // Whoever decides has it written first.
+    rig.broker
+        .transactions()
+        .unwrap()
+        .settle(offset, true)
+        .unwrap();
+    assert_eq!(rig.topic(TOPIC).queue(1).unwrap().max_offset(), 1);
 }
 
 #[test]

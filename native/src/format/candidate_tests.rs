@@ -1,6 +1,6 @@
 use super::*;
 use crate::format::host::Host;
-use crate::format::record::{self, Head, encode, encode_blank, encoded_len};
+use crate::format::record::{self, Head, blank, encode, encoded_len};
 use proptest::prelude::*;
 
 fn host(v6: bool) -> Host {
@@ -49,10 +49,9 @@ fn what_can_start() {
         Start::NoMagic(0x0102_0304)
     );
     assert_eq!(start(&[0, 0, 0, 9, 0, 0, 0, 0], 100), Start::NoMagic(0));
-    let mut blank = vec![0; 40];
-    encode_blank(&mut blank);
-    assert_eq!(start(&blank, 40), Start::Blank(40));
-    assert_eq!((blank_len(&blank), blank_len(&r)), (Some(40), None));
+    let rest = blank(40);
+    assert_eq!(start(&rest, 40), Start::Blank(40));
+    assert_eq!((blank_len(&rest), blank_len(&r)), (Some(40), None));
     for total in [MIN_LEN as i32 - 1, 0, -1, i32::MIN] {
         let mut bad = r.clone();
         bad[..4].copy_from_slice(&total.to_be_bytes());

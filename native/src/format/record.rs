@@ -10,7 +10,6 @@ use super::crc_copy::copy_crc32;
 use super::host::Host;
 use super::{crc31, get_i32, get_i64};
 use std::ops::Range;
-use std::sync::atomic::{Ordering, fence};
 
 pub use super::candidate::{
     BLANK_LEN, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_LEN, store_timestamp_at,
@@ -46,10 +45,7 @@ pub fn encoded_len(born: &Host, store: &Host, body: usize, topic: usize, props: 
 }
 
 /// Writes one record into `dst`, whose length must be `encoded_len` of the same parts. The
-/// property string is given in parts that are stored one after the other.
-///
-/// totalSize is written last, behind a fence: until then the place still reads as "no record", so
-/// that a process killed in the middle leaves nothing that recovery could take for a message.
+/// property string is given in parts that are stored one after the other. Every byte is written.
 pub fn encode(dst: &mut [u8], head: &Head, topic: &[u8], body: &[u8], props: &[&[u8]]) {
     let v2 = topic.len() > i8::MAX as usize;
     let magic = if v2 { MAGIC_V2 } else { MAGIC_V1 };
@@ -79,7 +75,7 @@ pub fn encode(dst: &mut [u8], head: &Head, topic: &[u8], body: &[u8], props: &[&
     }
     assert!(rest.is_empty(), "encoded_len and encode disagree");
     let total = dst.len() as i32;
-    publish_i32(dst, total);
+    dst[..4].copy_from_slice(&total.to_be_bytes());
 }
 
 /// Writes what stands before the body, but for totalSize and bodyCRC, and returns where that ends.
@@ -148,21 +144,13 @@ fn ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Writes the first four bytes after everything else is visible.
-fn publish_i32(dst: &mut [u8], value: i32) {
-    let bytes = value.to_be_bytes();
-    let first = &mut dst[..4];
-    fence(Ordering::Release);
-    // SAFETY: `first` is a valid, exclusive place of four bytes; the write is unaligned-safe and
-    // volatile, so that it is neither split nor moved before the fence by the compiler.
-    unsafe { std::ptr::write_volatile(first.as_mut_ptr().cast::<[u8; 4]>(), bytes) };
-}
-
-/// Writes the blank record that fills `dst`, the rest of a file: its length and magic only.
-pub fn encode_blank(dst: &mut [u8]) {
-    let total = dst.len() as i32;
-    dst[4..8].copy_from_slice(&MAGIC_BLANK.to_be_bytes());
-    publish_i32(dst, total);
+/// The first bytes of the blank record that fills the last `rest` bytes of a file: its length and
+/// magic. What follows has no meaning.
+pub fn blank(rest: usize) -> [u8; BLANK_LEN] {
+    let mut start = [0; BLANK_LEN];
+    start[..4].copy_from_slice(&(rest as i32).to_be_bytes());
+    start[4..].copy_from_slice(&MAGIC_BLANK.to_be_bytes());
+    start
 }
 
 /// What stands at a place of the log.

@@ -39,7 +39,7 @@ fn log() -> (Vec<u8>, Vec<usize>) {
         let bytes = record(at, 100 + at % 90);
         let left = FILE - at % FILE;
         if bytes.len() + BLANK_LEN > left {
-            record::encode_blank(&mut out[at..at + left]);
+            out[at..at + BLANK_LEN].copy_from_slice(&record::blank(left));
             at += left;
             continue;
         }

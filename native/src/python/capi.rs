@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const ABI_VERSION: u32 = 2;
+const ABI_VERSION: u32 = 3;
 const OK: i32 = 0;
 const NONE: i32 = 1;
 const CLOSE: i32 = -1;
@@ -206,12 +206,13 @@ unsafe extern "C" fn session_feed(
     data: *const u8,
     len: usize,
     now_ms: i64,
+    more: i32,
     result: *mut FeedOut,
 ) -> i32 {
     // SAFETY: promised by the header: a session of ours, `len` readable bytes, a writable result.
     unsafe {
         step(session, result, |s, out| {
-            s.feed(slice(data, len), now_ms, out)
+            s.feed_one_of(slice(data, len), now_ms, more != 0, out)
         })
     }
 }
@@ -454,6 +455,26 @@ unsafe extern "C" fn store_get(
     })
 }
 
+unsafe extern "C" fn store_write_staged(store: *const c_void, arrivals: *mut u8) -> i32 {
+    guarded(|| {
+        // SAFETY: `store` is null or `Store._ptr()` of a living Store.
+        let Some(store) = (unsafe { store.cast::<store::Store>().as_ref() }) else {
+            ERROR.set("no store".into());
+            return FAILED;
+        };
+        let written = store.write_staged(|_| ());
+        // SAFETY: the result is writable.
+        unsafe { arrivals.write(store.has_arrivals() as u8) };
+        match written {
+            Ok(()) => OK,
+            Err(e) => {
+                ERROR.set(e.to_string());
+                FAILED
+            }
+        }
+    })
+}
+
 unsafe extern "C" fn store_notify_on_arrival(
     store: *const c_void,
     topic: *const u8,
@@ -523,7 +544,8 @@ struct Table {
     struct_size: u32,
     session_new: unsafe extern "C" fn(*const c_void, *const u8, usize, u16) -> *mut c_void,
     session_free: unsafe extern "C" fn(*mut c_void),
-    session_feed: unsafe extern "C" fn(*mut c_void, *const u8, usize, i64, *mut FeedOut) -> i32,
+    session_feed:
+        unsafe extern "C" fn(*mut c_void, *const u8, usize, i64, i32, *mut FeedOut) -> i32,
     #[allow(clippy::type_complexity)]
     session_resend: unsafe extern "C" fn(
         *mut c_void,
@@ -567,6 +589,7 @@ struct Table {
         *mut ChunkOut,
         usize,
     ) -> i32,
+    store_write_staged: unsafe extern "C" fn(*const c_void, *mut u8) -> i32,
     store_notify_on_arrival: unsafe extern "C" fn(*const c_void, *const u8, usize, u32) -> i32,
     chunk_release: unsafe extern "C" fn(*const c_void),
     scan_tags: unsafe extern "C" fn(*const u8, usize, *const i32, usize, *mut u32, usize) -> usize,
@@ -588,6 +611,7 @@ static TABLE: Table = Table {
     session_space,
     session_filled,
     store_get,
+    store_write_staged,
     store_notify_on_arrival,
     chunk_release,
     scan_tags,

@@ -155,7 +155,10 @@ impl Store {
                 tags_code,
                 count: 1,
             };
-            self.inner.put()?.append(&message, &content)
+            let mut guard = self.inner.put()?;
+            let done = guard.append(&message, &content)?;
+            guard.write()?;
+            Ok(done)
         };
         let done = put().map_err(|e| to_py(py, e))?;
         Ok((
@@ -164,6 +167,11 @@ impl Store {
             done.queue_offset,
             done.store_timestamp,
         ))
+    }
+
+    /// Whether what is stored is confirmed once it is on disk (SYNC_FLUSH).
+    fn is_sync(&self) -> bool {
+        self.inner.is_sync()
     }
 
     /// (min, max) queue offset that consumers may know of; (0, 0) for a queue without messages.

@@ -45,6 +45,9 @@ pub enum Outcome {
     ReplicationTimedOut,
     /// There are fewer replicas than the policy requires. No policy requires replicas so far.
     NoReplica,
+    /// It is not in the log's file, as writing it failed. It is written when the next write
+    /// succeeds, or lost. `Barrier::failure` says why.
+    NotWritten,
     /// An input failed: it will never be confirmed. `Barrier::failure` says why.
     Failed,
 }
@@ -56,6 +59,8 @@ pub struct Barrier {
     flushed: AtomicU64,
     failed: AtomicBool,
     failure: Mutex<Option<StoreError>>,
+    /// Why the last write into the log failed; None once one succeeded.
+    unwritten: Mutex<Option<StoreError>>,
     event: OwnedFd,
 }
 
@@ -73,6 +78,7 @@ impl Barrier {
             flushed: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
+            unwritten: Mutex::new(None),
             // SAFETY: `fd` is a fresh descriptor that nobody else owns.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
         })
@@ -98,10 +104,10 @@ impl Barrier {
         }
     }
 
-    /// Whether the part of the log before `end` is confirmed. `end` is not behind the log's end.
+    /// Whether the part of the log before `end` is confirmed. What is staged only is not.
     #[inline]
     pub fn is_confirmed(&self, end: u64) -> bool {
-        !self.policy.flushed || end <= self.flushed()
+        end <= self.confirmed()
     }
 
     /// What an answer to a request is to say whose records end at `end`, after it has waited for
@@ -111,6 +117,8 @@ impl Barrier {
             Outcome::Confirmed
         } else if self.has_failed() {
             Outcome::Failed
+        } else if end > self.log.max_offset() && self.unwritten.lock().is_some() {
+            Outcome::NotWritten
         } else if waited_ms < timeout_ms {
             Outcome::Pending
         } else {
@@ -145,6 +153,16 @@ impl Barrier {
     /// Why nothing more is confirmed; None while all is well.
     pub fn failure(&self) -> Option<StoreError> {
         self.failure.lock().clone()
+    }
+
+    /// Why the last write into the log failed; None once one succeeded.
+    pub fn unwritten(&self) -> Option<StoreError> {
+        self.unwritten.lock().clone()
+    }
+
+    /// The writer says what became of a write into the log, when that changes.
+    pub fn set_unwritten(&self, error: Option<StoreError>) {
+        *self.unwritten.lock() = error;
     }
 
     /// From here on nothing more is confirmed. The first error counts.

@@ -162,16 +162,14 @@ impl CommitLog {
     }
 
     /// Makes the following file ready, if it is not. The preparing thread calls this.
-    pub fn prepare_next(&self, populate: usize) -> Result<()> {
+    pub fn prepare_next(&self, reserve: usize) -> Result<()> {
         let mut next = self.next.lock();
         if next.is_none() {
             let segment = self.create(self.files_end())?;
-            let ready = segment
-                .reserve(populate, self.chunk())
-                .and_then(|()| segment.populate(populate));
+            let reserved = segment.reserve(reserve, self.chunk());
             // Kept in any case: the writer takes it, and meets the same error if it lasts.
             *next = Some(segment);
-            ready?;
+            reserved?;
         }
         Ok(())
     }
@@ -201,7 +199,6 @@ impl CommitLog {
         let dir = self.dirs.for_file(base / self.file_size as u64);
         let path = dir.join(file_name(base));
         let segment = Segment::create(path, base, self.file_size)?;
-        segment.expect_writing(true);
         if let Err(e) = sync_dir(dir) {
             let _ = std::fs::remove_file(segment.path());
             return Err(e);

@@ -95,7 +95,7 @@ pub struct StoreConfig {
     pub flush_queue_least_pages: u64,
     /// flushConsumeQueueThoroughInterval, ms: how long the others may wait
     pub flush_queue_thorough_interval: u64,
-    /// warmMapedFileEnable: fault in and lock whole log files ahead of their use
+    /// warmMapedFileEnable: keep the log file that is written and the next one in memory (mlock)
     pub warm_mapped_file: bool,
     pub retention: RetentionConfig,
     /// maxMessageSize: largest body, bytes

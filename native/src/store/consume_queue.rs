@@ -10,7 +10,7 @@ use super::segment::{PAGE, Segment};
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::queue_ext::Unit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 /// Space of a queue file is reserved in steps of this many bytes.
 const CHUNK: usize = 32 << 10;
@@ -27,6 +27,10 @@ pub struct ConsumeQueue {
     max: AtomicI64,
     /// Physical offset behind the last record that has an entry here.
     max_phys: AtomicI64,
+    /// Entries that the holder of the put lock has staged behind the last one, and the queue offset
+    /// behind them. Only that holder uses them.
+    staged: AtomicUsize,
+    staged_next: AtomicI64,
     /// Bytes of entries (counted from position 0) that are known to be on disk.
     flushed: AtomicU64,
     /// The next entry is to be reported as an arrival.
@@ -62,6 +66,8 @@ impl ConsumeQueue {
             min: AtomicI64::new(min as i64),
             max: AtomicI64::new(max as i64),
             max_phys: AtomicI64::new(-1),
+            staged: AtomicUsize::new(0),
+            staged_next: AtomicI64::new(0),
             flushed: AtomicU64::new(0),
             watched: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
@@ -246,10 +252,11 @@ impl ConsumeQueue {
         (offset / per_file + 1).saturating_mul(per_file)
     }
 
-    /// Makes sure that the next `more` entries have their places, so that appending them cannot
-    /// fail. Only the holder of the put lock (or recovery, which runs alone) calls this.
-    pub fn ready(&self, more: usize) -> Result<QueueWriter<'_>> {
-        let mut byte = self.files.end();
+    /// Makes sure that `more` entries behind what is staged have their places, so that appending
+    /// them cannot fail. Only the holder of the put lock (or recovery, which runs alone) calls this.
+    pub fn ready(&self, more: usize) -> Result<Places> {
+        let staged = self.staged.load(Ordering::Relaxed);
+        let mut byte = self.files.end() + staged as u64 * self.unit();
         let end = byte + more.max(1) as u64 * self.unit();
         let (mut first, mut more_files) = (None, Vec::new());
         while byte < end {
@@ -269,13 +276,75 @@ impl ConsumeQueue {
         }
         more_files.reverse();
         if let Some(ext) = self.ext().filter(|ext| ext.is_writing()) {
-            ext.ready(more.max(1))?;
+            ext.ready(staged + more.max(1))?;
         }
-        Ok(QueueWriter {
-            queue: self,
+        Ok(Places {
             segment: first.expect("at least one entry was asked for"),
             more_files,
         })
+    }
+
+    /// Queue offset of the next message. Only the holder of the put lock asks: what is staged counts.
+    #[inline]
+    pub fn next_offset(&self) -> i64 {
+        match self.staged.load(Ordering::Relaxed) {
+            0 => self.max.load(Ordering::Relaxed),
+            _ => self.staged_next.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notes that an entry is staged, behind which this queue offset follows. The holder of the put
+    /// lock has its place, from `ready`.
+    #[inline]
+    pub fn stage(&self, next: i64) {
+        let staged = self.staged.load(Ordering::Relaxed);
+        self.staged.store(staged + 1, Ordering::Relaxed);
+        self.staged_next.store(next, Ordering::Relaxed);
+    }
+
+    /// Appends the first of the staged entries.
+    #[inline]
+    pub fn append_staged(&self, places: &mut Places, entry: &Entry) -> Result<()> {
+        let staged = self.staged.load(Ordering::Relaxed);
+        self.staged.store(staged - 1, Ordering::Relaxed);
+        self.write(places, entry)
+    }
+
+    /// Writes an entry behind the last one; its `base` is `next_offset`.
+    #[inline]
+    pub(super) fn write(&self, places: &mut Places, entry: &Entry) -> Result<()> {
+        let unit = self.layout.unit();
+        let byte = self.files.end();
+        if byte >= places.segment.end() {
+            places.segment = match places.more_files.pop() {
+                Some(next) => next,
+                None => self.ready(1)?.segment,
+            };
+        }
+        let at = (byte - places.segment.base()) as usize;
+        // SAFETY: `ready` is for the holder of the put lock only (or recovery, which runs alone),
+        // and the slice is gone before `publish`.
+        let slot = unsafe { places.segment.tail(at, unit, CHUNK) }?;
+        match self.ext().filter(|ext| ext.is_writing()) {
+            None => self.layout.write(entry, slot),
+            Some(ext) => {
+                let mut moved = *entry;
+                let unit = Unit {
+                    tags_code: entry.cq.tags_code,
+                    store_time: entry.store_time,
+                    bitmap: &[],
+                };
+                match ext.add(&unit) {
+                    Ok(address) => moved.cq.tags_code = address,
+                    // The record is stored: its entry does without a unit.
+                    Err(e) => log::error!("no extension unit was added: {e}"),
+                }
+                self.layout.write(&moved, slot);
+            }
+        }
+        places.segment.publish(at + unit);
+        self.set_bounds(byte + unit as u64, entry);
+        Ok(())
     }
 
     fn add_file(&self, byte: u64) -> Result<Arc<Segment>> {
@@ -334,58 +403,11 @@ impl ConsumeQueue {
     }
 }
 
-/// The right to append entries to one queue, with the files at hand that they go to.
-pub struct QueueWriter<'q> {
-    queue: &'q ConsumeQueue,
+/// The files that the next entries of a queue go to. They are kept mapped until then.
+pub struct Places {
     segment: Arc<Segment>,
     /// The files behind it, last first.
     more_files: Vec<Arc<Segment>>,
-}
-
-impl QueueWriter<'_> {
-    /// Queue offset of the next entry.
-    #[inline]
-    pub fn next_offset(&self) -> i64 {
-        self.queue.max.load(Ordering::Relaxed)
-    }
-
-    /// Appends an entry; its `base` is `next_offset`.
-    #[inline]
-    pub fn append(&mut self, entry: &Entry) -> Result<()> {
-        let queue = self.queue;
-        let unit = queue.layout.unit();
-        let byte = queue.files.end();
-        if byte >= self.segment.end() {
-            self.segment = match self.more_files.pop() {
-                Some(next) => next,
-                None => queue.ready(1)?.segment,
-            };
-        }
-        let at = (byte - self.segment.base()) as usize;
-        // SAFETY: `ready` is for the holder of the put lock only (or recovery, which runs alone),
-        // and the slice is gone before `publish`.
-        let slot = unsafe { self.segment.tail(at, unit, CHUNK) }?;
-        match queue.ext().filter(|ext| ext.is_writing()) {
-            None => queue.layout.write(entry, slot),
-            Some(ext) => {
-                let mut moved = *entry;
-                let unit = Unit {
-                    tags_code: entry.cq.tags_code,
-                    store_time: entry.store_time,
-                    bitmap: &[],
-                };
-                match ext.add(&unit) {
-                    Ok(address) => moved.cq.tags_code = address,
-                    // The record is stored: its entry does without a unit.
-                    Err(e) => log::error!("no extension unit was added: {e}"),
-                }
-                queue.layout.write(&moved, slot);
-            }
-        }
-        self.segment.publish(at + unit);
-        queue.set_bounds(byte + unit as u64, entry);
-        Ok(())
-    }
 }
 
 #[path = "queue_upkeep.rs"]

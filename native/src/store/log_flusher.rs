@@ -6,8 +6,11 @@
 use super::barrier::Barrier;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
+use super::error::{Result, StoreError};
 use super::guard;
+use super::segment::Segment;
 use parking_lot::{Condvar, Mutex};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -21,6 +24,8 @@ pub struct LogFlusher {
     interval: Duration,
     /// Store timestamp of the last record that is known to be on disk.
     flushed_timestamp: AtomicI64,
+    /// The file that was flushed last, and where it starts.
+    open: Mutex<Option<(u64, File)>>,
     /// Somebody asked that the log be flushed up to here.
     requested: Mutex<u64>,
     changed: Condvar,
@@ -35,6 +40,7 @@ impl LogFlusher {
             root: cfg.root.clone(),
             interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
             flushed_timestamp: AtomicI64::new(0),
+            open: Mutex::new(None),
             requested: Mutex::new(0),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -109,10 +115,7 @@ impl LogFlusher {
             .iter()
             .filter(|s| s.end() > from && s.base() < to)
         {
-            let start = from.saturating_sub(s.base()) as usize;
-            let end = (to - s.base()).min(s.size() as u64) as usize;
-            // The blank rest of a full file is a hole: only what was written counts.
-            if let Err(e) = s.flush(start, end.min(s.reserved())) {
+            if let Err(e) = self.sync(s) {
                 self.barrier.fail(e);
                 guard::note_failed_flush(&self.root);
                 return;
@@ -120,5 +123,16 @@ impl LogFlusher {
         }
         self.flushed_timestamp.store(timestamp, Ordering::Release);
         self.barrier.flushed_to(to);
+    }
+
+    /// Writes a file of the log to the disk. The one that was flushed last stays open.
+    fn sync(&self, segment: &Segment) -> Result<()> {
+        let mut open = self.open.lock();
+        let file = match &*open {
+            Some((base, file)) if *base == segment.base() => file,
+            _ => &open.insert((segment.base(), segment.open_for_writing()?)).1,
+        };
+        file.sync_data()
+            .map_err(|e| StoreError::io("flush", segment.path(), &e))
     }
 }

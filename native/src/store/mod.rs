@@ -1,7 +1,7 @@
 //! Files and order: the commit log, its consume queues, flushing, recovery and look-ups.
 //!
-//! A message on its way: `put` appends it to the `commit_log` and to its `consume_queue` under one
-//! lock; `log_flusher` makes it durable and moves the `barrier`; `indexer` follows with its keys;
+//! A message on its way: `put` takes it into the `staging`, writes all that came with it into the
+//! `commit_log` and appends its entry to its `consume_queue`, under one lock; `log_flusher` makes it durable and moves the `barrier`; `indexer` follows with its keys;
 //! `read` and `query` find it again. `prepare` keeps space ready ahead of the writer; `recover`
 //! brings all of it back after a stop or a crash; `retention` deletes what is old. Each owns its
 //! state; `store_impl` alone knows all of them.
@@ -39,6 +39,7 @@ mod replay;
 mod resync;
 mod retention;
 mod segment;
+mod staging;
 mod stop;
 mod store_impl;
 mod topics;

@@ -1,5 +1,5 @@
-//! Space before it is needed: a thread that reserves and faults in pages ahead of the writer and
-//! makes the next file ready before the current one is full.
+//! Space before it is needed: a thread that reserves disk blocks ahead of the writer and makes the
+//! next file ready before the current one is full.
 //!
 //! The window grows with use, from 1 MiB for an idle store to 64 MiB for a busy one, so that a new
 //! store starts at once and a small one stays small. With warmMapedFileEnable it is the whole file,
@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MIN_WINDOW: usize = 1 << 20;
 const MAX_WINDOW: usize = 64 << 20;
-/// Pages are faulted in by this many bytes at a time, so that the writer soon profits from them.
-const STEP: usize = 2 << 20;
 
 #[derive(Default)]
 pub struct Preparer {
@@ -108,17 +106,8 @@ impl Preparer {
         let Some(active) = log.segments().last().cloned() else {
             return Ok(());
         };
-        loop {
-            let at = active.written();
-            let goal = (at + window).min(size);
-            if active.populated() >= goal || self.stop.load(Ordering::Acquire) {
-                break;
-            }
-            let to = (active.populated().max(at) + STEP).min(goal);
-            active.reserve(to, log.chunk())?;
-            active.populate(to)?;
-        }
         let at = active.written();
+        active.reserve((at + window).min(size), log.chunk())?;
         let near_end = at + 2 * window >= size || at >= size / 2;
         if near_end && !log.has_next() && used > 0 {
             log.prepare_next(window.min(size))?;
@@ -129,10 +118,10 @@ impl Preparer {
             self.locked.lock().keep(&wanted);
         }
         let at = active.written();
-        let next = if active.populated() >= size && log.has_next() {
+        let next = if active.reserved() >= size && log.has_next() {
             usize::MAX // nothing left to do for this file; the roll wakes us
         } else {
-            let low = active.populated().saturating_sub(window / 2).max(at + PAGE);
+            let low = active.reserved().saturating_sub(window / 2).max(at + PAGE);
             // Past the middle of the file a wake-up also makes the next file.
             if at < size / 2 {
                 low.min(size / 2)

@@ -1,4 +1,12 @@
 //! The put path: append to the log, dispatch to the queue. One writer under one lock.
+//!
+//! A record is staged, then written with all that came with it, then its queue entry is appended and
+//! whoever waits for it is told. So a queue, the index and a reader know only of what is in the log's
+//! file, and a process that is killed leaves a prefix of what it was writing.
+//!
+//! Blocks are reserved when a record is staged: a full disk refuses that one message. A write that
+//! fails all the same leaves the records staged, their answers say so, and the next put writes them
+//! first or is refused.
 
 use super::arrivals::{Arrival, Arrivals};
 use super::availability::Availability;
@@ -6,25 +14,23 @@ use super::barrier::Barrier;
 use super::clock::now_ms;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
-use super::consume_queue::{ConsumeQueue, QueueWriter};
 use super::dispatch;
 use super::error::{Result, StoreError};
 use super::indexer::Indexer;
 use super::log_flusher::LogFlusher;
 use super::prepare::Preparer;
 use super::queue_flusher::QueueFlusher;
-use super::segment::{PAGE, Segment};
+use super::segment::Segment;
+use super::staging::{self, Run, Staging};
 use super::topics::Topic;
 use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::host::Host;
 use crate::format::record::{self, BLANK_LEN, Head};
 use crate::format::{names, properties};
 use parking_lot::{Mutex, MutexGuard};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-
-/// Where the preparing thread is behind, the writer faults in this many bytes of the log itself.
-const AHEAD: usize = 256 << 10;
 
 /// What a client sent, as far as all messages of one request share it.
 #[derive(Clone, Copy)]
@@ -74,9 +80,22 @@ impl Appended {
 /// State that only the holder of the put lock sees.
 #[derive(Default)]
 struct Position {
-    /// The file that records go to.
+    /// The file that records go to, and the same opened for writing.
     segment: Option<Arc<Segment>>,
+    file: Option<File>,
+    staging: Staging,
+    /// The last write failed.
+    is_stuck: bool,
     last_timestamp: i64,
+}
+
+impl Position {
+    /// Where the next record goes in the file.
+    #[inline]
+    fn at(&self) -> usize {
+        let written = self.segment.as_ref().map_or(0, |s| s.written());
+        written + self.staging.len()
+    }
 }
 
 /// What the writer changes and whom it informs.
@@ -101,10 +120,13 @@ pub struct Writer {
 
 /// The right to append. Holding it over all messages of one network read takes the lock and the
 /// clock once.
+///
+/// When it is dropped, what is staged is written, unless it is kept (`keep_staged`).
 pub struct PutGuard<'s> {
     writer: &'s Writer,
     position: MutexGuard<'s, Position>,
     now: i64,
+    keeps_staged: bool,
 }
 
 impl Writer {
@@ -123,18 +145,14 @@ impl Writer {
     }
 
     /// Continues at the end of the log, behind a record with this store timestamp.
-    pub fn start_after(&self, newest: i64) {
+    pub fn start_after(&self, newest: i64) -> Result<()> {
         let mut position = self.position.lock();
         position.segment = self.links.log.segments().last().cloned();
         if let Some(active) = &position.segment {
-            active.expect_writing(true);
+            position.file = Some(active.open_for_writing()?);
         }
         position.last_timestamp = newest.min(now_ms());
-    }
-
-    /// Waits until the put lock is free.
-    pub fn wait_for_guard(&self) {
-        drop(self.position.lock());
+        Ok(())
     }
 
     /// Locks the log for appending; refuses when the store cannot keep promises any more.
@@ -144,11 +162,32 @@ impl Writer {
         self.links.availability.check_writable()?;
         let now = now_ms().max(position.last_timestamp);
         position.last_timestamp = now;
-        Ok(PutGuard {
+        let mut guard = PutGuard {
             writer: self,
             position,
             now,
-        })
+            keeps_staged: false,
+        };
+        if guard.position.is_stuck {
+            guard.keeps_staged = true; // the write that failed is tried once, here
+            guard.write()?;
+            guard.keeps_staged = false;
+        }
+        Ok(guard)
+    }
+
+    /// Writes what is staged, also into a store that takes no more messages. Returns where the log
+    /// ends, behind which nothing is staged or dispatched as long as `during` runs.
+    pub fn write_staged<T>(&self, during: impl FnOnce(u64) -> T) -> Result<T> {
+        let position = self.position.lock();
+        let mut guard = PutGuard {
+            writer: self,
+            now: position.last_timestamp,
+            position,
+            keeps_staged: true,
+        };
+        guard.write()?;
+        Ok(during(self.links.log.max_offset()))
     }
 }
 
@@ -190,17 +229,13 @@ impl PutGuard<'_> {
         m: &Message<'_>,
         c: &Content<'_>,
     ) -> Result<Appended> {
-        let queue = m.topic.queue(m.queue_id)?;
-        let mut entries = queue.ready(1)?;
-        let segment = self.place_for(size)?;
-        let done = self.write(&segment, size, m, c, &mut entries)?;
-        self.dispatched(m, &queue, done.end());
-        Ok(done)
+        self.begin(m, 1, size)?;
+        Ok(self.stage(size, m, c))
     }
 
     /// Queue offset that the next message of a queue gets.
     pub fn next_offset(&self, m: &Message<'_>) -> Result<i64> {
-        Ok(m.topic.queue(m.queue_id)?.max_offset())
+        Ok(m.topic.queue(m.queue_id)?.next_offset())
     }
 
     /// Appends all messages of a batch: consecutive, in one file, one store time. `count` and
@@ -214,17 +249,30 @@ impl PutGuard<'_> {
         contents: impl Iterator<Item = Content<'c>>,
         mut on_stored: impl FnMut(&Appended),
     ) -> Result<()> {
-        let queue = m.topic.queue(m.queue_id)?;
-        let mut entries = queue.ready(count)?;
-        let segment = self.place_for(total)?;
-        let mut end = 0;
+        self.begin(m, count, total)?;
         for c in contents {
             let size = self.len_of(m, c.body.len(), c.props_len());
-            let done = self.write(&segment, size, m, &c, &mut entries)?;
-            end = done.end();
-            on_stored(&done);
+            on_stored(&self.stage(size, m, &c));
         }
-        self.dispatched(m, &queue, end);
+        Ok(())
+    }
+
+    /// Makes sure that `count` records of `total` bytes can be staged: they have their places in a
+    /// file of the log and in their queue.
+    #[inline]
+    fn begin(&mut self, m: &Message<'_>, count: usize, total: usize) -> Result<()> {
+        let queue = m.topic.queue(m.queue_id)?;
+        self.make_room(total)?;
+        // Behind what may have been written just now.
+        let places = queue.ready(count)?;
+        self.position.staging.begin_run(Run {
+            topic: m.topic.clone(),
+            queue_id: m.queue_id,
+            queue,
+            places,
+            entries: 0,
+            end: 0,
+        });
         Ok(())
     }
 
@@ -234,22 +282,25 @@ impl PutGuard<'_> {
         record::encoded_len(&m.born_host, store_host, body, m.topic.name().len(), props)
     }
 
-    /// The file with room for `size` bytes and a blank header; rolls to the next if need be. The
-    /// room is reserved on disk here, so that writing into it cannot fail.
+    /// Makes the file one with room for `size` bytes and a blank header; rolls to the next if need
+    /// be. The room is reserved on disk here: a full disk refuses the message that needs it.
     #[inline]
-    fn place_for(&mut self, size: usize) -> Result<Arc<Segment>> {
-        if let Some(segment) = &self.position.segment
-            && segment.written() + size + BLANK_LEN <= segment.size()
-        {
-            let end = segment.written() + size;
-            segment.ready(end, self.writer.links.log.chunk(), AHEAD)?;
-            return Ok(segment.clone());
+    fn make_room(&mut self, size: usize) -> Result<()> {
+        let staged = self.position.staging.len();
+        if staged > 0 && staged + size > staging::LIMIT {
+            self.write()?;
         }
-        self.roll(size)
+        let end = self.position.at() + size;
+        match &self.position.segment {
+            Some(segment) if end + BLANK_LEN <= segment.size() => {
+                segment.reserve(end, self.writer.links.log.chunk())
+            }
+            _ => self.roll(size),
+        }
     }
 
     #[cold]
-    fn roll(&mut self, size: usize) -> Result<Arc<Segment>> {
+    fn roll(&mut self, size: usize) -> Result<()> {
         let log = &self.writer.links.log;
         if size + BLANK_LEN > log.file_size() {
             return Err(StoreError::Illegal(format!(
@@ -257,41 +308,33 @@ impl PutGuard<'_> {
                 log.file_size()
             )));
         }
-        let full = self.position.segment.as_ref();
+        self.write()?;
+        let (full, file) = (self.position.segment.as_ref(), self.position.file.as_ref());
+        let mut opened = None;
         let fresh = log.roll(|fresh| {
-            fresh.ready(size, log.chunk(), AHEAD)?;
-            let Some(full) = full else { return Ok(()) };
-            let at = full.written();
-            if at < full.size() {
-                full.ready(at + BLANK_LEN, log.chunk(), PAGE)?;
-                // SAFETY: this guard is the one writer; the slice ends before `publish`. Only the
-                // first eight bytes are touched, and those are reserved.
-                let rest = unsafe { full.tail_unreserved(at) };
-                record::encode_blank(rest);
-                full.publish(full.size());
-                full.expect_writing(false);
+            fresh.reserve(size, log.chunk())?;
+            opened = Some(fresh.open_for_writing()?);
+            if let (Some(full), Some(file)) = (full, file) {
+                end_with_blank(full, file, log.chunk())?;
             }
             Ok(())
         })?;
         log.set_max_offset(fresh.base());
-        self.position.segment = Some(fresh.clone());
+        self.position.segment = Some(fresh);
+        self.position.file = opened;
         self.writer.links.preparer.wake();
-        Ok(fresh)
+        Ok(())
     }
 
+    /// Stages one record, for which `begin` made room.
     #[inline]
-    fn write(
-        &mut self,
-        segment: &Arc<Segment>,
-        size: usize,
-        m: &Message<'_>,
-        c: &Content<'_>,
-        queue: &mut QueueWriter<'_>,
-    ) -> Result<Appended> {
-        let at = segment.written();
-        let phys = segment.base() + at as u64;
+    fn stage(&mut self, size: usize, m: &Message<'_>, c: &Content<'_>) -> Appended {
+        let position = &mut *self.position;
+        let base = position.segment.as_ref().map_or(0, |s| s.base());
+        let phys = base + position.at() as u64;
+        let staging = &mut position.staging;
         let queued = dispatch::is_queued(m.sys_flag);
-        let queue_offset = if queued { queue.next_offset() } else { 0 };
+        let queue_offset = if queued { staging.next_offset() } else { 0 };
         let head = Head {
             queue_id: m.queue_id as i32,
             flag: c.flag,
@@ -305,18 +348,20 @@ impl PutGuard<'_> {
             reconsume_times: m.reconsume_times,
             prepared_transaction_offset: m.prepared_transaction_offset,
         };
-        // SAFETY: this guard is the one writer; the slice ends before `publish`.
-        let dst = unsafe { segment.tail(at, size, self.writer.links.log.chunk()) }?;
-        record::encode(dst, &head, m.topic.name(), c.body, &c.props);
-        segment.publish(at + size);
-        self.writer.links.log.set_max_offset(phys + size as u64);
-        if queued {
+        record::encode(staging.place(size), &head, m.topic.name(), c.body, &c.props);
+        let done = Appended {
+            phys,
+            size,
+            queue_offset,
+            store_timestamp: self.now,
+        };
+        let entry = queued.then(|| {
             let tags_code = if m.topic.is_schedule() {
                 dispatch::tags_code(m.topic.name(), c.props[0], self.now)
             } else {
                 c.tags_code
             };
-            queue.append(&Entry {
+            Entry {
                 cq: CqEntry {
                     phys: phys as i64,
                     size: size as i32,
@@ -325,47 +370,93 @@ impl PutGuard<'_> {
                 base: queue_offset,
                 count: c.count as i32,
                 store_time: self.now,
-            })?;
-        }
-        self.writer.links.preparer.advance(at + size);
-        Ok(Appended {
-            phys,
-            size,
-            queue_offset,
-            store_timestamp: self.now,
-        })
+            }
+        });
+        staging.push(size, done.end(), entry);
+        done
     }
 
-    /// The queue has new entries: it is to be flushed, and if it is watched that is an arrival.
-    #[inline]
-    fn dispatched(&self, m: &Message<'_>, queue: &Arc<ConsumeQueue>, end: u64) {
-        // Pairs with the swap in `ConsumeQueue::watch` and the fence behind `clear_dirty`: either we
-        // see the flag as it is now, or the one who changed it sees the entry.
-        fence(Ordering::SeqCst);
-        self.writer.links.queue_flusher.mark_dirty(queue);
-        if queue.take_watch() {
-            self.writer.links.arrivals.add(Arrival {
-                topic: m.topic.clone(),
-                queue_id: m.queue_id,
-                end,
-            });
-        }
+    /// Leaves what is staged to whoever writes next: the end of a round of many connections.
+    pub fn keep_staged(&mut self) {
+        self.keeps_staged = true;
     }
-}
 
-impl Drop for PutGuard<'_> {
-    /// What was stored is to be flushed at once if that confirms it, whoever waits for it.
-    fn drop(&mut self) {
+    /// Writes what is staged into the log's file and dispatches it.
+    pub fn write(&mut self) -> Result<()> {
         let links = &self.writer.links;
-        if self.position.segment.is_none() {
-            return; // not even the first file could be made: the checkpoint must not tell of messages
+        let position = &mut *self.position;
+        let (Some(segment), Some(file)) = (&position.segment, &position.file) else {
+            return Ok(());
+        };
+        if position.staging.is_empty() {
+            return Ok(());
         }
-        links.log.set_newest_timestamp(self.now);
+        let at = segment.written();
+        let written = file.write_all_at(position.staging.bytes(), at as u64);
+        if let Err(e) = written {
+            let error = StoreError::io("write", segment.path(), &e);
+            if !std::mem::replace(&mut position.is_stuck, true) {
+                log::error!("messages are not stored, it is tried again: {error}");
+            }
+            links.barrier.set_unwritten(Some(error.clone()));
+            return Err(error);
+        }
+        if std::mem::take(&mut position.is_stuck) {
+            log::info!("messages are stored again");
+            links.barrier.set_unwritten(None);
+        }
+        let end = at + position.staging.len();
+        segment.publish(end);
+        links.log.set_max_offset(segment.base() + end as u64);
+        position.staging.dispatch(|run| links.tell(run));
+        links.log.set_newest_timestamp(position.last_timestamp);
+        links.preparer.advance(end);
         if links.barrier.policy().flushed {
             links.log_flusher.request(links.log.max_offset());
         }
         if let Some(indexer) = &links.indexer {
             indexer.log_grew();
         }
+        Ok(())
     }
 }
+
+impl Links {
+    /// A queue has new entries: it is to be flushed, and if it is watched that is an arrival.
+    #[inline]
+    fn tell(&self, run: Run) {
+        self.queue_flusher.mark_dirty(&run.queue);
+        if run.queue.take_watch() {
+            self.arrivals.add(Arrival {
+                topic: run.topic,
+                queue_id: run.queue_id,
+                end: run.end,
+            });
+        }
+    }
+}
+
+/// Ends a full file: the rest is blank, of which the first bytes are written.
+fn end_with_blank(full: &Segment, file: &File, chunk: usize) -> Result<()> {
+    let at = full.written();
+    if at == full.size() {
+        return Ok(());
+    }
+    full.reserve(at + BLANK_LEN, chunk)?;
+    file.write_all_at(&record::blank(full.size() - at), at as u64)
+        .map_err(|e| StoreError::io("write", full.path(), &e))?;
+    full.publish(full.size());
+    Ok(())
+}
+
+impl Drop for PutGuard<'_> {
+    fn drop(&mut self) {
+        if !self.keeps_staged && !std::thread::panicking() {
+            let _ = self.write(); // logged; the barrier tells those who wait
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "put_tests.rs"]
+mod tests;

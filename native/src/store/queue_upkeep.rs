@@ -15,7 +15,7 @@ impl ConsumeQueue {
     /// Where the file says the same already, nothing is written.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         if !self.confirm(entry)? {
-            self.ready(1)?.append(entry)?;
+            self.write(&mut self.ready(1)?, entry)?;
         }
         Ok(())
     }

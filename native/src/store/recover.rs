@@ -11,7 +11,7 @@ use super::replay::{EndedHalf, Replay};
 use super::resync;
 use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
-use crate::format::record::{self, Found};
+use crate::format::record::{self, BLANK_LEN, Found, View};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -228,6 +228,19 @@ impl Recovery<'_> {
         self.scan(first, known)
     }
 
+    /// Whether a crash has cut the write of this record: a zero stands where its properties (its topic
+    /// if it has none) end, which no checksum covers, and zeros follow. `bytes` begin with it.
+    fn is_cut(&self, bytes: &[u8], v: &View) -> bool {
+        let text = if v.props.is_empty() {
+            &v.topic
+        } else {
+            &v.props
+        };
+        self.last_stop != LastStop::Clean
+            && bytes[text.clone()].last() == Some(&0)
+            && bytes[v.total..].iter().take(BLANK_LEN).all(|&b| b == 0)
+    }
+
     /// Walks the records from file `first` on.
     fn scan(&self, first: usize, known: impl Fn(i64) -> bool) -> Result<Scan> {
         let segments = self.log.segments();
@@ -240,6 +253,9 @@ impl Recovery<'_> {
             end = segment.base();
             loop {
                 let why = match record::read(&bytes[at..], self.cfg.check_crc_on_recover) {
+                    Found::Record(v) if v.phys == end as i64 && self.is_cut(&bytes[at..], &v) => {
+                        "the record there was not written to its end"
+                    }
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
                         replay.dispatch(&bytes[at..at + v.total], &v, end)?;

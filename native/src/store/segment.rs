@@ -1,9 +1,11 @@
 //! One mapped file.
 //!
 //! A file has its full RocketMQ size from the start, but as a hole: space is reserved in chunks
-//! (`reserve`) before it is written, so that a full disk is an error of the write and never a
-//! SIGBUS. No descriptor is kept open; the mapping lives until the last `Arc` is gone, which is
-//! what keeps a zero-copy buffer valid after the store forgot the file.
+//! (`reserve`) before it is written. Files of the log are written by system calls and mapped for
+//! readers only; those of queues are written through the mapping, where pages are faulted in before
+//! (`ready`), so that a full disk is an error and no SIGBUS. No descriptor is kept open here; the
+//! mapping lives until the last `Arc` is gone, which is what keeps a zero-copy buffer valid after the
+//! store forgot the file.
 //!
 //! Invariant: bytes below `written` never change while the segment is shared. The one writer
 //! (holder of the store's put lock) fills bytes at and above it, then moves it with Release;
@@ -142,18 +144,6 @@ impl Segment {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(at), len) })
     }
 
-    /// The whole rest of the file, of which the caller touches only what it reserved.
-    ///
-    /// # Safety
-    /// As `tail`, and nothing above what is `ready` may be written.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn tail_unreserved(&self, at: usize) -> &mut [u8] {
-        assert!(at >= self.written.load(Ordering::Relaxed) && at <= self.size());
-        let len = self.size() - at;
-        // SAFETY: as in `tail`.
-        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(at), len) }
-    }
-
     /// Makes everything below `end` readable.
     #[inline]
     pub fn publish(&self, end: usize) {
@@ -171,18 +161,32 @@ impl Segment {
         self.populated.load(Ordering::Acquire)
     }
 
+    /// Opens the file for writing behind what is written of it.
+    pub fn open_for_writing(&self) -> Result<File> {
+        OpenOptions::new()
+            .write(true)
+            .open(&self.path)
+            .map_err(|e| StoreError::io("open", &self.path, &e))
+    }
+
     /// Reserves disk blocks up to at least `end`, in steps of `chunk`.
+    #[inline]
     pub fn reserve(&self, end: usize, chunk: usize) -> Result<()> {
+        if end <= self.reserved() {
+            return Ok(());
+        }
+        self.reserve_more(end, chunk)
+    }
+
+    #[cold]
+    fn reserve_more(&self, end: usize, chunk: usize) -> Result<()> {
         let _one = self.reserving.lock();
         let from = self.reserved.load(Ordering::Acquire);
         if end <= from {
             return Ok(());
         }
         let to = end.next_multiple_of(chunk.max(PAGE)).min(self.size());
-        let file = OpenOptions::new()
-            .write(true)
-            .open(&self.path)
-            .map_err(|e| StoreError::io("open", &self.path, &e))?;
+        let file = self.open_for_writing()?;
         let io = |e: std::io::Error| StoreError::io("reserve", &self.path, &e);
         let to = match allocate(&file, from, to - from) {
             Err(e) if e.raw_os_error() == Some(libc::ENOSPC) => {
@@ -274,17 +278,6 @@ impl Segment {
             }
         }
         Ok(())
-    }
-
-    /// Advises the kernel that the file is written from its start to its end: pages come in larger
-    /// blocks then, which takes less time. Not for reading, where a page would bring in megabytes.
-    pub fn expect_writing(&self, on: bool) {
-        let advice = if on {
-            Advice::HugePage
-        } else {
-            Advice::NoHugePage
-        };
-        let _ = self.map.advise(advice); // a hint, which not every kernel knows
     }
 
     /// Advises the kernel that neighbours of what is touched are not wanted: without it the first

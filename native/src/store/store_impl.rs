@@ -59,7 +59,7 @@ pub struct Stats {
     pub min_phys: u64,
     pub max_phys: u64,
     pub flushed: u64,
-    /// Bytes of the active commit-log file that are reserved and faulted in ahead of the writer.
+    /// Bytes of the active commit-log file that are reserved ahead of the writer.
     pub prepared_ahead: u64,
     pub topics: usize,
     pub queues: usize,
@@ -197,8 +197,7 @@ impl Store {
         self.log.set_newest_timestamp(newest);
         self.log_flusher.start_at(end, newest);
         self.queue_flusher.set_flushed_timestamp(newest);
-        self.writer.start_after(newest);
-        Ok(())
+        self.writer.start_after(newest)
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<()> {
@@ -269,9 +268,9 @@ impl Store {
         self.writer.put()
     }
 
-    /// Waits until puts that are under way have ended.
-    pub fn wait_for_puts(&self) {
-        self.writer.wait_for_guard();
+    /// See `Writer::write_staged`.
+    pub fn write_staged<T>(&self, during: impl FnOnce(u64) -> T) -> Result<T> {
+        self.writer.write_staged(during)
     }
 
     /// See `Reader::visible_max`.
@@ -352,6 +351,11 @@ impl Store {
     }
 
     #[cfg(test)]
+    pub(super) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    #[cfg(test)]
     pub(super) fn is_closed(&self) -> bool {
         self.availability.is_closed()
     }
@@ -368,7 +372,7 @@ impl Store {
                 .log
                 .segments()
                 .last()
-                .map_or(0, |s| s.populated().saturating_sub(s.written()) as u64),
+                .map_or(0, |s| s.reserved().saturating_sub(s.written()) as u64),
             topics: topics.len(),
             queues: queues.len(),
             queue_files: queues.iter().map(|q| q.files().len()).sum(),
@@ -388,7 +392,10 @@ impl Store {
         if self.availability.close() {
             return Ok(());
         }
-        self.writer.wait_for_guard(); // a put that is under way ends first
+        // A put that is under way ends first, and what nobody wrote yet is written.
+        if let Err(e) = self.writer.write_staged(|_| ()) {
+            self.barrier.fail(e);
+        }
         self.preparer.stop();
         self.log_flusher.stop();
         self.stop.set();

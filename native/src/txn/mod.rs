@@ -115,17 +115,19 @@ impl Transactions {
     }
 
     pub fn progress(&self) -> Result<Progress> {
-        let half_end = self.half_topic.queue(0)?.max_offset();
-        let op_end = self.op_topic.queue(0)?.max_offset();
-        // A record is in its queue before the tables know of it. Whoever stores one keeps the put
-        // guard until they do: then what is below these ends is in the tables.
-        self.store.wait_for_puts();
-        let mut state = self.state.lock();
-        let log_end = self.store.log().max_offset();
-        let least = state.table.least().unwrap_or(half_end).min(half_end);
-        let half = state.owed.iter().copied().fold(least, i64::min);
-        let op = state.ops.needed_from(half).unwrap_or(op_end);
-        Ok(Progress { half, op, log_end })
+        let half_queue = self.half_topic.queue(0)?;
+        let op_queue = self.op_topic.queue(0)?;
+        // Whoever stores a half or an op record keeps the put guard until the tables know of it, and
+        // the tables know of what is staged. With all of it written queues and tables agree.
+        self.store.write_staged(|log_end| {
+            let mut state = self.state.lock();
+            let half_end = half_queue.max_offset();
+            let least = state.table.least().unwrap_or(half_end);
+            let half = state.owed.iter().copied().fold(least, i64::min);
+            let op_end = op_queue.max_offset();
+            let op = state.ops.needed_from(half).unwrap_or(op_end);
+            Progress { half, op, log_end }
+        })
     }
 
     pub fn figures(&self) -> Figures {
@@ -222,8 +224,16 @@ impl Transactions {
         if self.state.lock().owed.is_empty() {
             return Ok(());
         }
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         self.write_ops(&mut guard).map(|_| ())
+    }
+
+    /// Locks the log for appending, with all that was stored so far written: the records of all halves
+    /// in the tables can be read.
+    fn put(&self) -> Result<PutGuard<'_>> {
+        let mut guard = self.store.put()?;
+        guard.write()?;
+        Ok(guard)
     }
 
     /// A half is no longer there to be settled: its file was deleted, or damaged.

@@ -25,7 +25,7 @@ impl Transactions {
     /// Appends these halves again, one op record for those that they replace. With `asked` their
     /// check count grows by one. Those that wait no longer are left out.
     pub fn renew(&self, offsets: &[i64], asked: bool) -> Result<Vec<Copied>> {
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         let mut copies = Vec::with_capacity(offsets.len());
         let result = offsets
             .iter()
@@ -114,7 +114,7 @@ impl Transactions {
     /// Returns its unique key and its place there.
     pub fn discard(&self, offset: i64) -> Result<(Vec<u8>, u64)> {
         let topic = self.store.topics().topic(CHECK_MAX_TOPIC)?;
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         let mut state = self.state.lock();
         let half = self.waiting(&mut state, offset)?;
         // Which half it was: recovery reads that where the op record is missing.
@@ -140,7 +140,7 @@ impl Transactions {
                 let text = format!("no message that was discarded at physical offset {phys}");
                 StoreError::Illegal(text)
             })?;
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         let mut state = self.state.lock();
         if state.table.copies(half.key()).next().is_some() {
             return Err(StoreError::Illegal("its half message waits already".into()));

@@ -60,7 +60,7 @@ impl Transactions {
     /// Settles the waiting half at `offset` and writes its op record. Returns what is to be durable
     /// before it counts.
     pub fn settle(&self, offset: i64, commit: bool) -> Result<u64> {
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         let mut state = self.state.lock();
         let half = self.waiting(&mut state, offset)?;
         let fields = half.fields();
@@ -134,7 +134,7 @@ impl Transactions {
             let text = format!("no message that was discarded at physical offset {phys}");
             return Err(StoreError::Illegal(text));
         };
-        let mut guard = self.store.put()?;
+        let mut guard = self.put()?;
         let end = self.deliver(&mut guard, &half, &half.fields(), prepared)?;
         self.count(|c| &c.commits);
         Ok(end)

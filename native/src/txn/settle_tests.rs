@@ -213,6 +213,7 @@ fn ends_of_one_read_share_op_records_of_a_bounded_size() {
         let mut guard = rig.store().put().unwrap();
         for half in &halves {
             let settled = rig.txn.settle_plain(&mut guard, &end(half, true)).unwrap();
+            guard.write().unwrap();
             assert_eq!(settled, Some(rig.store().log().max_offset()));
         }
         drop(guard);
@@ -224,6 +225,7 @@ fn ends_of_one_read_share_op_records_of_a_bounded_size() {
         );
         let mut guard = rig.store().put().unwrap();
         let durable = rig.txn.write_ops(&mut guard).unwrap();
+        guard.write().unwrap();
         assert_eq!(durable, rig.store().log().max_offset());
         assert_eq!(rig.txn.write_ops(&mut guard).unwrap(), 0, "nothing is owed");
         drop(guard);

@@ -110,14 +110,33 @@ impl Session {
         }
     }
 
-    /// Takes `data`, appends what can be answered at once to `out`. After an error the connection
-    /// is to be closed once `out` is sent.
+    /// Takes `data`, appends what can be answered now to `out`. After an error the connection is to be
+    /// closed once `out` is sent.
     pub fn feed(&mut self, data: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Result<(), WireError> {
+        self.feed_one_of(data, now_ms, false, out)
+    }
+
+    /// The same for one of several connections that are fed in a row. With `more` what is stored
+    /// stays staged, and its answers are kept until somebody has called `Store::write_staged` and
+    /// then `release`.
+    pub fn feed_one_of(
+        &mut self,
+        data: &[u8],
+        now_ms: i64,
+        more: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
         let context = self.context.clone();
         let result = MEMORY.with_borrow_mut(|memory| {
             let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            if let (Some(round), true) = (&mut feed.round, more) {
+                round.keep_staged();
+            }
             self.feed_with(&mut feed, data)
         });
+        if !more {
+            self.release_written(now_ms, out);
+        }
         self.count_partial()?;
         result
     }
@@ -237,6 +256,7 @@ impl Session {
             Sent::Refused(Refusal { code, text }) => {
                 let region = context.answer.region_fields();
                 reply::push(feed.out, to, code, Some(&text), &region);
+                self.keep_order(feed, to, start);
             }
             Sent::Stored(stored) => {
                 let end = stored.end;
@@ -277,9 +297,20 @@ impl Session {
             }
             Ended::Refused(Refusal { code, text }) => {
                 reply::push(feed.out, to, code, Some(&text), &[]);
+                self.keep_order(feed, to, start);
             }
         }
         true
+    }
+
+    /// Keeps an answer that waits for nothing behind others that wait for this round's write only, so
+    /// that answers come in the order of the requests.
+    fn keep_order(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize) {
+        if self.unconfirmed.len() > 0 && feed.context.is_some_and(|c| !c.broker.store().is_sync()) {
+            self.unconfirmed
+                .push(to, 0, feed.now_ms, &feed.out[start..]);
+            feed.out.truncate(start);
+        }
     }
 
     /// Handles a send again with what the broker decided; what still needs a decision is refused.
@@ -299,8 +330,19 @@ impl Session {
             header.read(parts.codec, frame, parts.header_end)?;
             let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
             self.send(&mut feed, frame, parts, Some(decision));
-            Ok(())
-        })
+            Ok::<(), WireError>(())
+        })?;
+        self.release_written(now_ms, out);
+        Ok(())
+    }
+
+    /// What was stored is in the log's file now, or could not be written: with ASYNC_FLUSH all can
+    /// be answered, otherwise what failed.
+    fn release_written(&mut self, now_ms: i64, out: &mut Vec<u8>) {
+        let store = self.context.as_ref().map(|c| c.broker.store());
+        if store.is_some_and(|s| !s.is_sync() || s.barrier().unwritten().is_some()) {
+            self.release(now_ms, i64::MAX, out);
+        }
     }
 
     /// Takes an answer of code 0 that the broker encoded. It waits with the others for `end`, or
@@ -314,18 +356,17 @@ impl Session {
     }
 
     /// Appends the unconfirmed answers that wait no longer: confirmed ones, those older than
-    /// `timeout_ms`, and after a failed flush all of them; see `codes::of_outcome`.
+    /// `timeout_ms`, and after a failed write or flush all of them; see `codes::of_outcome`.
     pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) {
-        let Some(context) = &self.context else {
+        let Some(context) = self.context.as_ref().filter(|_| self.unconfirmed.len() > 0) else {
             return;
         };
         let barrier = context.broker.store().barrier();
         self.unconfirmed.release(
             |end, since_ms| barrier.outcome(end, now_ms - since_ms, timeout_ms),
             || {
-                barrier
-                    .failure()
-                    .map_or_else(String::new, |e| e.to_string())
+                let why = barrier.failure().or_else(|| barrier.unwritten());
+                why.map_or_else(String::new, |e| e.to_string())
             },
             out,
         );
@@ -413,7 +454,7 @@ impl Drop for Session {
 
 /// Whether an answer that acknowledges what lies below `end` waits for the barrier.
 fn waits(context: Option<&Context>, end: u64) -> bool {
-    end > 0 && context.is_some_and(|c| c.broker.store().is_sync())
+    end > 0 && context.is_some_and(|c| !c.broker.store().barrier().is_confirmed(end))
 }
 
 /// What one feed carries along.

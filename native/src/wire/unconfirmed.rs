@@ -56,7 +56,7 @@ impl Unconfirmed {
 
     /// Appends to `out` all answers that wait no longer: as they are if they are confirmed,
     /// otherwise under the code of what `outcome(end, since_ms)` says. `failure` is asked for the
-    /// reason of `Outcome::Failed`.
+    /// reason of `Outcome::Failed` and `Outcome::NotWritten`.
     pub fn release(
         &mut self,
         outcome: impl Fn(u64, i64) -> Outcome,
@@ -77,11 +77,17 @@ impl Unconfirmed {
             }
             self.move_out(&mut confirmed, out);
             let bytes = &self.bytes[self.start..self.start + len];
-            if outcome == Outcome::Failed {
-                let why = format!("not stored durably: {}", failure());
-                reply::push(out, to, code, Some(&why), &[]);
-            } else {
-                reply::push_with_code(out, to.codec, bytes, code);
+            let why = match outcome {
+                Outcome::Failed => Some("not stored durably"),
+                Outcome::NotWritten => Some("not stored, unless a later attempt succeeds"),
+                _ => None,
+            };
+            match why {
+                Some(what) => {
+                    let why = format!("{what}: {}", failure());
+                    reply::push(out, to, code, Some(&why), &[]);
+                }
+                None => reply::push_with_code(out, to.codec, bytes, code),
             }
             self.start += len;
         }

@@ -109,7 +109,7 @@ class FailingCalls:
         return found
 
     def ranges(self) -> list[tuple[str, int, int]]:
-        """(path, start, end) of the bytes that successful msyncs covered."""
+        """(path, start, end) of the bytes that successful flushes covered."""
         start, end = ctypes.c_size_t(), ctypes.c_size_t()
         found: list[tuple[str, int, int]] = []
         while path := self._lib.failing_calls_range(
@@ -128,5 +128,5 @@ class FailingCalls:
         return [path for path in paths if path]
 
     def synced(self, path: Path, start: int, end: int) -> bool:
-        """Whether successful msyncs together covered these bytes of a file."""
+        """Whether successful flushes together covered these bytes of a file."""
         return bool(self._lib.failing_calls_synced(os.fsencode(path), start, end))

@@ -11,8 +11,9 @@
  * It is controlled from inside the process (ctypes): nothing happens before
  * `failing_calls_watch`. Counters and the fault are inherited by a fork.
  *
- * Flushes are counted but not carried out (nobody pulls the plug here); what a successful msync
- * covered is remembered, so that an acknowledgement can be held against it.
+ * Flushes are counted but not carried out (nobody pulls the plug here); what a successful one
+ * covered and no later write changed is remembered, so that an acknowledgement can be held against
+ * it. A flush of a descriptor covers all of its file.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,6 +24,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +138,7 @@ const char *failing_calls_hit(long i)
     return i >= 0 && i < failing_calls_fired() && i < MAX_HITS ? hits[i] : "";
 }
 
-/* The `i`th range of a file that successful msyncs covered; NULL beyond the last. */
+/* The `i`th range of a file that successful flushes covered; NULL beyond the last. */
 const char *failing_calls_range(int i, size_t *from, size_t *to)
 {
     const char *path = NULL;
@@ -150,7 +152,7 @@ const char *failing_calls_range(int i, size_t *from, size_t *to)
     return path;
 }
 
-/* Whether successful msyncs together covered bytes [from, to) of a file. */
+/* Whether successful flushes together covered bytes [from, to) of a file. */
 int failing_calls_synced(const char *path, size_t from, size_t to)
 {
     pthread_mutex_lock(&lock);
@@ -245,6 +247,38 @@ static int fd_fails(enum kind kind, int fd)
     return fd_path(fd, path) && fails(kind, path);
 }
 
+static void remember_sync(const char *path, size_t from, size_t to)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = sync_count - 1; i >= 0; i--) {
+        if (strcmp(syncs[i].path, path) == 0 && from <= syncs[i].to && syncs[i].from <= to) {
+            syncs[i].from = from < syncs[i].from ? from : syncs[i].from;
+            syncs[i].to = to > syncs[i].to ? to : syncs[i].to;
+            pthread_mutex_unlock(&lock);
+            return;
+        }
+    }
+    if (sync_count == MAX_SYNCS) {
+        fprintf(stderr, "failing_calls: more than %d flushed ranges\n", MAX_SYNCS);
+        abort();
+    }
+    syncs[sync_count++] = (struct sync){ strdup(path), from, to };
+    pthread_mutex_unlock(&lock);
+}
+
+/* Bytes [from, to) of a file were written: no flush has covered them. The caller has the lock. */
+static void forget_sync(const char *path, size_t from, size_t to)
+{
+    for (int i = sync_count - 1; i >= 0; i--) {
+        struct sync old = syncs[i];
+        if (strcmp(old.path, path) || old.to <= from || to <= old.from)
+            continue;
+        syncs[i].to = old.from < from ? from : old.from;
+        if (to < old.to && sync_count < MAX_SYNCS)
+            syncs[sync_count++] = (struct sync){ strdup(path), to, old.to };
+    }
+}
+
 /* Flushes of watched files are not carried out: 0 without a call. */
 static int flush(enum kind kind, int fd, int *result)
 {
@@ -252,6 +286,8 @@ static int flush(enum kind kind, int fd, int *result)
     if (!fd_path(fd, path))
         return 0;
     *result = fails(kind, path) ? -1 : 0;
+    if (!*result)
+        remember_sync(path, 0, SIZE_MAX);
     return 1;
 }
 
@@ -394,7 +430,18 @@ ssize_t write(int fd, const void *data, size_t n)
     {                                                                  \
         REAL(name);                                                    \
         ssize_t length = length_of_write(fd, n);                       \
-        return length < 0 ? -1 : real(fd, data, length, at);           \
+        if (length < 0)                                                \
+            return -1;                                                 \
+        char path[PATH_MAX];                                           \
+        if (!fd_path(fd, path))                                        \
+            return real(fd, data, length, at);                         \
+        /* Both under the lock: a flush between them would count for what it missed. */ \
+        pthread_mutex_lock(&lock);                                     \
+        ssize_t written = real(fd, data, length, at);                  \
+        if (written > 0)                                               \
+            forget_sync(path, at, at + written);                       \
+        pthread_mutex_unlock(&lock);                                   \
+        return written;                                                \
     }
 DEFINE_PWRITE(pwrite, off_t)
 DEFINE_PWRITE(pwrite64, off64_t)
@@ -480,25 +527,6 @@ static int map_of(const void *address, struct map *found, char *path)
     }
     pthread_mutex_unlock(&lock);
     return i < MAX_MAPS && below_root(path);
-}
-
-static void remember_sync(const char *path, size_t from, size_t to)
-{
-    pthread_mutex_lock(&lock);
-    for (int i = sync_count - 1; i >= 0; i--) {
-        if (strcmp(syncs[i].path, path) == 0 && from <= syncs[i].to && syncs[i].from <= to) {
-            syncs[i].from = from < syncs[i].from ? from : syncs[i].from;
-            syncs[i].to = to > syncs[i].to ? to : syncs[i].to;
-            pthread_mutex_unlock(&lock);
-            return;
-        }
-    }
-    if (sync_count == MAX_SYNCS) {
-        fprintf(stderr, "failing_calls: more than %d flushed ranges\n", MAX_SYNCS);
-        abort();
-    }
-    syncs[sync_count++] = (struct sync){ strdup(path), from, to };
-    pthread_mutex_unlock(&lock);
 }
 
 #define DEFINE_MMAP(name, offset_t)                                    \

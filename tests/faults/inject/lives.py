@@ -116,6 +116,11 @@ def settle(store: Store, seen: Seen) -> None:
         seen.wrong.append("neither flushed nor failed")
 
 
+def may_be_stored(text: str) -> bool:
+    """Whether an error leaves open what becomes of a message: the next write tries again."""
+    return "write " in text and "/commitlog" in text
+
+
 def put(store: Store, seen: Seen, number: int) -> int | None:
     """ASYNC_FLUSH: acknowledged means appended. Returns the physical offset."""
     failed = store.failure()
@@ -125,7 +130,7 @@ def put(store: Store, seen: Seen, number: int) -> int | None:
         phys, *_ = store.put(topic, queue_id, body_of(number), properties)
     except BaseException as error:
         seen.caught("put", error)
-        seen.refused.append(number)
+        (seen.unknown if may_be_stored(str(error)) else seen.refused).append(number)
         return None
     seen.acked.append(number)
     if failed:
@@ -199,7 +204,8 @@ class Client:
         for answer in FrameReader().feed(raw or b""):
             numbers = self.waiting.pop(answer.opaque)
             if answer.code:
-                otherwise += numbers
+                text = answer.remark or ""
+                (self.world.seen.unknown if may_be_stored(text) else otherwise).extend(numbers)
                 seen.error("send", "OSError", f"CODE {answer.code} {answer.remark}")
                 continue
             seen.acked += numbers
