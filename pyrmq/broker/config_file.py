@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -68,21 +69,27 @@ def _sync_dir(path: Path) -> None:
         os.close(fd)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, parts: Iterable[bytes]) -> None:
     try:
-        with path.open("w", encoding="utf-8") as f:
-            f.write(text)
+        with path.open("wb") as f:
+            f.writelines(parts)
             f.flush()
             os.fsync(f.fileno())
     except OSError as e:
         raise OSError(e.errno, e.strerror, str(path)) from e
 
 
+def row(key: str, value: Any) -> bytes:
+    """A row of a file's table, encoded as `save` writes it."""
+    return fastjson.member(key, value, "\n\t\t")
+
+
 def save(path: Path, value: dict[str, Any]) -> None:
-    """Replaces a file; blocking, so call it in a worker thread when it may be large."""
+    """Replaces a file; tables may be `Encoded` rows. Blocking, so call it in a worker thread when
+    it may be large."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    _write(fresh, fastjson.dumps_pretty(value))
+    _write(fresh, fastjson.parts(value, "\n"))
     if path.exists() and path not in _damaged:
         os.replace(path, _backup(path))
     os.replace(fresh, path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import InvalidParameterError
 from pyrmq.escape import escape
@@ -68,19 +69,28 @@ class GroupTable(PersistentTable):
         super().__init__(path)
         self._config = config
         self.groups: dict[str, Group] = {}
+        self._rows = Rows(self._row)
         value = config_file.load(path)
         self.version = DataVersion.from_json(value.get("dataVersion"))
         self._forbidden = value.get("forbiddenTable")
         table = value.get("subscriptionGroupTable")
         for name, values in (table if isinstance(table, dict) else {}).items():
             if isinstance(values, dict):
-                self.groups[str(name)] = Group(str(name), values)
+                self._put(Group(str(name), values))
         for name in PREDEFINED:
             if name not in self.groups:
                 self._create(name)
 
+    def _row(self, name: str) -> bytes:
+        return config_file.row(name, self.groups[name].values)
+
+    def _put(self, group: Group) -> None:
+        self._rows.change(group.name)
+        self.groups[group.name] = group
+
     def _create(self, name: str) -> Group:
-        group = self.groups[name] = Group(name)
+        group = Group(name)
+        self._put(group)
         self.version.next(now_ms())
         self.changed()
         return group
@@ -109,5 +119,5 @@ class GroupTable(PersistentTable):
         return {
             "dataVersion": self.version.to_json(),
             "forbiddenTable": self._forbidden if isinstance(self._forbidden, dict) else {},
-            "subscriptionGroupTable": {n: g.values for n, g in self.groups.items()},
+            "subscriptionGroupTable": self._rows.freeze(),
         }

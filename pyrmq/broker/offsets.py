@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
+from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import NoPermissionError
 from pyrmq.model.names import TRANSACTION_GROUP
@@ -21,15 +22,36 @@ class OffsetTable(PersistentTable):
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
+        self._topics: dict[str, list[str]] = {}
+        """The topics that a group has offsets of."""
+        self._offset_rows = Rows(self._offset_row)
+        self._topic_rows = Rows(self._topic_row)
         value = config_file.load(path)
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
         for key, queues in (table if isinstance(table, dict) else {}).items():
             topic, sep, group = str(key).partition("@")
             if sep and isinstance(queues, dict):
-                self.offsets[topic, group] = {
-                    as_int(q, -1): as_int(offset, 0) for q, offset in queues.items()
-                }
+                self._queues(topic, group).update(
+                    (as_int(q, -1), as_int(offset, 0)) for q, offset in queues.items()
+                )
+
+    def _offset_row(self, key: tuple[str, str]) -> bytes:
+        return config_file.row("@".join(key), self.offsets[key])
+
+    def _topic_row(self, group: str) -> bytes:
+        return config_file.row(group, self._topics[group])
+
+    def _queues(self, topic: str, group: str) -> dict[int, int]:
+        """The offsets of a group, for the caller to change now."""
+        key = (topic, group)
+        self._offset_rows.change(key)
+        queues = self.offsets.get(key)
+        if queues is None:
+            self._topic_rows.change(group)
+            self._topics.setdefault(group, []).append(topic)
+            queues = self.offsets[key] = {}
+        return queues
 
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
         return self.offsets.get((topic, group), {}).get(queue_id)
@@ -46,21 +68,17 @@ class OffsetTable(PersistentTable):
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset, whoever it is of."""
-        queues = self.offsets.setdefault((topic, group), {})
-        if queues.get(queue_id) == offset:
+        if self.query(topic, group, queue_id) == offset:
             return
-        queues[queue_id] = offset
+        self._queues(topic, group)[queue_id] = offset
         self._updates += 1
         if self._updates % self._step == 0:
             self.version.next(now_ms())
         self.changed()
 
     def to_json(self) -> dict[str, Any]:
-        by_group: dict[str, list[str]] = {}
-        for topic, group in self.offsets:
-            by_group.setdefault(group, []).append(topic)
         return {
             "dataVersion": self.version.to_json(),
-            "groupTopicMap": by_group,
-            "offsetTable": {f"{t}@{g}": dict(q) for (t, g), q in self.offsets.items()},
+            "groupTopicMap": self._topic_rows.freeze(),
+            "offsetTable": self._offset_rows.freeze(),
         }

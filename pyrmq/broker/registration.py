@@ -12,7 +12,7 @@ from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.topic import PERM_READ, PERM_WRITE
+from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_addresses
 from pyrmq.net.channel import Channels
@@ -31,6 +31,8 @@ class Registration:
     def __init__(self, config: BrokerConfig, topics: TopicTable, address: Address) -> None:
         self._config = config
         self._topics = topics
+        self._rows = topics.rows(self._row)
+        self._encoding = trio.Lock()
         self._address = address
         self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
         self._changed = [[trio.Event()] for _ in self._servers]
@@ -50,23 +52,26 @@ class Registration:
             "brokerId": self._config.broker_id,
         }
 
-    def _body(self) -> bytes:
+    def _row(self, topic: TopicConfig) -> bytes:
         perm = self._config.broker_permission
         limit = 0xF if perm & PERM_READ and perm & PERM_WRITE else perm
-        table = {}
-        for name, topic in self._topics.topics.items():
-            value = topic.to_json()
-            value["perm"] = topic.perm & limit
-            table[name] = value
-        version = self._topics.version.to_json()
-        wrapper = {
-            "dataVersion": version,
-            "mappingDataVersion": version,
-            "topicConfigTable": table,
-            "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
-        }
-        return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+        value = {**topic.to_json(), "perm": topic.perm & limit}
+        return fastjson.member(topic.topic_name, value)
+
+    async def _body(self) -> bytes:
+        # One after the other: name servers share the rows.
+        async with self._encoding:
+            version = self._topics.version.to_json()
+            wrapper = {
+                "dataVersion": version,
+                "mappingDataVersion": version,
+                "topicConfigTable": self._rows.freeze(),
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            }
+            await self._rows.encode()
+            body = {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}
+            return b"".join(fastjson.parts(body))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Registers until cancelled; started once every name server was tried, or after START."""
@@ -126,7 +131,7 @@ class Registration:
         await channel.request(
             RequestCode.REGISTER_BROKER,
             header,
-            self._body(),
+            await self._body(),
             timeout=self._config.register_broker_timeout_mills / 1000,
         )
 

@@ -8,10 +8,15 @@ from typing import Any
 import trio
 
 from pyrmq.broker import config_file
+from pyrmq.broker.rows import Rows
 
 
 class PersistentTable:
-    """A table with a file. `changed` marks it; `save_if_changed` writes it in a worker thread."""
+    """A table with a file. `changed` marks it; `save_if_changed` writes it in a worker thread.
+
+    What may grow large is kept in `Rows`: encoding it whole would hold the loop, and a thread that
+    encodes takes the GIL from the loop just the same.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -22,6 +27,7 @@ class PersistentTable:
         self._changed = True
 
     def to_json(self) -> dict[str, Any]:
+        """The content of the file as it is in this moment, with frozen `Rows` as members."""
         raise NotImplementedError
 
     async def save_if_changed(self) -> None:
@@ -29,9 +35,12 @@ class PersistentTable:
         async with self._lock:
             if self._changed:
                 self._changed = False
-                value = self.to_json()
                 try:
-                    await trio.to_thread.run_sync(config_file.save, self.path, value)
+                    content = self.to_json()
+                    for value in content.values():
+                        if isinstance(value, Rows):
+                            await value.encode()
+                    await trio.to_thread.run_sync(config_file.save, self.path, content)
                 except BaseException:
                     self._changed = True
                     raise

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
@@ -78,6 +79,8 @@ class TopicTable(PersistentTable):
         self._store = store
         self._watchers: list[Callable[[], None]] = []
         self._unsaved: set[str] = set()
+        self._rows: list[Rows[str]] = []
+        self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_json()))
         self._load()
 
     def _load(self) -> None:
@@ -119,8 +122,16 @@ class TopicTable(PersistentTable):
     def to_json(self) -> dict[str, Any]:
         return {
             "dataVersion": self.version.to_json(),
-            "topicConfigTable": {n: t.to_json() for n, t in self.topics.items()},
+            "topicConfigTable": self._file_rows.freeze(),
         }
+
+    def rows(self, row: Callable[[TopicConfig], bytes]) -> Rows[str]:
+        """All topics as rows, also those that come."""
+        rows: Rows[str] = Rows(lambda name: row(self.topics[name]))
+        for name in self.topics:
+            rows.change(name)
+        self._rows.append(rows)
+        return rows
 
     def is_saved(self, topic: str) -> bool:
         """Whether a topic that clients made is in the file yet."""
@@ -140,6 +151,8 @@ class TopicTable(PersistentTable):
     def _put(self, topic: TopicConfig) -> None:
         topic.read_queue_nums = min(max(topic.read_queue_nums, 0), MAX_QUEUES)
         topic.write_queue_nums = min(max(topic.write_queue_nums, 0), MAX_QUEUES)
+        for rows in self._rows:
+            rows.change(topic.topic_name)
         self.topics[topic.topic_name] = topic
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)

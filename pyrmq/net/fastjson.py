@@ -7,17 +7,28 @@ engine's; it also takes strict JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from pyrmq.engine import parse_json
 from pyrmq.errors import ProtocolError
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_quote = json.encoder.encode_basestring
 
 
 MAX_VALUES = 1 << 20
 """Most values that a body from the network may hold."""
+JOINED = 2048
+"""Encoded members that become one part: few enough for a thread that joins them to give way."""
+
+
+class Encoded:
+    """An object whose members are encoded already, each by `member`: a value for `parts`."""
+
+    def members(self) -> Iterable[bytes]:
+        raise NotImplementedError
 
 
 def loads(body: bytes, max_values: int = MAX_VALUES) -> Any:
@@ -62,9 +73,31 @@ def dumps(value: Any) -> bytes:
     return _text(value, "").encode()
 
 
-def dumps_pretty(value: Any) -> str:
-    """The same with tabs and line ends, the form of RocketMQ's configuration files."""
-    return _text(value, "\n")
+def member(key: Any, value: Any, line: str = "") -> bytes:
+    """One member of an object, as `parts` joins them; `line` is that of the object's members."""
+    return f"{line}{_key(key)}:{_text(value, line)}".encode()
+
+
+def parts(value: Any, line: str = "") -> Iterator[bytes]:
+    """What `dumps` returns, in parts, and also of values with `Encoded` in them. With a line end as
+    `line` it has tabs and line ends, the form of RocketMQ's configuration files."""
+    inner = line + "\t" if line else ""
+    opening = "{"
+    if isinstance(value, Encoded):
+        members = iter(value.members())
+        while some := list(islice(members, JOINED)):
+            yield opening.encode() + b",".join(some)
+            opening = ","
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if item is not None:
+                yield f"{opening}{inner}{_key(key)}:".encode()
+                yield from parts(item, inner)
+                opening = ","
+    else:
+        yield _text(value, line).encode()
+        return
+    yield b"{}" if opening == "{" else f"{line}}}".encode()
 
 
 def dumps_strict(value: Any) -> bytes:
@@ -81,24 +114,26 @@ def _quoted(value: Any) -> Any:
 
 
 def _text(value: Any, line: str) -> str:
+    # By far the most values are one of these two, and the checks below take longer than they do.
+    if type(value) is int:
+        return str(value)
+    if type(value) is str:
+        return _quote(value)
     if isinstance(value, Mapping):
-        members = [(k, v) for k, v in value.items() if v is not None]
-        if not members:
-            return "{}"
         inner = line + "\t" if line else ""
-        body = f",{inner}".join(f"{_key(k)}:{_text(v, inner)}" for k, v in members)
-        return f"{{{inner}{body}{line}}}"
+        members = [f"{_key(k)}:{_text(v, inner)}" for k, v in value.items() if v is not None]
+        return f"{{{inner}{f',{inner}'.join(members)}{line}}}" if members else "{}"
     if isinstance(value, list | tuple):
         if not value:
             return "[]"
         inner = line + "\t" if line else ""
-        return f"[{inner}{f',{inner}'.join(_text(v, inner) for v in value)}{line}]"
+        return f"[{inner}{f',{inner}'.join([_text(v, inner) for v in value])}{line}]"
     return _encode(value)
 
 
 def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _quote(key)
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
-    if isinstance(key, str):
-        return _encode(key)
     return _text(dict(key), "")

@@ -251,9 +251,9 @@ class Reader:
         except ConfigError:
             self.counts["config refused"] += 1
             return
-        before = [table.to_json() for table in loaded]
+        before = [tables.content(table) for table in loaded]
         tables.save(loaded)
-        after = [table.to_json() for table in tables.load(self.root / "config", store)]
+        after = [tables.content(table) for table in tables.load(self.root / "config", store)]
         for old, new in zip(before, after, strict=True):
             if {**old, "dataVersion": 0} != {**new, "dataVersion": 0}:
                 raise Violation(f"a table changed on its way through its file: {old} {new}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
@@ -12,6 +14,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
+from pyrmq.net import fastjson
 from tests.faults.bases import LONG_TOPIC
 from tests.faults.images import Image, take
 
@@ -27,6 +30,11 @@ def load(folder: Path, store: Store) -> list[PersistentTable]:
     ]
 
 
+def content(table: PersistentTable) -> dict[Any, Any]:
+    """What a table would write now."""
+    return fastjson.loads_object(b"".join(fastjson.parts(table.to_json())))
+
+
 def save(tables: list[PersistentTable]) -> None:
     for table in tables:
         config_file.save(table.path, table.to_json())
@@ -37,11 +45,11 @@ def make(root: Path) -> Image:
     folder = root / "config"
     with_store = Store(root / "store", commit_log_file_size=4096)
     try:
-        topics, groups, offsets = tables = load(folder, with_store)
+        with patch("pyrmq.broker.topics._system_topics", return_value=[]):  # a small file
+            topics, groups, offsets = tables = load(folder, with_store)
         assert isinstance(topics, TopicTable)
         assert isinstance(groups, GroupTable)
         assert isinstance(offsets, OffsetTable)
-        topics.topics = {}
         for topic, queues in (("T", 4), ("Orders", 4), ("Batch", 2), ("Wide", 16)):
             topics.update(TopicConfig(topic, queues, queues))
         topics.create_send_back(LONG_TOPIC, 2)

@@ -61,8 +61,8 @@ def audit(world: World, life: Life) -> None:
     world.count("runs")
     for what, n in (("halves", halves), ("delivered", messages), ("discarded", discarded)):
         world.counts[what] = len(n)
-    offsets = life.offsets.to_json()["offsetTable"]
-    kept = [offsets.get(f"{t}@CID_RMQ_SYS_TRANS", {}).get(0, -1) for t in (HALF_TOPIC, OP_TOPIC)]
+    offsets = [life.offsets.query(t, "CID_RMQ_SYS_TRANS", 0) for t in (HALF_TOPIC, OP_TOPIC)]
+    kept = [-1 if offset is None else offset for offset in offsets]
     again = Transactions(life.store.native, half_offset=kept[0], op_offset=kept[1])
     rebuilt = again.rebuilt()
     if rebuilt["pending"] or rebuilt["halves"] > 0:

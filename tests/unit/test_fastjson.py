@@ -27,10 +27,15 @@ _VALUE = st.recursive(
 )
 
 
+def pretty(value: Any) -> bytes:
+    return b"".join(fastjson.parts(value, "\n"))
+
+
 @given(_VALUE)
 def test_round_trip(value: Any) -> None:
     assert fastjson.loads(fastjson.dumps(value)) == value
-    assert fastjson.loads(fastjson.dumps_pretty(value).encode()) == value
+    assert fastjson.loads(pretty(value)) == value
+    assert b"".join(fastjson.parts(value)) == fastjson.dumps(value)
 
 
 def strict(value: Any) -> Any:
@@ -74,6 +79,7 @@ def test_any_bytes_parse_or_are_refused(body: bytes) -> None:
 )  # fmt: skip
 def test_written_form(value: Any, text: str) -> None:
     assert fastjson.dumps(value).decode() == text
+    assert b"".join(fastjson.parts(value)).decode() == text
 
 
 def test_pretty_form() -> None:
@@ -83,10 +89,39 @@ def test_pretty_form() -> None:
         "x": [],
         "y": [1],
     }
-    assert fastjson.dumps_pretty(value) == (
+    assert pretty(value).decode() == (
         '{\n\t"dataVersion":{\n\t\t"counter":1\n\t},\n\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t0:12,'
         '\n\t\t\t1:9\n\t\t}\n\t},\n\t"x":[],\n\t"y":[\n\t\t1\n\t]\n}'
     )
+
+
+class Members(fastjson.Encoded):
+    """The members of a dictionary, each encoded for where it is to stand."""
+
+    def __init__(self, value: dict[Any, Any], line: str) -> None:
+        self._members = [fastjson.member(k, v, line) for k, v in value.items()]
+
+    def members(self) -> list[bytes]:
+        return self._members
+
+
+@pytest.mark.parametrize("joined", [1, 2, 3, 100])
+@given(value=st.dictionaries(_KEY, _VALUE, max_size=5))
+def test_members_that_are_encoded_already(joined: int, value: dict[Any, Any]) -> None:
+    """However many of them become one part, they read as if they were encoded with the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fastjson, "JOINED", joined)
+        for line, inner in (("", ""), ("\n", "\n\t\t\t")):
+            mixed = {"a": {"table": Members(value, inner), "none": None}, "z": 1}
+            plain = {"a": {"table": value, "none": None}, "z": 1}
+            found = b"".join(fastjson.parts(mixed, line))
+            assert found == b"".join(fastjson.parts(plain, line))
+
+
+def test_no_part_has_too_many_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastjson, "JOINED", 2)
+    members = Members(dict.fromkeys(range(5), 7), "")
+    assert list(fastjson.parts(members)) == [b"{0:7,1:7", b",2:7,3:7", b",4:7", b"}"]
 
 
 def test_strict_form() -> None:

@@ -24,6 +24,11 @@ _COMMIT = st.tuples(
 NOWHERE = Path("/nonexistent/consumerOffset.json")
 
 
+def text(table: OffsetTable) -> bytes:
+    """What the file of a table would hold now."""
+    return b"".join(fastjson.parts(table.to_json(), "\n"))
+
+
 @given(st.lists(_COMMIT))
 def test_the_last_commit_counts(commits: list[tuple[str, str, int, int]]) -> None:
     table = OffsetTable(NOWHERE, 1)
@@ -35,7 +40,7 @@ def test_the_last_commit_counts(commits: list[tuple[str, str, int, int]]) -> Non
         assert table.query(topic, group, queue) == offset
     assert table.query("T", "g", 4) is None
     assert table.query("U", "g", 0) is None
-    written = fastjson.loads_object(fastjson.dumps(table.to_json()))
+    written = fastjson.loads_object(text(table))
     entries = {
         (*key.split("@"), queue): offset
         for key, queues in written["offsetTable"].items()
@@ -73,9 +78,13 @@ def test_written_form() -> None:
     table = OffsetTable(NOWHERE, 500)
     for topic in ("T", "U"):
         table.commit(topic, "G", 0, 12)
-    text = fastjson.dumps(table.to_json()).decode()
-    assert '"groupTopicMap":{"G":["T","U"]}' in text
-    assert '"offsetTable":{"T@G":{0:12},"U@G":{0:12}}' in text
+    table.commit("T", "H", 3, 1)
+    assert text(table).decode() == (
+        '{\n\t"dataVersion":{\n\t\t"counter":0,\n\t\t"stateVersion":0,\n\t\t"timestamp":0\n\t},'
+        '\n\t"groupTopicMap":{\n\t\t"G":[\n\t\t\t"T",\n\t\t\t"U"\n\t\t],\n\t\t"H":[\n\t\t\t"T"\n\t\t]'
+        '\n\t},\n\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t0:12\n\t\t},\n\t\t"U@G":{\n\t\t\t0:12\n\t\t},'
+        '\n\t\t"T@H":{\n\t\t\t3:1\n\t\t}\n\t}\n}'
+    )
 
 
 def test_going_back_is_allowed() -> None:

@@ -1,0 +1,96 @@
+"""What a broker tells name servers of its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from pyrmq.broker import rows
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.registration import Registration
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Store
+from pyrmq.model.topic import MULTI_TAG, TopicConfig
+from pyrmq.namesrv.register_body import parse
+from pyrmq.net import fastjson
+
+Make = Callable[..., tuple[TopicTable, Registration]]
+
+
+@pytest.fixture
+def make(tmp_path: Path, config: BrokerConfig, store: Store) -> Make:
+    def build(**settings: object) -> tuple[TopicTable, Registration]:
+        changed = replace(config, **settings)
+        topics = TopicTable(tmp_path / "topics.json", changed, store)
+        return topics, Registration(changed, topics, ("127.0.0.1", 10911))
+
+    return build
+
+
+async def test_the_body_has_all_topics(make: Make) -> None:
+    topics, registration = make()
+    topics.update(TopicConfig("U", 2, 3, 4, MULTI_TAG, 1, True), "+queue.type=BatchCQ")
+    body = await registration._body()
+    assert parse(body) == (topics.topics, topics.version)
+    version = topics.version.to_json()
+    value = fastjson.loads_object(body)
+    assert value["filterServerList"] == []
+    assert value["topicConfigSerializeWrapper"] == {
+        "dataVersion": version,
+        "mappingDataVersion": version,
+        "topicConfigTable": {name: topic.to_json() for name, topic in topics.topics.items()},
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
+    }
+    assert body == fastjson.dumps(value), "in the form of fastjson, without blanks"
+
+
+async def test_the_body_has_every_change(make: Make) -> None:
+    topics, registration = make()
+    for queues in (4, 5):
+        topics.update(TopicConfig("U", queues, 3))
+        topics.create_in_send(f"T{queues}", "TBW102", 4, False)
+        assert parse(await registration._body()) == (topics.topics, topics.version)
+
+
+@pytest.mark.parametrize(("perm", "told"), [(6, 7), (4, 4), (2, 2)])
+async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int) -> None:
+    topics, registration = make(broker_permission=perm)
+    found, _ = parse(await registration._body())
+    assert found["TBW102"].perm == told
+    assert topics.topics["TBW102"].perm == 7
+
+
+async def test_topics_that_change_meanwhile(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies for several name servers, made while topics change: each is of one moment."""
+    monkeypatch.setattr(rows, "TURN", 0)
+    topics, registration = make()
+    known = {}
+
+    def note() -> None:
+        known[topics.version.counter] = dict(topics.topics)
+
+    note()
+    bodies = []
+    outdated = 0
+
+    async def ask() -> None:
+        nonlocal outdated
+        for _ in range(4):
+            bodies.append(await registration._body())
+            outdated += parse(bodies[-1])[1] != topics.version
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        nursery.start_soon(ask)
+        for n in range(40):
+            topics.update(TopicConfig(f"T{n % 3}", n, n))
+            note()
+            await trio.lowlevel.checkpoint()
+    found = [parse(body) for body in bodies]
+    assert [of for of, _ in found] == [known[version.counter] for _, version in found]
+    assert outdated, "topics change while a body is made"
