@@ -109,8 +109,9 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
 
-bench-loopback: $(STAMP) ## Measure a broker process over loopback
-	$(BIN)/python -m benches.loopback
+bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
+	@mkdir -p build
+	$(BIN)/python -m benches.loopback $(if $(PEER),--peer) --json build/bench-loopback.json
 
 bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
 	@mkdir -p build

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benches.loopback.context import Context
 from benches.loopback.harness import build_loadgen
-from benches.loopback.scenarios import SCENARIOS, Context
+from benches.loopback.scenarios import SCENARIOS
 
 
 @pytest.mark.parametrize("name", ["transactions-8x16", "transactions-sync-8x16"])

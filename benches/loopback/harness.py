@@ -57,7 +57,8 @@ def _await_ready(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
     raise HarnessError(f"the server did not get ready (exit status {process.poll()}):\n{tail}")
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def stop(process: subprocess.Popen[str]) -> None:
+    """SIGTERM, and SIGKILL when that takes too long."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -93,7 +94,7 @@ def server(
             host, _, port = fields["broker"].rpartition(":")
             yield Broker(host, int(port), int(fields.get("pid", process.pid)), started)
         finally:
-            _stop(process)
+            stop(process)
             assert process.stdout is not None
             process.stdout.close()
     finally:

@@ -1,4 +1,4 @@
-"""What /proc tells about another process: CPU time and memory (proc(5))."""
+"""What /proc tells about another process and about the machine (proc(5))."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def memory(pid: int) -> Memory:
         mapped=shared_mappings / 1024,
         resident=_sum_kib(rollup, "Rss") / 1024,
     )
+
+
+def written_bytes(pid: int) -> int:
+    """What `pid` has made the kernel write to a disk, or will have: pages that became dirty."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "write_bytes":
+            return int(value)
+    raise OSError(f"/proc/{pid}/io: no write_bytes")
+
+
+def available_bytes() -> int:
+    """Memory that programs could have without swapping."""
+    return _sum_kib(Path("/proc/meminfo").read_text().splitlines(), "MemAvailable") << 10
 
 
 def allow_open_files(count: int) -> int:

@@ -1,4 +1,5 @@
 //! Remoting frames: requests written once with a JSON header, answers read without a JSON parser.
+//! (The floor reads requests with the same means: their headers have the same form.)
 //!
 //! Layout (spec: remoting, "Frame"): int32 length of the rest, one byte serialize type, uint24
 //! header length, header, body; everything big-endian.
@@ -88,12 +89,12 @@ pub fn length(buf: &[u8]) -> Result<Option<usize>, String> {
     };
     let total = u32::from_be_bytes(*head) as usize;
     if !(4..=MAX_TOTAL).contains(&total) {
-        return Err(format!("the broker sent a frame of length {total}"));
+        return Err(format!("a frame of length {total} came"));
     }
     Ok(Some(4 + total))
 }
 
-/// An answer, not copied.
+/// An answer (or a request that came in), not copied.
 pub struct Answer<'a> {
     pub code: i32,
     pub opaque: i32,
@@ -131,12 +132,12 @@ fn integer(text: &[u8]) -> Option<i64> {
 impl Reader {
     pub fn read<'a>(&mut self, frame: &'a [u8]) -> Result<Answer<'a>, String> {
         if frame.len() < 8 {
-            return Err("the broker sent a frame without a header".into());
+            return Err("a frame without a header came".into());
         }
         let kind = frame[4];
         let length = u32::from_be_bytes([0, frame[5], frame[6], frame[7]]) as usize;
         let Some(header) = frame.get(8..8 + length) else {
-            return Err("the broker sent a header longer than its frame".into());
+            return Err("a header longer than its frame came".into());
         };
         let body = &frame[8 + length..];
         let (code, opaque) = match kind {
@@ -149,7 +150,7 @@ impl Reader {
                 i32::from(i16::from_be_bytes([header[0], header[1]])),
                 i32::from_be_bytes([header[5], header[6], header[7], header[8]]),
             ),
-            other => return Err(format!("the broker sent serialize type {other}")),
+            other => return Err(format!("serialize type {other} came")),
         };
         Ok(Answer {
             code,
@@ -204,15 +205,25 @@ impl Answer<'_> {
         Some(&text[..text.iter().position(|b| *b == b'"')?])
     }
 
-    /// Whether it is a request of the broker and no answer.
+    fn flag(&self) -> Option<i64> {
+        if self.binary {
+            return Some(i64::from(self.header[12]));
+        }
+        const FLAG: &[u8] = b"\"flag\":";
+        let at = find(self.header, FLAG)?;
+        integer(&self.header[at + FLAG.len()..])
+    }
+
+    /// Whether it is a request and no answer.
     pub fn is_request(&self) -> bool {
-        let flag = if self.binary {
-            Some(i64::from(self.header[12]))
-        } else {
-            const FLAG: &[u8] = b"\"flag\":";
-            find(self.header, FLAG).and_then(|at| integer(&self.header[at + FLAG.len()..]))
-        };
-        flag.is_some_and(|flag| flag & ANSWER == 0)
+        self.flag().is_some_and(|flag| flag & ANSWER == 0)
+    }
+
+    /// Whether it is a request that nobody answers.
+    pub fn is_oneway(&self) -> bool {
+        let oneway = i64::from(ONEWAY);
+        self.flag()
+            .is_some_and(|flag| flag & (ANSWER | oneway) == oneway)
     }
 
     fn binary_field(&self, name: &[u8]) -> Option<&[u8]> {
