@@ -10,6 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 
@@ -20,6 +21,11 @@ from pyrmq.capi cimport (
 
 from pyrmq import _native
 from pyrmq.errors import EngineError, ServiceNotAvailableError
+
+cdef extern from "sys/socket.h" nogil:
+    const int MSG_NOSIGNAL
+    ssize_t recv(int fd, void *place, size_t n, int flags)
+    ssize_t send(int fd, const void *data, size_t n, int flags)
 
 cdef extern from "Python.h":
     const int PyBUF_READ
@@ -307,6 +313,7 @@ cdef class Session:
     cdef readonly unsigned int commands, unconfirmed
     cdef readonly bint full, more, arrivals, large
     cdef readonly str error
+    cdef readonly Py_ssize_t received
     cdef size_t room
 
     def __init__(self, listener, bytes ip, unsigned int port):
@@ -354,6 +361,27 @@ cdef class Session:
             rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
         return self.report(rc, &fed)
 
+    def receive(self, int fd, RecvBuffer buffer, long long now_ms, bint more=False):
+        """Receives once from a non-blocking socket and takes what came, as `feed` does.
+
+        Sets `received`: bytes, 0 at the stream's end, -1 if nothing was there. Raises OSError."""
+        cdef pyrmq_feed fed
+        cdef ssize_t n
+        cdef int failed = 0
+        cdef int32_t rc = PYRMQ_OK
+        with nogil:
+            n = recv(fd, buffer.ptr, buffer.nbytes, 0)
+            if n > 0:
+                rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
+            elif n < 0:
+                failed = errno
+        self.received = n
+        if n > 0:
+            return self.report(rc, &fed)
+        if failed != 0 and failed != EAGAIN and failed != EINTR:
+            raise OSError(failed, "recv")
+        return None
+
     def feed_bytes(self, bytes data, long long now_ms, bint more=False):
         """Takes a bytes object (tests, and the in-memory transport)."""
         cdef pyrmq_feed fed
@@ -400,6 +428,27 @@ cdef class Session:
         with nogil:
             rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
         return self.report(rc, &fed)
+
+    def send_released(self, int fd, long long now_ms, long long timeout_ms):
+        """Sends what `release` would return to a non-blocking socket; returns what the socket does
+        not take, None if it takes all. Raises OSError."""
+        cdef pyrmq_feed fed
+        cdef ssize_t sent = 0
+        cdef int failed = 0
+        cdef int32_t rc
+        with nogil:
+            rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
+            if rc == PYRMQ_OK and fed.out.len:
+                sent = send(fd, fed.out.ptr, fed.out.len, MSG_NOSIGNAL)
+                if sent < 0:
+                    failed = errno
+                    sent = 0
+        fed.out.ptr += sent
+        fed.out.len -= sent
+        rest = self.report(rc, &fed)
+        if failed != 0 and failed != EAGAIN and failed != EINTR:
+            raise OSError(failed, "send")
+        return rest
 
     def next_command(self):
         """The next Command, None if there is none."""

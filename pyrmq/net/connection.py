@@ -140,6 +140,22 @@ class Connection:
         if self.out:
             self._changed(self)
 
+    def send_released(self, now: int, timeout: int) -> None:
+        """Sends the answers of its session that are settled."""
+        if self.out or not self.takes_answers:
+            reply = self.session.release(now, timeout)
+            if reply is not None:
+                self.send(reply)
+            return
+        try:
+            rest = self.session.send_released(self.fd, now, timeout)
+        except OSError:
+            self.happened(Event.SEND_FAILED)
+            return
+        if rest is not None:
+            self.out.append(rest)
+            self._changed(self)
+
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:
             if sent >= len(piece):

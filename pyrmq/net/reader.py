@@ -27,7 +27,7 @@ from pyrmq.net.unconfirmed import Unconfirmed
 
 log = logging.getLogger(__name__)
 
-BUFFER = 256 * 1024
+BUFFER = 64 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
 EVENTS = 512
 """Connections served before the reader polls again."""
@@ -55,6 +55,10 @@ class Reader:
         self._store = store
         self._several = False
         """More than one connection is fed in this round: what they store is written at its end."""
+        self._answers_written = store is not None and not store.is_sync
+        """With ASYNC_FLUSH what is written is answered."""
+        self._fed: list[Connection] = []
+        """Those of them that are answered then."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -162,46 +166,70 @@ class Reader:
         now = clock_ms()
         for connection in waiting:
             if not connection.is_closed:
-                arrivals |= self._feed(connection, 0, now)
+                arrivals |= self._feed(connection, now)
             if connection.is_closed:
                 self.close(connection)
         return arrivals
 
     def _receive(self, connection: Connection, now: int) -> bool:
         session = connection.session
+        if session.large and (place := session.space()) is not None:
+            return self._receive_large(connection, place, now)
         try:
-            if session.large and (place := session.space()) is not None:
-                n = connection.sock.recv_into(place)
-                session.filled(n)
-                size = 0
-            else:
-                n = size = connection.sock.recv_into(self._buffer)
+            reply = session.receive(connection.fd, self._buffer, now, self._several)
+        except OSError:
+            connection.happened(Event.END)
+            return False
+        except EngineError:
+            self._end_broken(connection)
+            return False
+        if session.received <= 0:
+            if session.received == 0:
+                connection.happened(Event.END)
+            return False
+        return self._fed_with(connection, reply)
+
+    def _receive_large(self, connection: Connection, place: memoryview, now: int) -> bool:
+        """Receives more of a large frame to where its session keeps it."""
+        try:
+            n = connection.sock.recv_into(place)
         except BlockingIOError:
-            session.filled(0)  # nothing was received into a space either
+            connection.session.filled(0)
             return False
         except OSError:
-            n = size = 0
+            n = 0
+        connection.session.filled(n)
         if n == 0:
             connection.happened(Event.END)
             return False
-        return self._feed(connection, size, now)
+        return self._feed(connection, now)
 
-    def _feed(self, connection: Connection, n: int, now: int) -> bool:
-        """Lets the session have `n` bytes of the buffer; whether queues have grown."""
-        session = connection.session
+    def _feed(self, connection: Connection, now: int) -> bool:
+        """Lets a session go on with what it has already; whether queues have grown."""
         try:
-            reply = session.feed(self._buffer, n, now, self._several)
+            reply = connection.session.feed(self._buffer, 0, now, self._several)
         except EngineError:
-            log.exception("%s: closing %s", self._name, connection.peer)
-            connection.happened(Event.END)
+            self._end_broken(connection)
             return False
+        return self._fed_with(connection, reply)
+
+    def _end_broken(self, connection: Connection) -> None:
+        log.exception("%s: closing %s", self._name, connection.peer)
+        connection.happened(Event.END)
+
+    def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
+        """Does what a feed of the session has left to do; whether queues have grown."""
+        session = connection.session
         if reply is not None:
             connection.send(reply)
         if session.commands:
             while (command := session.next_command()) is not None:
                 self._dispatcher.process(connection, command)
         if session.unconfirmed:
-            self._unconfirmed.note(connection)
+            if self._answers_written:
+                self._fed.append(connection)
+            else:
+                self._unconfirmed.note(connection)
         if session.error is not None:
             log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
             connection.happened(Event.PROTOCOL_ERROR)
@@ -212,14 +240,15 @@ class Reader:
     def _write_staged(self, store: Store) -> bool:
         """Writes what the connections of this round have stored, and answers them as far as that
         confirms it; whether queues have grown."""
-        arrivals = waits = False
+        arrivals = False
         try:
             arrivals = store.write_staged()
-            waits = store.is_sync
         except ServiceNotAvailableError as e:
             log.error("%s: messages are not stored: %s", self._name, escape(e))
-        if not waits:
             self._unconfirmed.release()
+        if self._fed:
+            fed, self._fed = self._fed, []
+            self._unconfirmed.release_of(fed)
         return arrivals
 
     def _confirmed(self) -> None:

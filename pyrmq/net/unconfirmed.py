@@ -7,6 +7,7 @@ one queue (native/src/wire/unconfirmed.rs).
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from pyrmq.engine import Command, Store
 from pyrmq.escape import escape
@@ -61,13 +62,22 @@ class Unconfirmed:
             self._release(connection, clock_ms())  # the barrier may have passed it already
 
     def _release(self, connection: Connection, now: int) -> None:
-        session = connection.session
-        reply = session.release(now, self._timeout)
-        if reply is not None:
-            connection.send(reply)
-        if not session.unconfirmed:
+        connection.send_released(now, self._timeout)
+        if not connection.session.unconfirmed:
             self._connections.discard(connection)
         connection.released()
+
+    def release_of(self, connections: Iterable[Connection]) -> None:
+        """As `release`, of connections whose sessions keep answers and which nobody noted."""
+        now = clock_ms()
+        for connection in connections:
+            if connection.is_closed:
+                continue
+            connection.send_released(now, self._timeout)
+            if connection.session.unconfirmed:
+                self._connections.add(connection)
+            elif not connection.events:
+                connection.released()
 
     def release(self) -> None:
         """Sends what is settled: confirmed, waited too long, or failed with a write or a flush."""

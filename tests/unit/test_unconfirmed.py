@@ -27,7 +27,7 @@ class FullSession:
     def answer(self, *_: object) -> None:
         self.unconfirmed += 1
 
-    def release(self, *_: object) -> None:
+    def send_released(self, *_: object) -> None:
         self.unconfirmed = 0
 
 
