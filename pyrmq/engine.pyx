@@ -7,7 +7,6 @@ without the GIL; see native/include/pyrmq_capi.h.
 """
 from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer, PyBUF_SIMPLE, PyBUF_WRITABLE
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.errno cimport EAGAIN, EINTR, errno
@@ -26,10 +25,6 @@ cdef extern from "sys/socket.h" nogil:
     const int MSG_NOSIGNAL
     ssize_t recv(int fd, void *place, size_t n, int flags)
     ssize_t send(int fd, const void *data, size_t n, int flags)
-
-cdef extern from "Python.h":
-    const int PyBUF_READ
-    const int PyBUF_WRITE
 
 java_hash = _native.java_hash
 parse_json = _native.parse_json
@@ -297,8 +292,28 @@ cdef inline bint is_send(int code):
     return code == 10 or code == 310 or code == 320
 
 
+cdef class Space:
+    """A writable place inside of a session, until `Session.filled` is called."""
+
+    cdef object session
+    cdef uint8_t *ptr
+    cdef Py_ssize_t nbytes, exports
+
+    def __len__(self):
+        return self.nbytes
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        if self.ptr == NULL:
+            raise BufferError("the space was filled: ask the session for another one")
+        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, 0, flags)
+        self.exports += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self.exports -= 1
+
+
 cdef class Session:
-    """A connection without its socket.
+    """A connection without its socket. One thread uses it at a time.
 
     Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
     `next_command` has), `unconfirmed` (answers that wait until what they acknowledge is confirmed,
@@ -314,7 +329,8 @@ cdef class Session:
     cdef readonly bint full, more, arrivals, large
     cdef readonly str error
     cdef readonly Py_ssize_t received
-    cdef size_t room
+    cdef Space place
+    cdef bint busy
 
     def __init__(self, listener, bytes ip, unsigned int port):
         """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""
@@ -333,8 +349,18 @@ cdef class Session:
     def __cinit__(self):
         self.ptr = NULL
 
+    cdef inline int begin(self) except -1:
+        """A native call begins: no other is under way, and nobody receives into the session."""
+        if self.busy:
+            raise RuntimeError("a session is used by one thread at a time")
+        if self.place is not None:
+            raise RuntimeError("call `filled` for the space that was given first")
+        self.busy = True
+        return 0
+
     cdef bytes report(self, int32_t rc, pyrmq_feed *fed):
         cdef pyrmq_bytes text
+        self.busy = False
         if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
             raise_failed(rc)
         self.commands = fed.commands
@@ -357,6 +383,7 @@ cdef class Session:
         cdef int32_t rc
         if n < 0 or n > buffer.nbytes:
             raise ValueError("n is beyond the buffer")
+        self.begin()
         with nogil:
             rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
         return self.report(rc, &fed)
@@ -369,12 +396,14 @@ cdef class Session:
         cdef ssize_t n
         cdef int failed = 0
         cdef int32_t rc = PYRMQ_OK
+        self.begin()
         with nogil:
             n = recv(fd, buffer.ptr, buffer.nbytes, 0)
             if n > 0:
                 rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
             elif n < 0:
                 failed = errno
+        self.busy = False
         self.received = n
         if n > 0:
             return self.report(rc, &fed)
@@ -388,6 +417,7 @@ cdef class Session:
         cdef const uint8_t *p = <const uint8_t *><const char *>data
         cdef Py_ssize_t n = len(data)
         cdef int32_t rc
+        self.begin()
         with nogil:
             rc = C.session_feed(self.ptr, p, n, now_ms, more, &fed)
         return self.report(rc, &fed)
@@ -404,6 +434,7 @@ cdef class Session:
         cdef Py_ssize_t topic_len
         cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
         cdef int32_t rc
+        self.begin()
         with nogil:
             rc = C.session_resend(self.ptr, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
                                   now_ms, &fed)
@@ -417,6 +448,7 @@ cdef class Session:
         cdef const uint8_t *p = <const uint8_t *><const char *>answer
         cdef Py_ssize_t n = len(answer)
         cdef int32_t rc
+        self.begin()
         with nogil:
             rc = C.session_answer(self.ptr, p, n, codec, opaque, end, now_ms, &fed)
         return self.report(rc, &fed)
@@ -425,6 +457,7 @@ cdef class Session:
         """The unconfirmed answers that are settled now: confirmed, timed out, or failed."""
         cdef pyrmq_feed fed
         cdef int32_t rc
+        self.begin()
         with nogil:
             rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
         return self.report(rc, &fed)
@@ -436,6 +469,7 @@ cdef class Session:
         cdef ssize_t sent = 0
         cdef int failed = 0
         cdef int32_t rc
+        self.begin()
         with nogil:
             rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
             if rc == PYRMQ_OK and fed.out.len:
@@ -455,6 +489,8 @@ cdef class Session:
         cdef pyrmq_command c
         cdef pyrmq_bytes name, value
         cdef uint32_t i
+        if self.busy:
+            raise RuntimeError("a session is used by one thread at a time")
         if C.session_command(self.ptr, &c) != PYRMQ_OK:
             return None
         if self.commands:
@@ -478,17 +514,35 @@ cdef class Session:
         return out
 
     def space(self):
-        """A writable memoryview for the rest of a large frame, None if no large frame is under
-        way. Receive into it and call `filled` before anything else."""
+        """A `Space` for the rest of a large frame, None if no large frame is under way. Receive into
+        it and call `filled` before anything else."""
         cdef uint8_t *p
-        if C.session_space(self.ptr, &p, &self.room) != PYRMQ_OK:
-            return None
-        return PyMemoryView_FromMemory(<char *>p, self.room, PyBUF_WRITE)
+        cdef size_t n
+        self.begin()
+        try:
+            if C.session_space(self.ptr, &p, &n) != PYRMQ_OK:
+                return None
+            self.place = Space.__new__(Space)
+            self.place.session = self
+            self.place.ptr = p
+            self.place.nbytes = n
+            return self.place
+        finally:
+            self.busy = False
 
     def filled(self, Py_ssize_t n):
-        """`n` bytes of the last `space` were received."""
-        C.session_filled(self.ptr, self.room, max(n, 0))
-        self.room = 0
+        """`n` bytes of the last `space` were received. BufferError if somebody still holds it."""
+        cdef size_t room = 0
+        if self.busy:
+            raise RuntimeError("a session is used by one thread at a time")
+        if self.place is not None:
+            if self.place.exports:
+                raise BufferError("somebody still holds the space that was filled")
+            room = self.place.nbytes
+            self.place.ptr = NULL
+            self.place.nbytes = 0
+            self.place = None
+        C.session_filled(self.ptr, room, max(n, 0))
 
 
 def scan_tags(entries, tags, out):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from pyrmq.engine import Command, Listener, RecvBuffer, Session
+from pyrmq.engine import Command, Listener, RecvBuffer, Session, Space
 from pyrmq.errors import ClientError, ConnectError, EngineError, RequestTimeoutError
 from pyrmq.net.command import (
     FLAG_ONEWAY,
@@ -248,7 +248,7 @@ class ClientProtocol:
             return self.close(CloseReason.FAILED, str(error))
         return self._commands(now_ms)
 
-    def space(self) -> memoryview | None:
+    def space(self) -> Space | None:
         """Where the rest of a large frame is to be received into, None if none is under way.
         `filled` has to follow, and then `receive_buffer` with a size of 0."""
         session = self._session

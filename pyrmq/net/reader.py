@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import trio
 
-from pyrmq.engine import RecvBuffer, Session, Store
+from pyrmq.engine import RecvBuffer, Session, Space, Store
 from pyrmq.errors import EngineError, ServiceNotAvailableError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
@@ -189,7 +189,7 @@ class Reader:
             return False
         return self._fed_with(connection, reply)
 
-    def _receive_large(self, connection: Connection, place: memoryview, now: int) -> bool:
+    def _receive_large(self, connection: Connection, place: Space, now: int) -> bool:
         """Receives more of a large frame to where its session keeps it."""
         try:
             n = connection.sock.recv_into(place)

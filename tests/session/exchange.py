@@ -108,7 +108,7 @@ class Exchange:
             while left and self.session.error is None:
                 if self.session.large and (place := self.session.space()) is not None:
                     n = min(len(place), len(left))
-                    place[:n] = left[:n]
+                    memoryview(place)[:n] = left[:n]
                     self.session.filled(n)
                     self.spaces += 1
                     self.take(self.session.feed(buffer, 0, BORN))

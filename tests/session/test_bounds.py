@@ -141,7 +141,7 @@ def test_the_limit_holds_for_frames_received_into_the_space():
         assert at < 2000 * KIB
         place = session.space()
         assert place is not None
-        place[:] = frame[at : at + len(place)]
+        memoryview(place)[:] = frame[at : at + len(place)]
         at += len(place)
         session.filled(len(place))
         session.feed(buffer, 0, BORN)

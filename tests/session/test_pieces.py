@@ -168,7 +168,7 @@ def test_a_space_that_got_nothing(large: bytes):
                 place = session.space()
                 assert place is not None
                 n = min(len(place), 1000)
-                place[:n] = large[at : at + n]
+                memoryview(place)[:n] = large[at : at + n]
                 session.filled(n)
                 exchange.feed(b"")
             else:

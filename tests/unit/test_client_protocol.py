@@ -94,7 +94,7 @@ def test_a_large_answer_into_its_place() -> None:
         size = 0
         if (place := p.space()) is not None:
             n = min(len(place), len(data))
-            place[:n] = data[:n]
+            memoryview(place)[:n] = data[:n]
             p.filled(n)
             placed += n
         else:

@@ -8,6 +8,7 @@ use super::index::Index;
 use super::log_flusher::LogFlusher;
 use super::queue_flusher::QueueFlusher;
 use super::stop::StopSignal;
+use super::store_time::StoreTime;
 use crate::format::checkpoint::{self, Checkpoint};
 use parking_lot::Mutex;
 use std::fs::OpenOptions;
@@ -21,6 +22,7 @@ pub struct Checkpointer {
     interval: Duration,
     /// How long queues with few new entries may wait.
     thorough: Duration,
+    time: Arc<StoreTime>,
     log_flusher: Arc<LogFlusher>,
     queue_flusher: Arc<QueueFlusher>,
     index: Option<Arc<Index>>,
@@ -36,6 +38,7 @@ impl Checkpointer {
     /// Reads the checkpoint. Without a readable one all its timestamps are 0.
     pub fn open(
         cfg: &StoreConfig,
+        time: Arc<StoreTime>,
         log_flusher: Arc<LogFlusher>,
         queue_flusher: Arc<QueueFlusher>,
         index: Option<Arc<Index>>,
@@ -44,6 +47,7 @@ impl Checkpointer {
             root: cfg.root.clone(),
             interval: Duration::from_millis(cfg.flush_interval_consume_queue.max(1)),
             thorough: Duration::from_millis(cfg.flush_queue_thorough_interval),
+            time,
             log_flusher,
             queue_flusher,
             index,
@@ -111,25 +115,50 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Where recovery cut the index back, the checkpoint says so before the index grows again: files
-    /// that are made anew are not on disk yet.
-    pub fn take_back_index_time(&self) -> Result<()> {
-        let finished = self.index.as_ref().map_or(0, |i| i.finished_time());
-        let said = std::mem::replace(&mut self.found.lock().index_msg_timestamp, finished);
-        if self.index.is_some() && finished < said {
+    /// Behind recovery and before the store grows: the checkpoint on disk says nothing that will not be
+    /// true then. Index files that are made anew are not on disk yet, and a time that is still to come
+    /// (the clock was set back) says nothing of records that are stored until then.
+    pub fn take_back(&self) -> Result<()> {
+        let said = self.found();
+        if let Some(index) = &self.index {
+            self.found.lock().index_msg_timestamp = index.finished_time();
+        }
+        let now = self.time.clock();
+        let to_come = said.physic_msg_timestamp.max(said.logics_msg_timestamp) > now;
+        if to_come {
+            self.limit(now);
+        }
+        if to_come || self.found().index_msg_timestamp < said.index_msg_timestamp {
             self.write()?;
         }
         Ok(())
     }
 
+    /// Nothing is said to be flushed of a time behind `time`.
+    fn limit(&self, time: i64) {
+        self.queue_flusher.limit(time);
+        let mut found = self.found.lock();
+        found.index_msg_timestamp = found.index_msg_timestamp.min(time);
+        if let Some(index) = &self.index {
+            index.limit_finished_time(time);
+        }
+    }
+
     fn write(&self) -> Result<()> {
+        let ceiling = self.time.ceiling();
+        if let Some(time) = ceiling {
+            self.limit(time);
+        }
+        // The time of the newest record goes back where the clock does.
+        let newest = self.log_flusher.newest_timestamp();
+        let latest = ceiling.unwrap_or(newest).min(newest);
         let point = Checkpoint {
-            physic_msg_timestamp: self.log_flusher.flushed_timestamp(),
-            logics_msg_timestamp: self.queue_flusher.flushed_timestamp(),
+            physic_msg_timestamp: self.log_flusher.flushed_timestamp().min(latest),
+            logics_msg_timestamp: self.queue_flusher.flushed_timestamp().min(latest),
             ..*self.found.lock()
         };
         let mut written = self.written.lock();
-        if *written == Some(point) {
+        if *written == Some(point) && ceiling.is_none() {
             return Ok(());
         }
         let path = path(&self.root);
@@ -147,6 +176,10 @@ impl Checkpointer {
             sync_dir(&self.root)?;
         }
         *written = Some(point);
+        drop(written);
+        if let Some(ceiling) = ceiling {
+            self.time.agree(ceiling);
+        }
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The store's configuration: RocketMQ's MessageStoreConfig keys that the engine needs.
 
+use super::clock::now_ms;
 use super::error::{Result, StoreError};
 use crate::format::cq_entry;
 use std::net::SocketAddr;
@@ -110,6 +111,8 @@ pub struct StoreConfig {
     pub transfer_disk: (usize, usize),
     /// maxFilterMessageSize: bytes of queue entries one read may scan
     pub max_filter_bytes: usize,
+    /// Milliseconds since the epoch: the machine's clock, but for tests.
+    pub clock: fn() -> i64,
 }
 
 impl StoreConfig {
@@ -143,6 +146,7 @@ impl StoreConfig {
             transfer_memory: (256 << 10, 32),
             transfer_disk: (64 << 10, 8),
             max_filter_bytes: 16_000,
+            clock: now_ms,
         }
     }
 

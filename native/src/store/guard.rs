@@ -167,7 +167,22 @@ pub fn sync_file_system(dir: &Path) -> Result<()> {
     }
 }
 
+/// Creates a folder and those above it that are missing, durably.
 pub fn create_dirs(dir: &Path) -> Result<()> {
+    let missing = dir.ancestors().take_while(|d| !d.exists()).count();
+    make_dirs(dir)?;
+    for parent in dir.ancestors().skip(1).take(missing) {
+        sync_dir(if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        })?;
+    }
+    Ok(())
+}
+
+/// The same, for whoever makes the names durable later.
+pub fn make_dirs(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|e| StoreError::io("create folder", dir, &e))
 }
 

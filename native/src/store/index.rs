@@ -233,6 +233,11 @@ impl Index {
         self.finished_time.load(Ordering::Acquire)
     }
 
+    /// Nothing is said to be on disk of a time behind `time`: the clock was set back.
+    pub fn limit_finished_time(&self, time: i64) {
+        self.finished_time.fetch_min(time, Ordering::AcqRel);
+    }
+
     /// Whether the last file is full: keys of its last message may be missing with the next file.
     pub fn ends_full(&self) -> bool {
         self.files.load().last().is_some_and(|f| f.is_full())

@@ -52,6 +52,11 @@ impl LogFlusher {
         self.flushed_timestamp.load(Ordering::Acquire)
     }
 
+    /// Store timestamp of the newest record of the log, in ms.
+    pub fn newest_timestamp(&self) -> i64 {
+        self.log.newest_timestamp()
+    }
+
     /// Takes over what recovery has made durable: the log below `end`, whose newest record has
     /// this timestamp.
     pub fn start_at(&self, end: u64, timestamp: i64) {
@@ -121,6 +126,8 @@ impl LogFlusher {
                 return;
             }
         }
+        // It goes back where the clock did meanwhile.
+        let timestamp = timestamp.min(self.log.newest_timestamp());
         self.flushed_timestamp.store(timestamp, Ordering::Release);
         self.barrier.flushed_to(to);
     }

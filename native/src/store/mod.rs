@@ -42,6 +42,7 @@ mod segment;
 mod staging;
 mod stop;
 mod store_impl;
+mod store_time;
 mod topics;
 
 pub use arrivals::Arrival;

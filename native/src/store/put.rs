@@ -11,7 +11,6 @@
 use super::arrivals::{Arrival, Arrivals};
 use super::availability::Availability;
 use super::barrier::Barrier;
-use super::clock::now_ms;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::dispatch;
@@ -22,6 +21,7 @@ use super::prepare::Preparer;
 use super::queue_flusher::QueueFlusher;
 use super::segment::Segment;
 use super::staging::{self, Run, Staging};
+use super::store_time::StoreTime;
 use super::topics::Topic;
 use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::host::Host;
@@ -101,6 +101,7 @@ impl Position {
 /// What the writer changes and whom it informs.
 pub struct Links {
     pub availability: Arc<Availability>,
+    pub time: Arc<StoreTime>,
     pub barrier: Arc<Barrier>,
     pub log: Arc<CommitLog>,
     pub preparer: Arc<Preparer>,
@@ -151,7 +152,7 @@ impl Writer {
         if let Some(active) = &position.segment {
             position.file = Some(active.open_for_writing()?);
         }
-        position.last_timestamp = newest.min(now_ms());
+        position.last_timestamp = newest.min(self.links.time.clock());
         Ok(())
     }
 
@@ -160,7 +161,11 @@ impl Writer {
         let mut position = self.position.lock();
         // Under the lock, which `close` takes once the store is marked closed.
         self.links.availability.check_writable()?;
-        let now = now_ms().max(position.last_timestamp);
+        let now = self.links.time.next(position.last_timestamp);
+        if now < position.last_timestamp {
+            // Before a record of this time comes: nothing may say that it is on disk.
+            self.links.log.set_newest_timestamp(now);
+        }
         position.last_timestamp = now;
         let mut guard = PutGuard {
             writer: self,

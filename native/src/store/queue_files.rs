@@ -6,7 +6,7 @@
 
 use super::error::{Result, StoreError};
 use super::file_set::list_file_set;
-use super::guard::{create_dirs, remove_if_there, sync_dir};
+use super::guard::{make_dirs, remove_if_there, sync_dir};
 use super::maps::{Maps, QueueMappings};
 use super::segment::{self, Segment};
 use crate::format::names::file_name;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
 /// What is behind the end is read in blocks of this size.
@@ -28,6 +28,8 @@ pub struct QueueFiles {
     file_size: usize,
     end: AtomicU64,
     set: Mutex<FileSet>,
+    /// A file was added, and perhaps folders, whose names may not be on disk.
+    has_new_names: AtomicBool,
     maps: Arc<Maps>,
 }
 
@@ -86,6 +88,7 @@ impl QueueFiles {
                 base: bases.first().copied().unwrap_or(0),
                 files: bases.iter().map(|_| Mapping::default()).collect(),
             }),
+            has_new_names: AtomicBool::new(false),
             maps,
         }))
     }
@@ -195,7 +198,7 @@ impl QueueFiles {
         base: u64,
         prepare: impl FnOnce(&Segment) -> Result<()>,
     ) -> Result<Arc<Segment>> {
-        create_dirs(&self.dir())?;
+        make_dirs(&self.dir())?;
         let create = || Segment::create(self.path(base), base, self.file_size);
         let segment = self.with_mappings(create)?;
         segment.expect_random();
@@ -211,6 +214,7 @@ impl QueueFiles {
             }
             set.files.push_back(Mapping::of(&segment));
         }
+        self.has_new_names.store(true, Ordering::Release);
         self.note_mapped(base);
         Ok(segment)
     }
@@ -269,8 +273,22 @@ impl QueueFiles {
         Ok(removed)
     }
 
+    /// Makes the names of files that were added durable: in the queue's folder, the topic's and the
+    /// one of all topics.
+    fn sync_names(&self) -> Result<()> {
+        if !self.has_new_names.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let synced = self.dir().ancestors().take(3).try_for_each(sync_dir);
+        if synced.is_err() {
+            self.has_new_names.store(true, Ordering::Release);
+        }
+        synced
+    }
+
     /// Writes `[from, to)` to the disk, as far as it was not deleted, and waits for it.
     pub fn sync(&self, from: u64, to: u64) -> Result<()> {
+        self.sync_names()?;
         let from = from.max(self.first().unwrap_or(0));
         let mut base = self.file_start(from);
         while base < to {

@@ -43,6 +43,11 @@ impl QueueFlusher {
         self.flushed_timestamp.load(Ordering::Acquire)
     }
 
+    /// Nothing is said to be flushed of a time behind `time`: the clock was set back.
+    pub fn limit(&self, time: i64) {
+        self.flushed_timestamp.fetch_min(time, Ordering::AcqRel);
+    }
+
     pub fn set_flushed_timestamp(&self, timestamp: i64) {
         self.flushed_timestamp.store(timestamp, Ordering::Release);
     }

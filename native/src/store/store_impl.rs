@@ -21,6 +21,7 @@ use super::recover::Recovery;
 use super::replay::EndedHalf;
 use super::retention::{self, Cleaned, Retention};
 use super::stop::StopSignal;
+use super::store_time::StoreTime;
 use super::topics::Topics;
 use crate::format::host::Host;
 use parking_lot::Mutex;
@@ -86,7 +87,7 @@ impl Store {
         let store = Store::of_parts(config, lock)?;
         // Where it fails half-way, the abort file keeps what it noted: the next start begins anew.
         store.recover(last_stop)?;
-        store.checkpointer.take_back_index_time()?;
+        store.checkpointer.take_back()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
         let store = Arc::new(store);
@@ -111,8 +112,10 @@ impl Store {
         let log_flusher = Arc::new(LogFlusher::new(cfg, log.clone(), barrier.clone()));
         let one_disk = topics.on_one_disk();
         let queue_flusher = Arc::new(QueueFlusher::new(cfg, log.clone(), one_disk));
+        let time = Arc::new(StoreTime::new(cfg.clock));
         let checkpointer = Checkpointer::open(
             cfg,
+            time.clone(),
             log_flusher.clone(),
             queue_flusher.clone(),
             index.clone(),
@@ -125,6 +128,7 @@ impl Store {
             cfg,
             put::Links {
                 availability: availability.clone(),
+                time,
                 barrier: barrier.clone(),
                 log: log.clone(),
                 preparer: preparer.clone(),
@@ -188,7 +192,8 @@ impl Store {
             point,
         };
         let recovered = recovery.run()?;
-        let (end, newest) = (recovered.end, recovered.newest);
+        // A later one is of a clock that has been set back since.
+        let (end, newest) = (recovered.end, recovered.newest.min((self.config.clock)()));
         *self.ended_halves.lock() = recovered.ended_halves;
         if let Some(indexer) = &self.indexer {
             let clean = last_stop == LastStop::Clean;
