@@ -48,6 +48,7 @@ def test_a_space_ends_with_filled(tmp_path: Path):
 def test_nothing_else_while_a_space_is_out(tmp_path: Path):
     with serving(tmp_path) as (_, listener):
         session = begun(listener)
+        assert session.space() is not None
         for call in (
             session.space,
             lambda: session.feed_bytes(b"x", NOW),
