@@ -13,7 +13,7 @@ cdef extern from "pyrmq_capi.h":
     ctypedef struct pyrmq_feed:
         pyrmq_bytes out
         uint32_t commands, unconfirmed
-        uint8_t full, more, arrivals, large
+        uint8_t full, more, arrivals, large, heavy
 
     ctypedef struct pyrmq_command:
         int32_t code, opaque, flag, language, version, codec

@@ -204,6 +204,7 @@ class Listener:
         partial_limit: int = ...,
     ) -> None: ...
     def partial_bytes(self) -> int: ...
+    def is_short_of_memory(self) -> bool: ...
 
 Facts = tuple[int, int, int, int, int, int, str, str]
 
@@ -226,6 +227,7 @@ class Transactions:
         half_offset: int = -1,
         op_offset: int = -1,
         max_op_body: int = 4096,
+        max_pending: int = 5_000_000,
     ) -> None: ...
     def rebuilt(self) -> dict[str, int]: ...
     def due(
@@ -401,6 +403,7 @@ class Session:
     more: bool
     arrivals: bool
     large: bool
+    heavy: bool
     error: str | None
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
     def feed(self, buffer: RecvBuffer, n: int, now_ms: int, more: bool = False) -> bytes | None: ...

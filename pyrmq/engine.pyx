@@ -319,14 +319,14 @@ cdef class Session:
     `next_command` has), `unconfirmed` (answers that wait until what they acknowledge is confirmed,
     see `release`), `full` (so many of them that the peer is not to be read on), `more` (feed again
     with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the rest of
-    a large frame into `space`) and `error` (a text once the peer broke the protocol: send what was
+    a large frame into `space`), `heavy` (an unfinished frame takes much memory) and `error` (a text once the peer broke the protocol: send what was
     returned, then close).
     """
 
     cdef void *ptr
     cdef object listener
     cdef readonly unsigned int commands, unconfirmed
-    cdef readonly bint full, more, arrivals, large
+    cdef readonly bint full, more, arrivals, large, heavy
     cdef readonly str error
     cdef readonly Py_ssize_t received
     cdef Space place
@@ -369,6 +369,7 @@ cdef class Session:
         self.more = fed.more
         self.arrivals = fed.arrivals
         self.large = fed.large
+        self.heavy = fed.heavy
         if rc == PYRMQ_CLOSE:
             C.session_error(self.ptr, &text)
             self.error = as_text(&text)

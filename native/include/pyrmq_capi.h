@@ -32,6 +32,7 @@ typedef struct {
     uint8_t more;         /* a whole frame waits for the next feed */
     uint8_t arrivals;     /* the store has arrivals: queues with a new message that somebody asked for */
     uint8_t large;        /* a large frame is under way: receive into session_space */
+    uint8_t heavy;        /* an unfinished frame takes much memory */
 } pyrmq_feed;
 
 /* Valid until the next session_command on the same session. */

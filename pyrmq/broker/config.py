@@ -164,6 +164,12 @@ class BrokerConfig:
     transaction_op_msg_max_size: int = key(
         4096, "Most bytes of an op message.", low=32, high=1 << 20
     )
+    transaction_max_pending_halves: int = key(
+        5_000_000,
+        "Undecided halves (about 120 bytes of memory each) from which on new ones get SYSTEM_BUSY.",
+        low=1,
+        high=1 << 31,
+    )
     transaction_metric_flush_interval: int = key(
         10_000, "ms between writes of config/transactionMetrics.", low=100, high=_DAY
     )

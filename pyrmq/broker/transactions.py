@@ -48,6 +48,7 @@ def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) 
         half_offset=kept(HALF_TOPIC),
         op_offset=kept(OP_TOPIC),
         max_op_body=config.transaction_op_msg_max_size,
+        max_pending=config.transaction_max_pending_halves,
     )
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import trio
 
-from pyrmq.engine import RecvBuffer, Session, Space, Store
+from pyrmq.engine import Listener, RecvBuffer, Session, Space, Store
 from pyrmq.errors import EngineError, ServiceNotAvailableError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
@@ -43,13 +43,21 @@ class Reader:
     """
 
     def __init__(
-        self, name: str, dispatcher: Dispatcher, unconfirmed: Unconfirmed, store: Store | None
+        self,
+        name: str,
+        listener: Listener,
+        dispatcher: Dispatcher,
+        unconfirmed: Unconfirmed,
+        store: Store | None,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self.stopping = False
         self._name = name
         self._dispatcher = dispatcher
         self._unconfirmed = unconfirmed
+        self._listener = listener
+        self._heavy: dict[Connection, None] = {}
+        """Connections with a large frame under way, the one that was begun first in front."""
         self._epoll = select.epoll()
         self._buffer = RecvBuffer(BUFFER)
         self._store = store
@@ -96,6 +104,7 @@ class Reader:
         if self.connections.get(connection.fd) is not connection:
             return
         del self.connections[connection.fd]
+        self._heavy.pop(connection, None)
         self._unconfirmed.forget(connection)
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
@@ -220,6 +229,12 @@ class Reader:
     def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
         """Does what a feed of the session has left to do; whether queues have grown."""
         session = connection.session
+        if session.heavy:
+            self._heavy[connection] = None
+            if self._listener.is_short_of_memory():
+                self._give_up_heavy(connection)
+        elif self._heavy:
+            self._heavy.pop(connection, None)
         if reply is not None:
             connection.send(reply)
         if session.commands:
@@ -236,6 +251,19 @@ class Reader:
         elif session.more or session.full or not connection.events:
             self._arm(connection)
         return session.arrivals
+
+    def _give_up_heavy(self, current: Connection) -> None:
+        """Closes connections whose large frames were begun before the one of `current`, the oldest
+        first, until memory is no longer short: who stalls takes none from those who send."""
+        for connection in list(self._heavy):
+            if connection is current or not self._listener.is_short_of_memory():
+                return
+            log.warning(
+                "%s: closing %s: its large frame is the oldest, and memory for them is short",
+                self._name,
+                connection.peer,
+            )
+            self.close(connection)
 
     def _write_staged(self, store: Store) -> bool:
         """Writes what the connections of this round have stored, and answers them as far as that

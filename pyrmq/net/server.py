@@ -51,7 +51,7 @@ class RemotingServer:
         self._unconfirmed = Unconfirmed(name, store, flush_timeout_ms)
         self._parked = ParkedPulls(store) if store is not None else None
         self._dispatcher = Dispatcher(name, processors, self._unconfirmed, self._parked)
-        self._reader = Reader(name, self._dispatcher, self._unconfirmed, store)
+        self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self._idle = idle_seconds
 
     @property

@@ -3,6 +3,7 @@
 //! Three of them are one record each and differ in data only (`Record`): where it goes, its flags,
 //! the properties it gets and the entry in its queue. A batch is a record for each of its messages.
 
+use super::codes;
 use super::context::Broker;
 use super::facts::{Facts, is_brokers};
 use super::plan::{Form, Plan};
@@ -135,6 +136,13 @@ impl Broker {
         {
             let text = "a half message needs the property PGROUP: the name of its producer group";
             return Err(Refusal::illegal(text));
+        }
+        if let Some(most) = transactions.full() {
+            let text = format!(
+                "[REJECTREQUEST]{most} half messages wait for commit or rollback \
+                 (transactionMaxPendingHalves): send this one later"
+            );
+            return Err(Refusal::new(codes::SYSTEM_BUSY, text));
         }
         self.add_key(rq, facts, scratch);
         let added = &mut scratch.added;

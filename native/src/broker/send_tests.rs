@@ -6,7 +6,7 @@ use crate::format::host::Host;
 use crate::format::properties;
 use crate::format::record::{self, Found, View, sys_flag};
 use crate::store::{FlushMode, Store, StoreConfig, Topic, TopicSettings};
-use crate::txn::{End, HALF_TOPIC, OP_TOPIC, Start, Transactions};
+use crate::txn::{End, HALF_TOPIC, Limits, OP_TOPIC, Start, Transactions};
 use std::sync::Arc;
 
 struct Rig {
@@ -17,6 +17,10 @@ struct Rig {
 const TOPIC: &[u8] = b"Orders";
 const BATCHES: &[u8] = b"Batches";
 const BORN: i64 = 1_700_000_000_000;
+const LIMITS: Limits = Limits {
+    op_body: 4096,
+    pending: 2,
+};
 
 fn host() -> Host {
     Host::new("10.1.2.3:4567".parse().unwrap())
@@ -48,7 +52,7 @@ impl Rig {
         }
         let transactions = with_transactions.then(|| {
             let start = Start { half: -1, op: -1 };
-            Arc::new(Transactions::open(store.clone(), start, 4096).unwrap().0)
+            Arc::new(Transactions::open(store.clone(), start, LIMITS).unwrap().0)
         });
         Rig {
             broker: Broker::new(store, transactions, "R", "C", true),
@@ -336,6 +340,24 @@ fn a_round_that_panics_appends_nothing_more() {
         .unwrap();
     drop(guard);
     assert_eq!(ops(), 1);
+}
+
+#[test]
+fn no_more_halves_are_stored_than_may_wait() {
+    let rig = Rig::new(true);
+    let half = plain(
+        b"PGROUP\x01pg\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02",
+        b"body",
+    );
+    rig.send(&half).unwrap();
+    rig.send(&half).unwrap();
+    let (code, text) = rig.refusal(&half);
+    assert_eq!(code, codes::SYSTEM_BUSY);
+    assert!(text.contains("transactionMaxPendingHalves"), "{text}");
+    rig.send(&plain(b"", b"body")).unwrap();
+    rig.broker.transactions().unwrap().settle(0, false).unwrap();
+    rig.send(&half).unwrap();
+    assert_eq!(rig.refusal(&half).0, codes::SYSTEM_BUSY);
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub struct FeedOut {
     more: u8,
     arrivals: u8,
     large: u8,
+    heavy: u8,
 }
 
 #[repr(C)]
@@ -187,6 +188,7 @@ unsafe fn step(
                 more: h.session.has_more() as u8,
                 arrivals: arrivals as u8,
                 large: h.session.wants_space() as u8,
+                heavy: h.session.is_heavy() as u8,
             };
             // SAFETY: the caller's promise.
             unsafe { result.write(report) };

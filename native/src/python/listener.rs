@@ -51,6 +51,11 @@ impl Listener {
         &raw const *self.shared as usize
     }
 
+    /// Whether unfinished frames hold so much that somebody should give up one of them.
+    fn is_short_of_memory(&self) -> bool {
+        self.shared.budget.is_short()
+    }
+
     /// Bytes that unfinished frames hold.
     fn partial_bytes(&self) -> usize {
         self.shared.budget.used()

@@ -2,13 +2,14 @@
 
 use super::error::to_py;
 use super::store::Store;
-use crate::txn::{self, DueRule, Half, Pending, Start, Timing};
+use crate::txn::{self, DueRule, Half, Limits, Pending, Start, Timing};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
 
 /// The transactions of a store. Opening it reads the half and the op topic from `half_offset`
-/// and `op_offset` on (the offsets of CID_RMQ_SYS_TRANS; negative: from their start). Give it to the
+/// and `op_offset` on (the offsets of CID_RMQ_SYS_TRANS; negative: from their start). Clients store no
+/// more halves while `max_pending` wait. Give it to the
 /// `Listener`, which settles the plain cases without Python.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Transactions {
@@ -72,14 +73,20 @@ impl Transactions {
 #[pymethods]
 impl Transactions {
     #[new]
-    #[pyo3(signature = (store, *, half_offset=-1, op_offset=-1, max_op_body=4096))]
+    #[pyo3(signature = (store, *, half_offset=-1, op_offset=-1, max_op_body=4096,
+                        max_pending=5_000_000))]
     fn new(
         py: Python<'_>,
         store: PyRef<'_, Store>,
         half_offset: i64,
         op_offset: i64,
         max_op_body: usize,
+        max_pending: usize,
     ) -> PyResult<Self> {
+        let limits = Limits {
+            op_body: max_op_body,
+            pending: max_pending,
+        };
         let store = store.inner().clone();
         let start = Start {
             half: half_offset,
@@ -87,7 +94,7 @@ impl Transactions {
         };
         let (inner, rebuilt) = py
             .detach(|| {
-                let (transactions, rebuilt) = txn::Transactions::open(store, start, max_op_body)?;
+                let (transactions, rebuilt) = txn::Transactions::open(store, start, limits)?;
                 if let Err(e) = transactions.write_owed() {
                     log::error!("op records not written, they are tried again: {e}");
                 }

@@ -49,9 +49,16 @@ pub struct Transactions {
     op_topic: Arc<Topic>,
     /// Taken inside the put lock, never around it.
     state: Mutex<State>,
-    /// transactionOpMsgMaxSize: bytes of one op record's body.
-    max_op_body: usize,
+    limits: Limits,
     counters: Counters,
+}
+
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// transactionOpMsgMaxSize: bytes of one op record's body.
+    pub op_body: usize,
+    /// transactionMaxPendingHalves: halves that may wait before clients can store no more.
+    pub pending: usize,
 }
 
 /// How many, since the start.
@@ -95,7 +102,7 @@ pub struct Progress {
 
 impl Transactions {
     /// Finds what waits in the two topics; see `Start` for where to look.
-    pub fn open(store: Arc<Store>, start: Start, max_op_body: usize) -> Result<(Self, Rebuilt)> {
+    pub fn open(store: Arc<Store>, start: Start, limits: Limits) -> Result<(Self, Rebuilt)> {
         let half_topic = store.topics().topic(HALF_TOPIC)?;
         let op_topic = store.topics().topic(OP_TOPIC)?;
         let (state, rebuilt) = rebuild::rebuild(&store, &half_topic, &op_topic, start)?;
@@ -104,7 +111,7 @@ impl Transactions {
             half_topic,
             op_topic,
             state: Mutex::new(state),
-            max_op_body,
+            limits,
             counters: Counters::default(),
         };
         Ok((transactions, rebuilt))
@@ -150,6 +157,11 @@ impl Transactions {
     /// How many halves wait.
     pub fn pending(&self) -> usize {
         self.state.lock().table.len()
+    }
+
+    /// Whether so many halves wait that clients can store no more; then the limit.
+    pub fn full(&self) -> Option<usize> {
+        (self.pending() >= self.limits.pending).then_some(self.limits.pending)
     }
 
     /// What is known of a waiting half.
@@ -257,7 +269,7 @@ impl Transactions {
         let (mut end, mut written) = (0, 0);
         let mut result = Ok(());
         while written < state.owed.len() {
-            let (body, taken) = ops::body(&state.owed[written..], self.max_op_body);
+            let (body, taken) = ops::body(&state.owed[written..], self.limits.op_body);
             match ops::append(guard, &self.op_topic, self.store.store_host(), &body) {
                 Ok(done) => {
                     end = done.end();

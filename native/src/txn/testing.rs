@@ -126,7 +126,11 @@ impl Rig {
     fn open(dir: tempfile::TempDir, config: StoreConfig, start: Start, max: usize) -> Rig {
         let store = Store::open(config.clone()).unwrap();
         declare(&store, TOPIC);
-        let (txn, rebuilt) = Transactions::open(store, start, max).unwrap();
+        let limits = Limits {
+            op_body: max,
+            pending: usize::MAX,
+        };
+        let (txn, rebuilt) = Transactions::open(store, start, limits).unwrap();
         Rig {
             txn,
             rebuilt,
@@ -154,7 +158,7 @@ impl Rig {
         config.commit_log_dirs = vec![config.root.join("commitlog")];
         copy(&self.config.root, &config.root);
         cut(&config.root.join("commitlog"), end);
-        Rig::open(dir, config, start, self.txn.max_op_body)
+        Rig::open(dir, config, start, self.txn.limits.op_body)
     }
 
     pub fn killed(&self, start: Start) -> Rig {

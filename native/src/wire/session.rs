@@ -57,6 +57,11 @@ impl Budget {
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
+
+    /// Whether three quarters are used.
+    pub fn is_short(&self) -> bool {
+        self.used() > self.limit / 4 * 3
+    }
 }
 
 /// A command for the broker: a copy of its frame and where the parts lie.
@@ -402,6 +407,11 @@ impl Session {
             Ok(Some(n)) if self.partial.len() >= 8 && n > LARGE => Some(n),
             _ => None,
         }
+    }
+
+    /// Whether an unfinished frame takes much memory: giving up the connection is worth it.
+    pub fn is_heavy(&self) -> bool {
+        self.counted > LARGE
     }
 
     pub fn wants_space(&self) -> bool {
