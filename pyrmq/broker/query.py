@@ -46,10 +46,14 @@ class QueryProcessor:
             body=slices,
         )
 
-    def view_message(self, connection: Connection, command: Command) -> Response:
+    async def view_message(self, connection: Connection, command: Command) -> Response:
         """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
         offset = fields.int64(command, "offset")
-        record = self._store.record_at(offset) if offset >= 0 else None
+        record = None
+        if offset >= 0:
+            record = await trio.to_thread.run_sync(
+                self._store.record_at, offset, limiter=self._threads
+            )
         if record is None:
             raise ResponseError(
                 f"can not find message by the offset, {offset}", ResponseCode.SYSTEM_ERROR

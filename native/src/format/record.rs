@@ -181,6 +181,13 @@ pub struct View {
     pub props: Range<usize>,
 }
 
+impl View {
+    /// Physical offset behind the record, as it states its place.
+    pub fn end(&self) -> i64 {
+        self.phys.saturating_add(self.total as i64)
+    }
+}
+
 /// Store time of a record whose bytes are given, without checking the rest of it.
 pub fn peek_store_timestamp(b: &[u8]) -> Option<i64> {
     if b.len() < MIN_LEN {

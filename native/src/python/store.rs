@@ -215,9 +215,10 @@ impl Store {
         max.saturating_sub(entry.cq.phys as u64) <= self.inner.config().in_memory_bytes
     }
 
-    /// A copy of the record that starts at a physical offset, None if none does.
+    /// A copy of the record that starts at a physical offset, None if none does; not for the event
+    /// loop, as it may read much.
     fn record_at<'py>(&self, py: Python<'py>, offset: u64) -> Option<Bound<'py, PyBytes>> {
-        let chunk = self.inner.record_at(offset)?;
+        let chunk = py.detach(|| self.inner.record_by_offset(offset))?;
         Some(PyBytes::new(py, chunk.segment.bytes(chunk.at, chunk.len)?))
     }
 

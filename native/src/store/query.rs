@@ -1,8 +1,10 @@
-//! Looking messages up by key.
+//! Looking messages up by key, and by the physical offset that a message id states.
 
 use super::error::{Result, StoreError};
 use super::index::Index;
 use super::read::{Chunk, Reader};
+use super::topics::Topics;
+use crate::format::candidate::{self, Start};
 use crate::format::index::{MAX_HITS, key_hash, message_keys, topic_seed};
 use crate::format::record::{self, Found};
 use std::sync::Arc;
@@ -20,15 +22,37 @@ pub struct QueryResult {
     pub last_update: (i64, i64),
 }
 
-/// Looks messages up in the index, if one is kept, and reads them.
-pub struct KeyQuery {
+/// Looks messages up and reads them: in the index, if one is kept, or by where they stand.
+pub struct Query {
     index: Option<Arc<Index>>,
+    topics: Arc<Topics>,
     reader: Arc<Reader>,
 }
 
-impl KeyQuery {
-    pub fn new(index: Option<Arc<Index>>, reader: Arc<Reader>) -> Self {
-        KeyQuery { index, reader }
+impl Query {
+    pub fn new(index: Option<Arc<Index>>, topics: Arc<Topics>, reader: Arc<Reader>) -> Self {
+        Query {
+            index,
+            topics,
+            reader,
+        }
+    }
+
+    /// The record that starts at a physical offset which somebody names; None if none does. What
+    /// stands there is not believed: a body may hold bytes that say to be a record of this place. The
+    /// entry of its queue tells; where that does not lead here, the records of its file from the first
+    /// on do, which may take long.
+    pub fn by_offset(&self, phys: u64) -> Option<Chunk> {
+        let chunk = self.reader.record_at(phys)?;
+        let bytes = chunk.segment.bytes(chunk.at, chunk.len)?;
+        let Found::Record(v) = record::read(bytes, false) else {
+            return None;
+        };
+        let topic = self.topics.get(&bytes[v.topic.clone()]);
+        let queue = topic.and_then(|t| t.existing_queue(u32::try_from(v.queue_id).ok()?));
+        let entry = queue.and_then(|q| q.entry(v.queue_offset).ok()?);
+        let leads_here = entry.is_some_and(|e| (e.cq.phys, e.cq.end()) == (v.phys, v.end()));
+        (leads_here || starts_record(&chunk)).then_some(chunk)
     }
 
     /// The newest records with this key (one of KEYS, or the unique key) that were stored between
@@ -89,6 +113,19 @@ impl KeyQuery {
             .sort_by_key(|c| c.segment.base() + c.at as u64);
         Ok(result)
     }
+}
+
+/// Whether the records of its file lead to the start of this chunk.
+fn starts_record(chunk: &Chunk) -> bool {
+    let bytes = chunk.segment.readable_from(0);
+    let mut at = 0;
+    while at < chunk.at {
+        match candidate::start(&bytes[at..], (bytes.len() - at) as u64) {
+            Start::Record(total) => at += total,
+            _ => return false,
+        }
+    }
+    at == chunk.at
 }
 
 fn same_place(a: &Chunk, b: &Chunk) -> bool {

@@ -14,7 +14,7 @@ use super::indexer::Indexer;
 use super::log_flusher::LogFlusher;
 use super::prepare::Preparer;
 use super::put::{self, PutGuard, Writer};
-use super::query::{KeyQuery, QueryResult};
+use super::query::{Query, QueryResult};
 use super::queue_flusher::QueueFlusher;
 use super::read::{Chunk, GetResult, Reader, TagFilter};
 use super::recover::Recovery;
@@ -38,7 +38,7 @@ pub struct Store {
     arrivals: Arc<Arrivals>,
     writer: Writer,
     reader: Arc<Reader>,
-    query: KeyQuery,
+    query: Query,
     preparer: Arc<Preparer>,
     log_flusher: Arc<LogFlusher>,
     queue_flusher: Arc<QueueFlusher>,
@@ -157,7 +157,7 @@ impl Store {
             },
         );
         Ok(Store {
-            query: KeyQuery::new(index, reader.clone()),
+            query: Query::new(index, topics.clone(), reader.clone()),
             config,
             log,
             topics,
@@ -296,6 +296,11 @@ impl Store {
         self.reader.get(queue, offset, max_count, max_bytes, tags)
     }
 
+    /// See `Query::by_offset`.
+    pub fn record_by_offset(&self, phys: u64) -> Option<Chunk> {
+        self.query.by_offset(phys)
+    }
+
     /// See `Reader::record_at`.
     pub fn record_at(&self, phys: u64) -> Option<Chunk> {
         self.reader.record_at(phys)
@@ -311,7 +316,7 @@ impl Store {
         self.reader.earliest_time(queue)
     }
 
-    /// See `KeyQuery::query`.
+    /// See `Query::query`.
     pub fn query_message(
         &self,
         topic: &[u8],
