@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tests.faults.images import Image, base_of, known_flushed, log_files
+from tests.faults.images import Image, base_of, known_flushed, log_files, queue_files
 from tests.support.records import Record, decode_properties, decode_record, java_hash
 from tests.support.wire import WireError
 
@@ -86,11 +86,11 @@ def next_place(content: bytes, at: int, base: int) -> Stored | None:
 
 
 def walk(
-    image: Image, log_size: int, first: int, known: Callable[[int], bool], clean: bool
+    image: Image, log_size: int, first: int, known: Callable[[Stored], bool], clean: bool
 ) -> Walk:
-    """Reads the files from number `first` on. `known`: whether a record of this store time is
-    known to be on disk; such ones are not given up for damage in front of them. Unless `clean`,
-    a record whose write was cut is none."""
+    """Reads the files from number `first` on. `known`: whether a record is known to be on disk;
+    such ones are not given up for damage in front of them. Unless `clean`, a record whose write was
+    cut is none."""
     names = log_files(image)
     found = [s for name in names[:first] for s in valid_in(image[name], base_of(name), log_size)]
     left_out: list[tuple[int, int]] = []
@@ -104,7 +104,7 @@ def walk(
                 stored = None
             if stored is None:
                 stored = next_place(content, end - base, base)
-                if stored is None or not known(stored.record.store_timestamp):
+                if stored is None or not known(stored):
                     cut_off = None if stored is None else stored.phys
                     return Walk(first, found, end, tuple(left_out), cut_off, False)
                 left_out.append((end, stored.phys))
@@ -136,21 +136,35 @@ def scan(image: Image, log_size: int) -> tuple[list[Stored], int]:
     return found.records, found.end
 
 
+def vouched(image: Image, stored: Stored) -> bool:
+    """Whether the entry of a record's place in its queue leads to it."""
+    at = stored.record.queue_offset * 20
+    for name in queue_files(image).get((stored.record.topic, stored.record.queue_id), ()):
+        if base_of(name) <= at < base_of(name) + len(image[name]):
+            phys, size = struct.unpack_from(">qi", image[name], at - base_of(name))
+            return (phys, size) == (stored.phys, len(stored.raw))
+    return False
+
+
 def predict(image: Image, log_size: int, clean: bool) -> list[Walk]:
     """The outcomes that are allowed for an image, the one that reads all of the log first.
 
     A record whose write a crash has cut is none. The valid prefix is kept and what is behind it
-    goes, but for records that are known to be on disk: all after a clean stop, else those that are
-    3 s older than the checkpoint's physicMsgTimestamp. In front of such a record of the same file,
+    goes, but for records that are known to be on disk: all after a clean stop, else those below the
+    checkpoint's confirmPhyOffset; without one, those that their queues know and that are 3 s older
+    than its physicMsgTimestamp. In front of such a record of the same file,
     damaged bytes are left out. If a later file begins with one, or there is no checkpoint to tell,
     the store is refused. Files before one that is known to be in the queues need not be read:
     several outcomes.
     """
-    physic, flushed = known_flushed(image.get("checkpoint"))
+    physic, flushed, end = known_flushed(image.get("checkpoint"))
     names = log_files(image)
 
-    def known(time: int) -> bool:
-        return clean or (physic > 0 and time <= physic - 3000)
+    def known(stored: Stored) -> bool:
+        if clean or end > 0:
+            return clean or stored.end <= end
+        old = physic > 0 and stored.record.store_timestamp <= physic - 3000
+        return old and vouched(image, stored)
 
     walks: list[Walk] = []
     for first, name in enumerate(names):

@@ -42,8 +42,8 @@ def apply(case: Flip, bases: dict[str, Base], config: Image) -> Damaged:
     clean = draw.random() < 0.5
     image = {**(base.stopped if clean else base.killed), **config}
     if not clean and draw.random() < 0.5:
-        flushed = draw.choice(base.records).record.store_timestamp
-        image["checkpoint"] = checkpoint(flushed)
+        last = draw.choice(base.records)
+        image["checkpoint"] = checkpoint(last.record.store_timestamp, last.end)
     present = {name.split("/")[0] for name in image}
     kinds = [kind for kind in KINDS if kind in present]
     weights = [KINDS[kind] for kind in kinds]

@@ -76,19 +76,20 @@ def base_of(name: str) -> int:
     return int(name.rsplit("/", 1)[1])
 
 
-def checkpoint(flushed_until: int) -> bytes:
-    """A checkpoint file after which all up to this store time (ms) is known to be on disk."""
-    return struct.pack(">5q", flushed_until + 3000, flushed_until + 3000, 0, 0, 0).ljust(
-        4096, b"\0"
-    )
+def checkpoint(flushed_until: int, end: int) -> bytes:
+    """A checkpoint file after which all up to this store time (ms), which is the log below `end`,
+    is known to be on disk."""
+    time = flushed_until + 3000
+    return struct.pack(">5q", time, time, 0, 0, end).ljust(4096, b"\0")
 
 
-def known_flushed(content: bytes | None) -> tuple[int, int]:
-    """(physicMsgTimestamp, store time up to which everything is on disk), ms. [StoreCheckpoint]"""
+def known_flushed(content: bytes | None) -> tuple[int, int, int]:
+    """(physicMsgTimestamp, store time up to which everything is on disk, both ms; physical offset
+    below which the log is). [StoreCheckpoint]"""
     if content is None or len(content) < 40:
-        return 0, 0
-    physic, logics = struct.unpack_from(">qq", content)
-    return physic, max(0, min(physic, logics) - 3000)
+        return 0, 0, 0
+    physic, logics, _, _, end = struct.unpack_from(">5q", content)
+    return physic, max(0, min(physic, logics) - 3000), end
 
 
 @contextmanager

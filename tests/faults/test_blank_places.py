@@ -50,7 +50,7 @@ def killed(room: Path) -> tuple[Image, list[Stored]]:
     records, _ = scan(image, LOG_SIZE)
     for n, stored in enumerate(records):
         set_bytes(image, stored, 56, struct.pack(">q", START + 1000 * n))
-    image |= {"abort": b"1", "checkpoint": checkpoint(START + 1000 * COUNT)}
+    image |= {"abort": b"1", "checkpoint": checkpoint(START + 1000 * COUNT, records[-1].end)}
     return image, records
 
 

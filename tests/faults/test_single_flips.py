@@ -204,7 +204,7 @@ def test_durable_records_behind_damage_in_the_same_file(bases: dict[str, Base], 
     stored = next(s for s in base.queues()[QUEUE] if len(s.record.body) > 10)
     name, at = place(stored, base)
     harmed = flip(base.killed, name, at + stored.raw.index(stored.record.body))
-    harmed["checkpoint"] = checkpoint(base.records[-1].record.store_timestamp)
+    harmed["checkpoint"] = checkpoint(base.records[-1].record.store_timestamp, base.end)
     try:
         with opened(harmed, base, room):
             pass

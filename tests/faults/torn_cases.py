@@ -49,7 +49,7 @@ def apply(case: Torn, base: Base) -> Image:
     durable = 0
     if case.flushed is not None:
         last = base.records[case.flushed - 1]
-        image["checkpoint"] = checkpoint(last.record.store_timestamp)
+        image["checkpoint"] = checkpoint(last.record.store_timestamp, last.end)
         durable = last.end
     elif case.clean:
         durable = base_of(log_files(image)[-1])

@@ -172,17 +172,17 @@ def test_a_closed_store_refuses_and_closes_again(tmp_path: Path):
 def test_checkpoint_fields(tmp_path: Path):
     """Five int64: physic, logics, index timestamps (ms), two offsets; the rest is zero."""
     with opened(tmp_path) as store:
-        *_, stored = store.put("T", 0, b"b")
+        _, size, _, stored = store.put("T", 0, b"b")
     raw = (tmp_path / "checkpoint").read_bytes()
     assert len(raw) == 4096
-    assert struct.unpack_from(">5q", raw) == (stored, stored, 0, 0, 0)
+    assert struct.unpack_from(">5q", raw) == (stored, stored, 0, 0, size)
     assert not any(raw[40:])
     overwrite(tmp_path / "checkpoint", 16, struct.pack(">3q", 7, 8, 9))
     with opened(tmp_path) as store:
         *_, later = store.put("T", 0, b"b")
     raw = (tmp_path / "checkpoint").read_bytes()
-    # No index file is full, whatever stood there; the last two are not ours to move.
-    assert struct.unpack_from(">5q", raw) == (later, later, 0, 8, 9)
+    # No index file is full, whatever stood there; masterFlushedOffset is not ours to move.
+    assert struct.unpack_from(">5q", raw) == (later, later, 0, 8, 2 * size)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ pub struct Checkpoint {
     /// End time of the last full and flushed index file.
     pub index_msg_timestamp: i64,
     pub master_flushed_offset: i64,
+    /// Physical offset below which the log is on disk.
     pub confirm_phy_offset: i64,
 }
 

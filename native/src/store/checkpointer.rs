@@ -128,7 +128,8 @@ impl Checkpointer {
         if to_come {
             self.limit(now);
         }
-        if to_come || self.found().index_msg_timestamp < said.index_msg_timestamp {
+        let lost = said.confirm_phy_offset > self.log_flusher.flushed() as i64;
+        if lost || to_come || self.found().index_msg_timestamp < said.index_msg_timestamp {
             self.write()?;
         }
         Ok(())
@@ -153,6 +154,7 @@ impl Checkpointer {
         let newest = self.log_flusher.newest_timestamp();
         let latest = ceiling.unwrap_or(newest).min(newest);
         let point = Checkpoint {
+            confirm_phy_offset: self.log_flusher.flushed() as i64,
             physic_msg_timestamp: self.log_flusher.flushed_timestamp().min(latest),
             logics_msg_timestamp: self.queue_flusher.flushed_timestamp().min(latest),
             ..*self.found.lock()

@@ -218,8 +218,9 @@ impl Indexer {
                     Found::Blank => at = segment.end(),
                     Found::Invalid(why) => {
                         log::info!("the record at {at} is not indexed: {why}");
-                        at = match resync::next_record(&segment, pos)? {
-                            Some(next) => segment.base() + next.at as u64,
+                        // Whatever is found there, a look-up compares it with what it leads to.
+                        at = match resync::next_record(&segment, pos, |_, _| Ok(true))? {
+                            Some(next) => segment.base() + next as u64,
                             None => segment.end(),
                         };
                         pos = (at - segment.base()) as usize;

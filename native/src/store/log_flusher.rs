@@ -52,6 +52,11 @@ impl LogFlusher {
         self.flushed_timestamp.load(Ordering::Acquire)
     }
 
+    /// The log is on disk below this physical offset.
+    pub fn flushed(&self) -> u64 {
+        self.barrier.flushed()
+    }
+
     /// Store timestamp of the newest record of the log, in ms.
     pub fn newest_timestamp(&self) -> i64 {
         self.log.newest_timestamp()

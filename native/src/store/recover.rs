@@ -4,6 +4,7 @@
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
+use super::dispatch::is_queued;
 use super::error::{Result, StoreError};
 use super::guard::{self, LastStop};
 use super::queue_flusher::QueueFlusher;
@@ -67,9 +68,7 @@ impl Recovery<'_> {
         if clean && !sound {
             guard::note_rebuild(&self.cfg.root)?;
         }
-        let flushed = self.point.physic_msg_timestamp;
-        let known = |time: i64| clean || (flushed > 0 && time <= flushed - 3000);
-        let mut scanned = self.dispatch_from(first, clean && sound, known)?;
+        let mut scanned = self.dispatch_from(first, clean && sound)?;
         // An entry of a record behind the log is damage; its own record may be anywhere.
         let astray = || queues.iter().any(|q| q.max_phys() > scanned.end as i64);
         if first > 0 && (scanned.gap || clean && astray())
@@ -79,7 +78,7 @@ impl Recovery<'_> {
             log::warn!("a consume queue is incomplete: all are rebuilt from the log");
             guard::note_rebuild(&self.cfg.root)?;
             first = 0;
-            scanned = self.dispatch_from(first, false, known)?;
+            scanned = self.dispatch_from(first, false)?;
         }
         let end = scanned.end;
         self.check_nothing_durable_behind(end, clean)?;
@@ -213,8 +212,7 @@ impl Recovery<'_> {
 
     /// Dispatches to queues what they miss from file `first` on; unless `keep`, what they have from
     /// there on is dispatched anew, as a crash may have left torn or stale entries.
-    /// `known` says by the store time of a record whether it was on disk at the last stop.
-    fn dispatch_from(&self, first: usize, keep: bool, known: impl Fn(i64) -> bool) -> Result<Scan> {
+    fn dispatch_from(&self, first: usize, keep: bool) -> Result<Scan> {
         if !keep {
             let from = self.log.segments().get(first).map_or(0, |s| s.base());
             for queue in self.topics.all_queues() {
@@ -225,7 +223,36 @@ impl Recovery<'_> {
                 }
             }
         }
-        self.scan(first, known)
+        self.scan(first)
+    }
+
+    /// What the queues, as they were found, say of a record: that it is one, that another one has its
+    /// place (false), or nothing.
+    fn vouched(&self, v: &View, bytes: &[u8]) -> Result<Option<bool>> {
+        if self.trusts_nothing() || !is_queued(v.sys_flag) {
+            return Ok(None);
+        }
+        let topic = self.topics.get(&bytes[v.topic.clone()]);
+        let queue = topic.and_then(|t| t.existing_queue(u32::try_from(v.queue_id).ok()?));
+        let entry = match queue {
+            Some(queue) => queue.found_entry(v.queue_offset)?,
+            None => None,
+        };
+        Ok(entry.map(|found| found == (v.phys, v.total as i32)))
+    }
+
+    /// Whether a record was on disk at the last stop: by where it ends, or, if the checkpoint does not
+    /// say how far the disk was, by its store time, which counts if its queue knows of it.
+    fn was_flushed(&self, v: &View, vouched: Option<bool>) -> bool {
+        let point = &self.point;
+        if self.last_stop == LastStop::Clean {
+            return true;
+        }
+        if point.confirm_phy_offset > 0 {
+            return v.end() <= point.confirm_phy_offset;
+        }
+        let flushed = point.physic_msg_timestamp;
+        vouched == Some(true) && flushed > 0 && v.store_timestamp <= flushed - 3000
     }
 
     /// Whether a crash has cut the write of this record: a zero stands where its properties (its topic
@@ -242,7 +269,7 @@ impl Recovery<'_> {
     }
 
     /// Walks the records from file `first` on.
-    fn scan(&self, first: usize, known: impl Fn(i64) -> bool) -> Result<Scan> {
+    fn scan(&self, first: usize) -> Result<Scan> {
         let segments = self.log.segments();
         let mut end = segments.get(first).map_or(0, |s| s.base());
         let mut newest = 0;
@@ -276,23 +303,29 @@ impl Recovery<'_> {
                     Found::Record(_) => "the record there says another place",
                     Found::Invalid(why) => why,
                 };
-                match resync::next_record(segment, at)? {
-                    Some(next) if known(next.store_timestamp) => {
+                let mut was_flushed = false;
+                let next = resync::next_record(segment, at, |v, bytes| {
+                    let vouched = self.vouched(v, bytes)?;
+                    was_flushed = self.was_flushed(v, vouched);
+                    Ok(vouched != Some(false))
+                })?;
+                match next {
+                    Some(next) if was_flushed => {
                         log::error!(
                             "{}: {} bytes at {end} are damaged ({why}) and left out; what stands \
                              behind them is known to be on disk and stays",
                             segment.path().display(),
-                            next.at - at
+                            next - at
                         );
-                        end += (next.at - at) as u64;
-                        at = next.at;
+                        end += (next - at) as u64;
+                        at = next;
                     }
                     Some(next) => {
                         log::warn!(
                             "{}: the log ends at {end} ({why}); a record at {}, which was not \
                              known to be on disk, is cut off with it",
                             segment.path().display(),
-                            segment.base() + next.at as u64
+                            segment.base() + next as u64
                         );
                         break 'files;
                     }

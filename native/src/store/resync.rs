@@ -1,24 +1,24 @@
 //! Finding the next record behind a place where none can be read.
+//!
+//! Nothing that a candidate says is believed by itself: it may stand in the body of a message whose
+//! head is what is damaged. The caller says by other evidence whether it is one.
 
 use super::error::{Result, StoreError};
 use super::segment::{self, Segment};
 use crate::format::candidate::{MagicFinder, stated_phys};
-use crate::format::record::{self, Found};
+use crate::format::record::{self, Found, View};
 use std::fs::File;
 
 /// Bytes that are searched at most.
 const LIMIT: usize = 512 << 20;
 
-/// A record behind damage.
-pub struct Next {
-    /// Where it starts in the file.
-    pub at: usize,
-    pub store_timestamp: i64,
-}
-
-/// The first whole record (its CRC fits, it says its own place) behind `from` in a file. Holes are
-/// not examined.
-pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
+/// The first whole record (its CRC fits, it says its own place) behind `from` in a file that `is_one`:
+/// where it starts. Holes are not examined. `is_one` gets its parts and bytes.
+pub fn next_record(
+    segment: &Segment,
+    from: usize,
+    mut is_one: impl FnMut(&View, &[u8]) -> Result<bool>,
+) -> Result<Option<usize>> {
     let path = segment.path();
     let io = |e: std::io::Error| StoreError::io("seek", path, &e);
     let file = File::open(path).map_err(io)?;
@@ -32,7 +32,8 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
             .max(start + 1);
         // A record may reach a little beyond what is stored of it, if that is zeros.
         let extent = &bytes[..bytes.len().min(end as usize)];
-        if let Some(found) = search(segment.base(), bytes, extent, (start as usize).max(from)) {
+        let begin = (start as usize).max(from);
+        if let Some(found) = search(segment.base(), bytes, extent, begin, &mut is_one)? {
             return Ok(Some(found));
         }
         at = end;
@@ -40,9 +41,15 @@ pub fn next_record(segment: &Segment, from: usize) -> Result<Option<Next>> {
     Ok(None)
 }
 
-fn search(base: u64, bytes: &[u8], extent: &[u8], from: usize) -> Option<Next> {
+fn search(
+    base: u64,
+    bytes: &[u8],
+    extent: &[u8],
+    from: usize,
+    is_one: &mut impl FnMut(&View, &[u8]) -> Result<bool>,
+) -> Result<Option<usize>> {
     let finder = MagicFinder::records();
-    for hit in finder.positions(extent.get(from..)?) {
+    for hit in finder.positions(extent.get(from..).unwrap_or(&[])) {
         let Some(start) = (from + hit).checked_sub(4).filter(|s| *s > from) else {
             continue;
         };
@@ -50,12 +57,11 @@ fn search(base: u64, bytes: &[u8], extent: &[u8], from: usize) -> Option<Next> {
         if stated_phys(&bytes[start..]) != Some((base + start as u64) as i64) {
             continue;
         }
-        if let Found::Record(v) = record::read(&bytes[start..], true) {
-            return Some(Next {
-                at: start,
-                store_timestamp: v.store_timestamp,
-            });
+        if let Found::Record(v) = record::read(&bytes[start..], true)
+            && is_one(&v, &bytes[start..start + v.total])?
+        {
+            return Ok(Some(start));
         }
     }
-    None
+    Ok(None)
 }
