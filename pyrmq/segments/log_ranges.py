@@ -10,6 +10,7 @@ from typing import Any
 from pyrmq.engine import segment_end
 from pyrmq.errors import DataLossError
 from pyrmq.escape import escape
+from pyrmq.segments.record_starts import RecordStarts
 from pyrmq.segments.store import File, SegmentStore
 
 log = logging.getLogger("pyrmq.segments")
@@ -105,27 +106,31 @@ def split_size(total: int, split_bytes: int, min_partitions: int | None) -> int:
 
 
 def even_ranges(
-    files: Sequence[File], start: int, end: int, size: int
-) -> list[tuple[int, int, bool]]:
-    """(start, end, whether a record starts there) of even ranges of about `size` bytes.
+    files: Sequence[File], start: int, end: int, size: int, starts: RecordStarts
+) -> list[tuple[int, int]]:
+    """Ranges of about `size` bytes from `start` to `end`, both the ends of records.
 
-    `start` is a record's start. A cut near a segment's start is made there: no search is needed.
-    """
+    A cut is made where something else than the log's content says that a record starts: at the
+    front of a segment if one is near, else where a queue knows of one. Where neither is, ranges are
+    longer."""
     count = max(1, -(-(end - start) // size))
+    step = (end - start) / count
     bases = [f[0] for f in files if start < f[0] < end]
     edges = [start]
     for number in range(1, count):
         at = start + (end - start) * number // count
-        near = min(bases, key=lambda base: abs(base - at), default=None)
-        if near is not None and abs(near - at) <= (end - start) // count // 8:
-            at = near
-        if at > edges[-1]:
-            edges.append(at)
-    known = {start, *bases}
-    return [(low, high, low in known) for low, high in zip(edges, [*edges[1:], end], strict=True)]
+        near = min(bases, key=lambda base: abs(base - at), default=end)
+        if abs(near - at) > step / 8:
+            found = starts.behind(at, min(end, at + int(step)))
+            if found is None and abs(near - at) > step / 2:
+                continue
+            near = near if found is None else found
+        if edges[-1] < near < end:
+            edges.append(near)
+    return list(zip(edges, [*edges[1:], end], strict=True))
 
 
-def file_ranges(files: Sequence[File], start: int, end: int) -> list[tuple[int, int, bool]]:
+def file_ranges(files: Sequence[File], start: int, end: int) -> list[tuple[int, int]]:
     """As `even_ranges`, one range a segment."""
     own = overlapping(files, start, end)
-    return [(max(start, f[0]), min(end, f[0] + f[1]), True) for f in own]
+    return [(max(start, f[0]), min(end, f[0] + f[1])) for f in own]

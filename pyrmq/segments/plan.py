@@ -14,6 +14,7 @@ from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
 from pyrmq.segments.parameters import PLAN
 from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.record_starts import RecordStarts
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import IndexSplit, Split
 from pyrmq.segments.store import SegmentStore
@@ -195,14 +196,15 @@ def scans(
     """Ranges of the log of about `size` bytes, or one a file; both ends of a range are those of
     records."""
     out = []
+    store = part.store
+    starts = RecordStarts(store)
     for start, end in ranges:
-        store = part.store
         cuts = (
             log_ranges.file_ranges(store.files, start, end)
             if by_file
-            else log_ranges.even_ranges(store.files, start, end, size)
+            else log_ranges.even_ranges(store.files, start, end, size, starts)
         )
-        for low, high, exact in cuts:
+        for low, high in cuts:
             files, log_end = log_ranges.files_of(store, low, high, end)
             if files:
                 out.append(
@@ -216,7 +218,6 @@ def scans(
                         log_end,
                         part.rule,
                         how,
-                        exact,
                         part.fail_on_data_loss,
                     )
                 )

@@ -152,8 +152,10 @@ def reach(queue: Queue, log_start: int, log_end: int) -> Reach:
     if queue.unit == SIMPLE:
         return Reach(queue, start, end, start, end)
     if start < end:
-        return Reach(queue, start, end, _entry(queue, start).offset, _entry(queue, end - 1).behind)
-    edge = _entry(queue, end - 1).behind if end > queue.first else 0
+        return Reach(
+            queue, start, end, entry_at(queue, start).offset, entry_at(queue, end - 1).behind
+        )
+    edge = entry_at(queue, end - 1).behind if end > queue.first else 0
     return Reach(queue, start, end, edge, edge)
 
 
@@ -195,8 +197,8 @@ class Entry:
         return self.size == BLANK_SIZE and self.phys == 0
 
 
-def _entry(queue: Queue, place: int) -> Entry:
-    """IndexError if no file has the place."""
+def entry_at(queue: Queue, place: int) -> Entry:
+    """The entry of a place. IndexError if no file has it."""
     at = place * queue.unit
     for base, length, path in queue.files:
         if base <= at and at + queue.unit <= base + length:
@@ -217,7 +219,7 @@ def log_end_of(queue: Queue, log_end: int) -> int:
     end = end_place(queue, log_end)
     if end <= queue.first:
         return 0
-    entry = _entry(queue, end - 1)
+    entry = entry_at(queue, end - 1)
     return 0 if entry.is_blank else entry.phys + entry.size
 
 
@@ -251,7 +253,7 @@ def _place(reached: Reach, offset: int, is_there: Callable[[Entry], bool]) -> in
     low, high = reached.start, reached.end
     while low < high:
         middle = (low + high) // 2
-        if is_there(_entry(reached.queue, middle)):
+        if is_there(entry_at(reached.queue, middle)):
             high = middle
         else:
             low = middle + 1

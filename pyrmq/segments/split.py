@@ -43,8 +43,6 @@ class Split:
     looked for up to there."""
     rule: Rule
     how: ReadOptions
-    exact: bool = True
-    """`start` is the start of a record; else the first record behind it is found by search."""
     fail_on_data_loss: bool = True
     """Whether a file that is deleted before it is opened is an error."""
 
@@ -57,7 +55,7 @@ class Split:
 
     def reader(self) -> SegmentReader:
         """The native reader of this task; it has an Arrow stream of its own."""
-        return self._reader({"log_end": self.log_end, "exact": self.exact})
+        return self._reader({"log_end": self.log_end, "exact": True})
 
     def _reader(self, where: dict[str, Any]) -> SegmentReader:
         chosen = self.rule.selection
@@ -99,10 +97,7 @@ class Split:
         if self.fail_on_data_loss:
             return [self]
         cuts = log_ranges.file_ranges(self.files, self.start, self.end)
-        return [
-            replace(self, start=low, end=high, log_end=high, exact=exact if number else self.exact)
-            for number, (low, high, exact) in enumerate(cuts)
-        ]
+        return [replace(self, start=low, end=high, log_end=high) for low, high in cuts]
 
     def _read(self) -> Iterator[Any]:
         arrow = need("pyarrow", "reading record batches")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -89,11 +90,18 @@ def arm(step: Step) -> None:
         needle = step.what.encode()
 
         class DyingSession(Session):
-            def feed(self, buffer: RecvBuffer, n: int, now_ms: int) -> bytes | None:
-                hit = needle in bytes(memoryview(buffer)[:n])
+            def receive(
+                self, fd: int, buffer: RecvBuffer, now_ms: int, more: bool = False
+            ) -> bytes | None:
+                with socket.socket(fileno=os.dup(fd)) as sock:
+                    try:
+                        coming = sock.recv(len(memoryview(buffer)), socket.MSG_PEEK)
+                    except OSError:
+                        coming = b""
+                hit = needle in coming
                 if hit and step.side == "before":
                     die()
-                answer = super().feed(buffer, n, now_ms)
+                answer = super().receive(fd, buffer, now_ms)  # what is fed is written
                 if hit:
                     die()
                 return answer
