@@ -241,7 +241,7 @@ OPTIONS: tuple[Option, ...] = (
         size(64 << 10),
         FILES,
         "256m",
-        "Bytes of log that one task reads.",
+        "Bytes of log that one task reads; at least a segment where no queues say where to cut.",
         parameter="split_bytes",
     ),
     Option(
