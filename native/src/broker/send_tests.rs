@@ -89,7 +89,7 @@ impl Rig {
     }
 
     /// The record of one message id, and its properties.
-    fn record(&self, id: &str) -> (Box<View>, Vec<u8>, Vec<u8>) {
+    fn record(&self, id: &str) -> (View, Vec<u8>, Vec<u8>) {
         let phys = u64::from_str_radix(&id[16..], 16).unwrap();
         let log = self.broker.store().log();
         let (segment, at) = log.locate(phys).unwrap();

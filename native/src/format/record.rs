@@ -156,7 +156,7 @@ pub fn blank(rest: usize) -> [u8; BLANK_LEN] {
 /// What stands at a place of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    Record(Box<View>),
+    Record(View),
     /// The rest of the file is empty.
     Blank,
     /// Zero, torn, or not a record: the log's valid part ends here.
@@ -218,8 +218,8 @@ pub fn read(b: &[u8], check_crc: bool) -> Found {
         Start::Short => return Found::Invalid("less than 8 bytes left"),
     };
     match parse(&b[..total]) {
-        Some(v) if !check_crc || v.body.is_empty() => Found::Record(Box::new(v)),
-        Some(v) if crc31(&b[v.body.clone()]) == get_i32(b, 8) => Found::Record(Box::new(v)),
+        Some(v) if !check_crc || v.body.is_empty() => Found::Record(v),
+        Some(v) if crc31(&b[v.body.clone()]) == get_i32(b, 8) => Found::Record(v),
         Some(_) => Found::Invalid("body CRC differs"),
         None => Found::Invalid("fields do not add up to totalSize"),
     }

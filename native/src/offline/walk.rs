@@ -10,7 +10,7 @@ use crate::format::record::{self, Found, View};
 #[derive(Debug)]
 pub enum Event {
     /// A whole record; `Walker::bytes` has it.
-    Record(Box<View>),
+    Record(View),
     /// The blank record at a file's end; `fits` if it states what is left of the file.
     Blank { phys: u64, fits: bool },
     /// What lies in `from..to` is no record, but the log continues at `to`.
@@ -200,7 +200,7 @@ impl RecordReader {
     }
 
     /// The record that starts at `phys`, or why there is none.
-    pub fn read(&mut self, phys: u64) -> Result<(Box<View>, &[u8]), String> {
+    pub fn read(&mut self, phys: u64) -> Result<(View, &[u8]), String> {
         let (index, at) = self.file_set.locate(phys).ok_or("outside of the log")?;
         let file = &self.file_set.files[index];
         if self.open.as_ref().is_none_or(|(i, _)| *i != index) {

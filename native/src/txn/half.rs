@@ -28,7 +28,7 @@ pub fn is_half_only(name: &[u8]) -> bool {
 pub struct Half {
     segment: Arc<Segment>,
     bytes: Range<usize>,
-    view: Box<View>,
+    view: View,
 }
 
 /// What a half's properties say, found in one pass.
