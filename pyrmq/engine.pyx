@@ -531,6 +531,12 @@ cdef class Session:
         finally:
             self.busy = False
 
+    def give_up(self):
+        """Gives back the memory of an unfinished frame: the connection is being closed. While a call
+        is under way, or somebody holds a space, the memory goes with the session."""
+        if not self.busy and self.place is None:
+            C.session_give_up(self.ptr)
+
     def filled(self, Py_ssize_t n):
         """`n` bytes of the last `space` were received. BufferError if somebody still holds it."""
         cdef size_t room = 0

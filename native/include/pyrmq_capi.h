@@ -77,6 +77,8 @@ typedef struct {
     int32_t (*session_error)(void *session, pyrmq_bytes *text);
     int32_t (*session_space)(void *session, uint8_t **ptr, size_t *len);
     void (*session_filled)(void *session, size_t room, size_t n);
+    /* Gives back the memory of an unfinished frame. The connection is of no use then. */
+    void (*session_give_up)(void *session);
     int32_t (*store_get)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id,
                          int64_t offset, uint32_t max_count, uint32_t max_bytes,
                          const int32_t *tags, size_t n_tags,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from pyrmq.engine import Session, Slice
+from pyrmq.errors import EngineError
+from pyrmq.escape import escape
 from pyrmq.net.connection_state import TRANSITIONS, Event, State, Step, next_step
+
+log = logging.getLogger(__name__)
 
 Piece = bytes | Slice | memoryview
 MAX_PIECES = 512
@@ -149,7 +154,9 @@ class Connection:
             return
         try:
             rest = self.session.send_released(self.fd, now, timeout)
-        except OSError:
+        except (OSError, EngineError) as e:
+            if isinstance(e, EngineError):
+                log.error("closing %s: %s", escape(self.peer), escape(e))
             self.happened(Event.SEND_FAILED)
             return
         if rest is not None:

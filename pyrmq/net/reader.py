@@ -108,6 +108,7 @@ class Reader:
         self._unconfirmed.forget(connection)
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
+        connection.session.give_up()
         connection.sock.close()
         for callback in connection.take_callbacks():
             try:
@@ -241,7 +242,7 @@ class Reader:
             while (command := session.next_command()) is not None:
                 self._dispatcher.process(connection, command)
         if session.unconfirmed:
-            if self._answers_written:
+            if self._several and self._answers_written:
                 self._fed.append(connection)
             else:
                 self._unconfirmed.note(connection)
@@ -271,9 +272,10 @@ class Reader:
         arrivals = False
         try:
             arrivals = store.write_staged()
-        except ServiceNotAvailableError as e:
-            log.error("%s: messages are not stored: %s", self._name, escape(e))
-            self._unconfirmed.release()
+        except ServiceNotAvailableError:
+            self._unconfirmed.release()  # the engine logs it, once
+        except EngineError:
+            log.exception("%s: messages are not stored", self._name)
         if self._fed:
             fed, self._fed = self._fed, []
             self._unconfirmed.release_of(fed)

@@ -101,7 +101,9 @@ def walk(
         while not ends_blank(content, end - base, log_size):
             stored = read_place(content, end - base, end)
             if stored is not None and not clean and is_cut(stored, content, base):
-                stored = None
+                told = known_flushed(image.get("checkpoint"))[2]
+                if stored.end > told and not vouched(image, stored):
+                    stored = None
             if stored is None:
                 stored = next_place(content, end - base, base)
                 if stored is None or not known(stored):

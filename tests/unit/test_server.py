@@ -98,6 +98,7 @@ async def test_stalled_large_frames_give_way_to_those_that_come() -> None:
             assert await first.receive_some(10) == b"", "closed, as the oldest"
             await trio.testing.wait_all_tasks_blocked(0.02)
             assert listener.partial_bytes() < 2_000_000
+            assert len(server.connections) > 2, "no more than are needed"
             assert (await ask(await connect(), large)).endswith(b"600000")
             await stalled[-1].send_all(large[400_000:])
             assert (await stalled[-1].receive_some(4096)).endswith(b"600000"), "the newest stays"

@@ -17,7 +17,7 @@ use engine::format::host::Host;
 use engine::format::record::{self, Found};
 use engine::format::{java, properties};
 use engine::store::{FlushMode, Store, StoreConfig, TopicSettings};
-use engine::txn::{Fields, HALF_TOPIC, Half, OP_TOPIC, Start, Transactions};
+use engine::txn::{Fields, HALF_TOPIC, Half, Limits, OP_TOPIC, Start, Transactions};
 use engine::wire::frame::split;
 use engine::wire::header::Header;
 use engine::wire::{Budget, Context, Session};
@@ -28,6 +28,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const LOG_FILE: u64 = 8192;
+const LIMITS: Limits = Limits {
+    op_body: 4096,
+    pending: usize::MAX,
+};
 /// A log of this length is thrown away.
 const FULL: u64 = 128 * LOG_FILE;
 /// A half's place, group and unique key, as its sender knows them.
@@ -88,7 +92,7 @@ impl Rig {
                 }));
         }
         let start = Start { half: -1, op: -1 };
-        let (transactions, _) = Transactions::open(store.clone(), start, 4096).unwrap();
+        let (transactions, _) = Transactions::open(store.clone(), start, LIMITS).unwrap();
         let transactions = Arc::new(transactions);
         Rig {
             context: Arc::new(Context::new(
@@ -429,7 +433,7 @@ impl Rig {
         let again = Store::open(self.config.clone()).unwrap();
         assert_eq!(state(&again), before);
         let start = Start { half: -1, op: -1 };
-        let (txn, _) = Transactions::open(again.clone(), start, 4096).unwrap();
+        let (txn, _) = Transactions::open(again.clone(), start, LIMITS).unwrap();
         let found = waiting(&txn);
         // Of copies that clients made of one send the last one stays.
         assert!(found.is_subset(&waited), "{found:?} of {waited:?}");

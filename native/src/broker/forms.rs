@@ -198,7 +198,8 @@ impl Broker {
                 return Err(Refusal::illegal(NOT_IN_A_BATCH));
             }
             codes.push(facts.tags.map_or(0, |t| java::hash(t) as i64));
-            total += guard.measure(&message, entry.body.len(), entry.props.len())?;
+            let props = entry.props.len() + properties::visible_end(entry.props).len();
+            total += guard.measure(&message, entry.body.len(), props)?;
         }
         if codes.is_empty() {
             return Err(Refusal::illegal("batch body is empty"));
@@ -210,7 +211,7 @@ impl Broker {
             .map(|(&tags_code, entry)| Content {
                 flag: entry.flag,
                 body: entry.body,
-                props: [entry.props, b"", b"", b""],
+                props: [entry.props, properties::visible_end(entry.props), b"", b""],
                 tags_code,
                 count: 1,
             });

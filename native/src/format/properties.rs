@@ -143,6 +143,15 @@ pub fn without(text: &[u8], drop: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     out
 }
 
+/// What makes a property string that is stored as it is end in something else than a zero: recovery
+/// takes a zero at the end of a record for a write that was cut.
+pub fn visible_end(text: &[u8]) -> &'static [u8] {
+    match text.last() {
+        Some(0) => &[VALUE_END],
+        _ => b"",
+    }
+}
+
 /// What ends a text to which more is added: some clients leave the last separator out.
 pub fn closing(text: &[u8]) -> &'static [u8] {
     match text.last() {

@@ -375,6 +375,14 @@ unsafe extern "C" fn session_space(
     })
 }
 
+unsafe extern "C" fn session_give_up(session: *mut c_void) {
+    guarded(|| {
+        // SAFETY: a session of ours.
+        unsafe { connected(session).session.give_up() };
+        OK
+    });
+}
+
 unsafe extern "C" fn session_filled(session: *mut c_void, room: usize, n: usize) {
     guarded(|| {
         // SAFETY: a session of ours.
@@ -576,6 +584,7 @@ struct Table {
     session_error: unsafe extern "C" fn(*mut c_void, *mut Bytes) -> i32,
     session_space: unsafe extern "C" fn(*mut c_void, *mut *mut u8, *mut usize) -> i32,
     session_filled: unsafe extern "C" fn(*mut c_void, usize, usize),
+    session_give_up: unsafe extern "C" fn(*mut c_void),
     #[allow(clippy::type_complexity)]
     store_get: unsafe extern "C" fn(
         *const c_void,
@@ -612,6 +621,7 @@ static TABLE: Table = Table {
     session_error,
     session_space,
     session_filled,
+    session_give_up,
     store_get,
     store_write_staged,
     store_notify_on_arrival,

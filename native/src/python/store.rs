@@ -151,7 +151,7 @@ impl Store {
             let content = Content {
                 flag,
                 body,
-                props: [props, b"", b"", b""],
+                props: [props, properties::visible_end(props), b"", b""],
                 tags_code,
                 count: 1,
             };

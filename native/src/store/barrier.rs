@@ -88,7 +88,8 @@ impl Barrier {
         self.policy
     }
 
-    /// Readable when an input that the policy requires moved (or failed) since it was last read.
+    /// Readable when an input that the policy requires moved (or failed) since it was last read, or when
+    /// writing into the log failed or succeeded again.
     pub fn event_fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
@@ -163,6 +164,7 @@ impl Barrier {
     /// The writer says what became of a write into the log, when that changes.
     pub fn set_unwritten(&self, error: Option<StoreError>) {
         *self.unwritten.lock() = error;
+        self.signal(); // who waits is told, by whomever it was written
     }
 
     /// From here on nothing more is confirmed. The first error counts.

@@ -137,6 +137,7 @@ impl Checkpointer {
 
     /// Nothing is said to be flushed of a time behind `time`.
     fn limit(&self, time: i64) {
+        self.log_flusher.limit(time);
         self.queue_flusher.limit(time);
         let mut found = self.found.lock();
         found.index_msg_timestamp = found.index_msg_timestamp.min(time);

@@ -62,6 +62,11 @@ impl LogFlusher {
         self.log.newest_timestamp()
     }
 
+    /// Nothing is said to be flushed of a time behind `time`: the clock was set back.
+    pub fn limit(&self, time: i64) {
+        self.flushed_timestamp.fetch_min(time, Ordering::AcqRel);
+    }
+
     /// Takes over what recovery has made durable: the log below `end`, whose newest record has
     /// this timestamp.
     pub fn start_at(&self, end: u64, timestamp: i64) {

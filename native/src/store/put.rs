@@ -31,6 +31,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A write that failed is tried again no sooner: every request that comes meanwhile is refused.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// What a client sent, as far as all messages of one request share it.
 #[derive(Clone, Copy)]
@@ -84,8 +88,8 @@ struct Position {
     segment: Option<Arc<Segment>>,
     file: Option<File>,
     staging: Staging,
-    /// The last write failed.
-    is_stuck: bool,
+    /// When the last write was tried, if it failed.
+    stuck: Option<Instant>,
     last_timestamp: i64,
 }
 
@@ -173,12 +177,20 @@ impl Writer {
             now,
             keeps_staged: false,
         };
-        if guard.position.is_stuck {
+        if guard.position.stuck.is_some() {
             guard.keeps_staged = true; // the write that failed is tried once, here
-            guard.write()?;
+            guard.write().map_err(|e| {
+                StoreError::NotAvailable(format!("messages that came before cannot be stored: {e}"))
+            })?;
             guard.keeps_staged = false;
         }
         Ok(guard)
+    }
+
+    /// Has the next write tried at once, also behind one that failed just now.
+    pub fn retry_now(&self) {
+        let mut position = self.position.lock();
+        position.stuck = position.stuck.and_then(|tried| tried.checked_sub(RETRY));
     }
 
     /// Writes what is staged, also into a store that takes no more messages. Returns where the log
@@ -396,25 +408,31 @@ impl PutGuard<'_> {
         if position.staging.is_empty() {
             return Ok(());
         }
+        if position.stuck.is_some_and(|tried| tried.elapsed() < RETRY)
+            && let Some(error) = links.barrier.unwritten()
+        {
+            return Err(error);
+        }
         let at = segment.written();
         let written = file.write_all_at(position.staging.bytes(), at as u64);
         if let Err(e) = written {
             let error = StoreError::io("write", segment.path(), &e);
-            if !std::mem::replace(&mut position.is_stuck, true) {
+            if position.stuck.replace(Instant::now()).is_none() {
                 log::error!("messages are not stored, it is tried again: {error}");
+                links.barrier.set_unwritten(Some(error.clone()));
             }
-            links.barrier.set_unwritten(Some(error.clone()));
             return Err(error);
         }
-        if std::mem::take(&mut position.is_stuck) {
-            log::info!("messages are stored again");
-            links.barrier.set_unwritten(None);
-        }
+        let was_stuck = position.stuck.take().is_some();
         let end = at + position.staging.len();
         segment.publish(end);
         links.log.set_max_offset(segment.base() + end as u64);
         position.staging.dispatch(|run| links.tell(run));
         links.log.set_newest_timestamp(position.last_timestamp);
+        if was_stuck {
+            log::info!("messages are stored again");
+            links.barrier.set_unwritten(None);
+        }
         links.preparer.advance(end);
         if links.barrier.policy().flushed {
             links.log_flusher.request(links.log.max_offset());

@@ -164,9 +164,17 @@ fn a_write_that_fails_refuses_and_the_next_one_makes_up_for_it() {
         assert!(store.put().is_err(), "it is tried again, and refused");
         assert!(store.write_staged(|_| ()).is_err());
         store.writer().position.lock().file = file;
+        assert!(store.put().is_err(), "not again so soon");
+        store.writer().retry_now();
+        let mut count = [0u8; 8];
+        let event = store.barrier().event_fd();
+        // SAFETY: eight bytes of a live array are filled from a descriptor that does not block.
+        let mut signalled = || unsafe { libc::read(event, count.as_mut_ptr().cast(), 8) } == 8;
+        assert!(signalled(), "that it failed");
         let three = append(&mut store.put().unwrap(), &topic, b"new").unwrap();
         assert_eq!(three.queue_offset, 2);
         assert!(store.barrier().unwritten().is_none());
+        assert!(signalled(), "and that it is written now");
         while outcome() == Outcome::Pending {
             std::thread::yield_now(); // for the disk
         }

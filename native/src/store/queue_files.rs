@@ -273,6 +273,11 @@ impl QueueFiles {
         Ok(removed)
     }
 
+    /// The names of files that were found may not be on disk: after a kill.
+    pub fn distrust_names(&self) {
+        self.has_new_names.store(true, Ordering::Release);
+    }
+
     /// Makes the names of files that were added durable: in the queue's folder, the topic's and the
     /// one of all topics.
     fn sync_names(&self) -> Result<()> {

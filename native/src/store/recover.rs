@@ -116,6 +116,13 @@ impl Recovery<'_> {
     /// What a kill left in the page cache only is made durable before consumers see it.
     fn flush(&self, first: usize, end: u64, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
         if self.last_stop != LastStop::Clean {
+            self.log
+                .dirs()
+                .all()
+                .try_for_each(guard::sync_dir)?;
+            for queue in queues.iter().filter(|q| q.files().first().is_some()) {
+                queue.files().distrust_names();
+            }
             for s in self.log.segments().iter().skip(first) {
                 let end = (end.min(s.end()).saturating_sub(s.base())) as usize;
                 if self.trusts_nothing() {
@@ -256,16 +263,20 @@ impl Recovery<'_> {
     }
 
     /// Whether a crash has cut the write of this record: a zero stands where its properties (its topic
-    /// if it has none) end, which no checksum covers, and zeros follow. `bytes` begin with it.
-    fn is_cut(&self, bytes: &[u8], v: &View) -> bool {
+    /// if it has none) end, which no checksum covers, zeros follow, and nothing says that it was
+    /// written: it got its queue entry behind the write. `bytes` begin with it.
+    fn is_cut(&self, bytes: &[u8], v: &View) -> Result<bool> {
         let text = if v.props.is_empty() {
             &v.topic
         } else {
             &v.props
         };
-        self.last_stop != LastStop::Clean
+        let ends_early = self.last_stop != LastStop::Clean
             && bytes[text.clone()].last() == Some(&0)
-            && bytes[v.total..].iter().take(BLANK_LEN).all(|&b| b == 0)
+            && bytes[v.total..].iter().take(BLANK_LEN).all(|&b| b == 0);
+        Ok(ends_early
+            && v.end() > self.point.confirm_phy_offset
+            && self.vouched(v, bytes)? != Some(true))
     }
 
     /// Walks the records from file `first` on.
@@ -280,7 +291,9 @@ impl Recovery<'_> {
             end = segment.base();
             loop {
                 let why = match record::read(&bytes[at..], self.cfg.check_crc_on_recover) {
-                    Found::Record(v) if v.phys == end as i64 && self.is_cut(&bytes[at..], &v) => {
+                    Found::Record(v)
+                        if v.phys == end as i64 && self.is_cut(&bytes[at..], &v)? =>
+                    {
                         "the record there was not written to its end"
                     }
                     Found::Record(v) if v.phys == end as i64 => {

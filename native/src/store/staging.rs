@@ -92,8 +92,11 @@ impl Staging {
     /// What is staged is in the log's file: its entries are appended to their queues, then `tell`
     /// gets every run.
     pub fn dispatch(&mut self, mut tell: impl FnMut(Run)) {
+        // Taken first: what is in the file is not to be written again, whatever happens here.
+        self.used = 0;
+        let mut runs = std::mem::take(&mut self.runs);
         let mut rest = &self.entries[..];
-        for run in &mut self.runs {
+        for run in &mut runs {
             let (entries, more) = rest.split_at(run.entries);
             rest = more;
             for entry in entries {
@@ -106,12 +109,11 @@ impl Staging {
         // Pairs with the swap in `ConsumeQueue::watch` and the fence behind `clear_dirty`: either who
         // is told sees the flags as they are now, or the one who changed them sees the entries.
         fence(Ordering::SeqCst);
-        self.runs
-            .drain(..)
+        runs.drain(..)
             .filter(|run| run.entries > 0)
             .for_each(&mut tell);
+        self.runs = runs;
         self.entries.clear();
-        self.used = 0;
         if self.bytes.len() > LIMIT {
             self.bytes.truncate(LIMIT);
             self.bytes.shrink_to_fit();

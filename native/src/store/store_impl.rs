@@ -403,6 +403,7 @@ impl Store {
             return Ok(());
         }
         // A put that is under way ends first, and what nobody wrote yet is written.
+        self.writer.retry_now();
         if let Err(e) = self.writer.write_staged(|_| ()) {
             self.barrier.fail(e);
         }

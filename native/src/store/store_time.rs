@@ -77,7 +77,10 @@ impl StoreTime {
 
     /// A checkpoint that says no later time than `ceiling` is on disk.
     pub fn agree(&self, ceiling: i64) {
-        self.agreed.store(ceiling, Ordering::Release);
+        // Not if the clock has run on since: then nobody waits for it.
+        if self.ceiling() == Some(ceiling) {
+            self.agreed.store(ceiling, Ordering::Release);
+        }
     }
 }
 

@@ -436,6 +436,12 @@ impl Session {
         self.partial.truncate(start + n.min(room));
     }
 
+    /// Gives back the memory of an unfinished frame; the connection is of no use then.
+    pub fn give_up(&mut self) {
+        self.partial = Vec::new();
+        let _ = self.count_partial(); // it has none now
+    }
+
     fn count_partial(&mut self) -> Result<(), WireError> {
         if self.partial.is_empty() && self.partial.capacity() > 0 {
             self.partial = Vec::new(); // an idle connection keeps no buffer
