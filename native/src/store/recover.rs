@@ -116,10 +116,7 @@ impl Recovery<'_> {
     /// What a kill left in the page cache only is made durable before consumers see it.
     fn flush(&self, first: usize, end: u64, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
         if self.last_stop != LastStop::Clean {
-            self.log
-                .dirs()
-                .all()
-                .try_for_each(guard::sync_dir)?;
+            self.log.dirs().all().try_for_each(guard::sync_dir)?;
             for queue in queues.iter().filter(|q| q.files().first().is_some()) {
                 queue.files().distrust_names();
             }
