@@ -189,7 +189,7 @@ cdef class Store:
         there are arrivals.
 
         Raises ServiceNotAvailableError if the disk does not take it; `release` then says so to
-        those who wait, and the next send tries again."""
+        those who wait, and later sends try again, at most ten times a second."""
         cdef int32_t rc
         cdef uint8_t arrivals = 0
         with nogil:

@@ -166,9 +166,9 @@ class BrokerConfig:
     )
     transaction_max_pending_halves: int = key(
         5_000_000,
-        "Undecided halves (about 120 bytes of memory each) from which on new ones get SYSTEM_BUSY.",
+        "Most halves that wait (some 120 bytes each); others get SYSTEM_BUSY. Not RocketMQ's.",
         low=1,
-        high=1 << 31,
+        high=(1 << 31) - 1,
     )
     transaction_metric_flush_interval: int = key(
         10_000, "ms between writes of config/transactionMetrics.", low=100, high=_DAY

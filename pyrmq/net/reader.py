@@ -1,8 +1,8 @@
 """The one task that reads all connections of a server.
 
-It waits on one nested epoll that holds every connection; for each ready one it does recv, one
-native `session.feed`, send. Where several are ready, what all of them store is written at once, and
-then they are answered.
+It waits on one nested epoll that holds every connection; for each ready one it does one native
+`session.receive` (recv and feed), and send. Where several are ready in one turn, what all of them
+store is written at once, and then they are answered.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Reader:
         self._buffer = RecvBuffer(BUFFER)
         self._store = store
         self._several = False
-        """More than one connection is fed in this round: what they store is written at its end."""
-        self._answers_written = store is not None and not store.is_sync
+        """More than one connection is fed in this turn: what they store is written at its end."""
+        self._written_is_confirmed = store is not None and not store.is_sync
         """With ASYNC_FLUSH what is written is answered."""
         self._fed: list[Connection] = []
-        """Those of them that are answered then."""
+        """Connections that are answered when the turn's writes are done."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -242,7 +242,7 @@ class Reader:
             while (command := session.next_command()) is not None:
                 self._dispatcher.process(connection, command)
         if session.unconfirmed:
-            if self._several and self._answers_written:
+            if self._several and self._written_is_confirmed:
                 self._fed.append(connection)
             else:
                 self._unconfirmed.note(connection)
@@ -260,14 +260,14 @@ class Reader:
             if connection is current or not self._listener.is_short_of_memory():
                 return
             log.warning(
-                "%s: closing %s: its large frame is the oldest, and memory for them is short",
+                "%s: closing %s: unfinished large requests take too much memory; its is the oldest",
                 self._name,
                 connection.peer,
             )
             self.close(connection)
 
     def _write_staged(self, store: Store) -> bool:
-        """Writes what the connections of this round have stored, and answers them as far as that
+        """Writes what the connections of this turn have stored, and answers them as far as that
         confirms it; whether queues have grown."""
         arrivals = False
         try:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pyrmq.segments.queues import Entry, Queue, end_place, entry_at, list_queues
 from pyrmq.segments.store import SegmentStore
 
-QUEUES = 4
+QUEUES = 8
 """Queues that are asked, the longest ones: the search costs some reads in each."""
 TRIES = 8
 """Entries of one queue that are looked at behind a place."""

@@ -51,7 +51,7 @@ pub fn find_end(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)>
             Step::Damage { to, .. } if to < end => torn = None,
             // Nothing follows: the log ends in front of it.
             Step::Damage { from, why, .. } => {
-                let empty = is_empty(file_set, from, 4)?; // our writer gives the length last
+                let empty = is_empty(file_set, from, 4)?; // nothing was begun there
                 let why = if empty { String::new() } else { why };
                 return Ok(cut_torn(torn, from, why));
             }

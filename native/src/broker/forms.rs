@@ -140,7 +140,7 @@ impl Broker {
         if let Some(most) = transactions.full() {
             let text = format!(
                 "[REJECTREQUEST]{most} half messages wait for commit or rollback \
-                 (transactionMaxPendingHalves): send this one later"
+                 (transactionMaxPendingHalves; `pyrmq admin txn stats` shows them): send this one later"
             );
             return Err(Refusal::new(codes::SYSTEM_BUSY, text));
         }

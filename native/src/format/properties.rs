@@ -143,8 +143,8 @@ pub fn without(text: &[u8], drop: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     out
 }
 
-/// What makes a property string that is stored as it is end in something else than a zero: recovery
-/// takes a zero at the end of a record for a write that was cut.
+/// What to append to properties that end in a zero byte and are stored as they are: recovery takes a
+/// zero at a record's end for a write that was cut.
 pub fn visible_end(text: &[u8]) -> &'static [u8] {
     match text.last() {
         Some(0) => &[VALUE_END],

@@ -46,7 +46,7 @@ pub enum Outcome {
     /// There are fewer replicas than the policy requires. No policy requires replicas so far.
     NoReplica,
     /// It is not in the log's file, as writing it failed. It is written when the next write
-    /// succeeds, or lost. `Barrier::failure` says why.
+    /// succeeds, or lost. `Barrier::unwritten` says why.
     NotWritten,
     /// An input failed: it will never be confirmed. `Barrier::failure` says why.
     Failed,
@@ -169,7 +169,9 @@ impl Barrier {
 
     /// From here on nothing more is confirmed. The first error counts.
     pub fn fail(&self, error: StoreError) {
-        log::error!("flush failed, the store stops acknowledging: {error}");
+        log::error!(
+            "{error}: the store acknowledges nothing more; mend the disk and restart the broker"
+        );
         self.failure.lock().get_or_insert(error);
         self.failed.store(true, Ordering::Release);
         self.signal();

@@ -180,7 +180,7 @@ impl Writer {
         if guard.position.stuck.is_some() {
             guard.keeps_staged = true; // the write that failed is tried once, here
             guard.write().map_err(|e| {
-                StoreError::NotAvailable(format!("messages that came before cannot be stored: {e}"))
+                StoreError::NotAvailable(format!("the commit log cannot be written: {e}"))
             })?;
             guard.keeps_staged = false;
         }
@@ -418,7 +418,10 @@ impl PutGuard<'_> {
         if let Err(e) = written {
             let error = StoreError::io("write", segment.path(), &e);
             if position.stuck.replace(Instant::now()).is_none() {
-                log::error!("messages are not stored, it is tried again: {error}");
+                log::error!(
+                    "{error}: messages are refused (SERVICE_NOT_AVAILABLE) until the commit log can be \
+                     written; make room on its disk or mend it. It is tried again with each message"
+                );
                 links.barrier.set_unwritten(Some(error.clone()));
             }
             return Err(error);
@@ -430,7 +433,9 @@ impl PutGuard<'_> {
         position.staging.dispatch(|run| links.tell(run));
         links.log.set_newest_timestamp(position.last_timestamp);
         if was_stuck {
-            log::info!("messages are stored again");
+            log::info!(
+                "the commit log is written again; messages that were refused are stored too"
+            );
             links.barrier.set_unwritten(None);
         }
         links.preparer.advance(end);

@@ -291,7 +291,7 @@ impl Recovery<'_> {
                     Found::Record(v)
                         if v.phys == end as i64 && self.is_cut(&bytes[at..], &v)? =>
                     {
-                        "the record there was not written to its end"
+                        "its properties end in zeros: its write was cut"
                     }
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
@@ -310,7 +310,7 @@ impl Recovery<'_> {
                         continue;
                     }
                     Found::Blank => break,
-                    Found::Record(_) => "the record there says another place",
+                    Found::Record(_) => "it states another physical offset",
                     Found::Invalid(why) => why,
                 };
                 let mut was_flushed = false;
@@ -340,7 +340,9 @@ impl Recovery<'_> {
                         break 'files;
                     }
                     None => {
-                        log::info!("log ends at {end}: {why}");
+                        log::info!(
+                            "the log ends at {end}: {why}, and nothing valid stands behind it"
+                        );
                         break 'files;
                     }
                 }

@@ -58,7 +58,7 @@ impl StoreTime {
         let agreed = self.agreed.load(Ordering::Acquire);
         if agreed != NONE && agreed <= now {
             log::warn!(
-                "the clock went back by {} ms: store times follow it",
+                "the clock was set back by {} ms: store times follow it, messages before keep theirs",
                 last - now
             );
             self.forget();

@@ -25,7 +25,7 @@ def test_everything(material: Material, mode: str):
 @pytest.mark.parametrize("split_bytes", [1024, 1500, 5000, 33_000])
 def test_hundreds_of_cuts(material: Material, split_bytes: int):
     parts = splits([material.root], mode="scan", split_bytes=split_bytes)
-    assert len(parts) >= 300_000 // split_bytes
+    assert len(parts) >= 300_000 // split_bytes // 2, "not every place has a record's start near"
     found = read([material.root], mode="scan", split_bytes=split_bytes)
     assert_same(found, material.rows, f"splits of {split_bytes}")
 
