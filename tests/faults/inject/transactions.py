@@ -108,7 +108,9 @@ class Parties:
             return True
         word = TransactionState(fate_of(number))
         request = EndTransaction(GROUP, half.queue_offset, phys, word, True, key_of(number))
-        return self.try_to("end", lambda: self.ender.end(request) is not None) is True
+        durable = self.try_to("end", lambda: self.ender.end(request))
+        # It is answered once the log is confirmed up to there.
+        return durable is not None and durable <= self.store.confirmed()
 
     def waiting(self) -> list[int]:
         return self.engine.before(FOREVER, 1000)
