@@ -237,6 +237,13 @@ cdef raise_failed(int32_t rc):
     raise EngineError(f"the native engine failed with status {rc}: this is a bug in pyrmq")
 
 
+cdef int raise_unless_later(int failed, str what) except -1:
+    """OSError for what a call on a non-blocking socket failed with (0: it did not)."""
+    if failed != 0 and failed != EAGAIN and failed != EINTR:
+        raise OSError(failed, what)
+    return 0
+
+
 cdef inline str as_text(pyrmq_bytes *b):
     return PyUnicode_DecodeUTF8(<const char *>b.ptr, b.len, "replace")
 
@@ -408,8 +415,7 @@ cdef class Session:
         self.received = n
         if n > 0:
             return self.report(rc, &fed)
-        if failed != 0 and failed != EAGAIN and failed != EINTR:
-            raise OSError(failed, "recv")
+        raise_unless_later(failed, "recv")
         return None
 
     def feed_bytes(self, bytes data, long long now_ms, bint more=False):
@@ -481,8 +487,7 @@ cdef class Session:
         fed.out.ptr += sent
         fed.out.len -= sent
         rest = self.report(rc, &fed)
-        if failed != 0 and failed != EAGAIN and failed != EINTR:
-            raise OSError(failed, "send")
+        raise_unless_later(failed, "send")
         return rest
 
     def next_command(self):

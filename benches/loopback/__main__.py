@@ -113,7 +113,8 @@ def main(argv: list[str] | None = None) -> int:
     with ExitStack() as stack:
         apache = None
         if options.peer:
-            apache = stack.enter_context(Prepared(binary, options.dir, options.prepare))
+            apache = Prepared(binary, options.dir, options.prepare)
+            stack.callback(apache.stop)
         context = Context(
             binary=binary,
             seconds=options.seconds,

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from .harness import Broker, generate
 from .peer import VERSION, apache
@@ -27,17 +25,6 @@ class Prepared:
         self._stack = ExitStack()
         self._running: tuple[str, Broker] | None = None
         self._warm: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """Ends it, until it is asked for again."""

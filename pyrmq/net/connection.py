@@ -154,9 +154,11 @@ class Connection:
             return
         try:
             rest = self.session.send_released(self.fd, now, timeout)
-        except (OSError, EngineError) as e:
-            if isinstance(e, EngineError):
-                log.error("closing %s: %s", escape(self.peer), escape(e))
+        except OSError:
+            self.happened(Event.SEND_FAILED)
+            return
+        except EngineError as e:
+            log.error("closing %s: %s", escape(self.peer), escape(e))
             self.happened(Event.SEND_FAILED)
             return
         if rest is not None:

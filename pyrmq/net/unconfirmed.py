@@ -63,21 +63,18 @@ class Unconfirmed:
 
     def _release(self, connection: Connection, now: int) -> None:
         connection.send_released(now, self._timeout)
-        if not connection.session.unconfirmed:
-            self._connections.discard(connection)
+        if connection.session.unconfirmed:
+            self.note(connection)
+        else:
+            self.forget(connection)
         connection.released()
 
     def release_of(self, connections: Iterable[Connection]) -> None:
         """As `release`, of connections whose sessions keep answers and which nobody noted."""
         now = clock_ms()
         for connection in connections:
-            if connection.is_closed:
-                continue
-            connection.send_released(now, self._timeout)
-            if connection.session.unconfirmed:
-                self._connections.add(connection)
-            elif not connection.events:
-                connection.released()
+            if not connection.is_closed:
+                self._release(connection, now)
 
     def release(self) -> None:
         """Sends what is settled: confirmed, waited too long, or failed with a write or a flush."""

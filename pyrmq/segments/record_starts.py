@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
+from pyrmq.model.message import MAGIC_V1, MAGIC_V2
 from pyrmq.segments.queues import Entry, Queue, end_place, entry_at, list_queues
 from pyrmq.segments.store import SegmentStore
 
@@ -16,7 +17,6 @@ QUEUES = 8
 """Queues that are asked, the longest ones: the search costs some reads in each."""
 TRIES = 8
 """Entries of one queue that are looked at behind a place."""
-_MAGIC = (0xDAA320A7, 0xDAA320AB)
 _HEAD = struct.Struct(">iIiiiqq")
 """Length, magic, CRC, queue id, flag, queue offset, physical offset."""
 
@@ -62,5 +62,5 @@ class RecordStarts:
                 size, magic, _, queue_id, _, offset, phys = _HEAD.unpack(head)
                 stated = (size, queue_id, offset, phys)
                 expected = (entry.size, queue.id, entry.offset, entry.phys)
-                return magic in _MAGIC and stated == expected
+                return magic in (MAGIC_V1, MAGIC_V2) and stated == expected
         return False

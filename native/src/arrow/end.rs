@@ -63,12 +63,7 @@ pub fn find_end(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)>
 /// Whether the end of a record is missing. Writers copy from front to back, so that zeros stand where
 /// they have not come to.
 pub fn is_half_written(view: &View, bytes: &[u8]) -> bool {
-    let text = if view.props.is_empty() {
-        &view.topic
-    } else {
-        &view.props
-    };
-    !crc_fits(view, bytes) || (!text.is_empty() && bytes[text.end - 1] == 0)
+    !crc_fits(view, bytes) || view.text_ends_in_zero(bytes)
 }
 
 /// The end, without a last record that is not complete. Where anything follows the writer has gone on.

@@ -186,6 +186,17 @@ impl View {
     pub fn end(&self) -> i64 {
         self.phys.saturating_add(self.total as i64)
     }
+
+    /// Whether the text at the record's end, its properties or its topic if it has none, ends in a
+    /// zero: a write from front to back has not come to its end. `bytes` begin with the record.
+    pub fn text_ends_in_zero(&self, bytes: &[u8]) -> bool {
+        let text = if self.props.is_empty() {
+            &self.topic
+        } else {
+            &self.props
+        };
+        bytes[text.clone()].last() == Some(&0)
+    }
 }
 
 /// Store time of a record whose bytes are given, without checking the rest of it.

@@ -7,7 +7,7 @@ use super::error::Result;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
 use super::segment::{PAGE, Segment};
-use crate::format::cq_entry::{self, CqEntry, Entry, Layout};
+use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::queue_ext::Unit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -243,24 +243,6 @@ impl ConsumeQueue {
         Ok(None)
     }
 
-    /// In recovery: physical offset and size in the entry that the files have at a queue offset, also
-    /// behind what counts so far. None where the files do not say: batches, extension files, no entry.
-    pub fn found_entry(&self, offset: i64) -> Result<Option<(i64, i32)>> {
-        let Ok(position) = u64::try_from(offset) else {
-            return Ok(None);
-        };
-        let byte = position.saturating_mul(self.unit());
-        let first = self.files.first().unwrap_or(u64::MAX);
-        let there = (first..self.files.files_end()).contains(&byte);
-        if self.layout != Layout::Simple || self.ext.is_some() || !there {
-            return Ok(None);
-        }
-        let mut slot = [0; cq_entry::SIZE];
-        self.files.reader().read(byte, &mut slot)?;
-        let entry = CqEntry::read(&slot);
-        Ok((entry.is_valid() && !entry.is_blank()).then_some((entry.phys, entry.size)))
-    }
-
     /// First queue offset of the file behind the one that holds `offset`; 0 in a batch queue.
     pub fn next_file_offset(&self, offset: i64) -> i64 {
         if self.layout == Layout::Batch {
@@ -285,7 +267,7 @@ impl ConsumeQueue {
             let to = (end.min(segment.end()) - segment.base()) as usize;
             // Small queues reserve little, growing ones reserve seldom.
             let chunk = to.next_power_of_two().clamp(PAGE, CHUNK);
-            segment.ready(to, chunk, PAGE)?;
+            segment.ready(to, chunk)?;
             byte = segment.end();
             match first {
                 None => first = Some(segment),

@@ -43,6 +43,8 @@ mod staging;
 mod stop;
 mod store_impl;
 mod store_time;
+#[cfg(test)]
+mod testing;
 mod topics;
 
 pub use arrivals::Arrival;

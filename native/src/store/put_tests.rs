@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::config::FlushMode;
-use crate::store::{GetStatus, Outcome, Store, StoreConfig, TagFilter};
+use crate::store::{GetStatus, Outcome, Store, StoreConfig, TagFilter, testing};
 
 const TOPIC: &[u8] = b"Orders";
 const FILE: u64 = 1 << 20;
@@ -18,23 +18,7 @@ fn open(dir: &std::path::Path, mode: FlushMode) -> Arc<Store> {
 }
 
 fn append(guard: &mut PutGuard<'_>, topic: &Arc<Topic>, body: &[u8]) -> Result<Appended> {
-    let message = Message {
-        topic,
-        queue_id: 0,
-        sys_flag: 0,
-        born_timestamp: 7,
-        born_host: Host::new("10.1.2.3:4567".parse().unwrap()),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-    };
-    let content = Content {
-        flag: 0,
-        body,
-        props: [b"a\x01b\x02", b"", b"", b""],
-        tags_code: 0,
-        count: 1,
-    };
-    guard.append(&message, &content)
+    testing::append(guard, topic, b"a\x01b\x02", body)
 }
 
 /// The bodies that a consumer gets from queue 0, from its start.

@@ -2,7 +2,7 @@
 
 use super::error::{Result, StoreError};
 use super::queue_files::QueueFiles;
-use super::segment::{PAGE, Segment};
+use super::segment::Segment;
 use crate::format::queue_ext::{self as format, END_LEN, MIN_UNIT, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ impl QueueExt {
                 None => self.files.add(base, |_| Ok(()))?,
             };
             let to = (end.min(segment.end()) - base) as usize;
-            segment.ready(to, CHUNK, PAGE)?;
+            segment.ready(to, CHUNK)?;
             byte = segment.end();
         }
         Ok(())

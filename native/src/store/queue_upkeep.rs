@@ -218,6 +218,23 @@ impl ConsumeQueue {
         Ok(self.layout.read(&slot, position))
     }
 
+    /// Physical offset and size in the entry that the files have at a queue offset, also behind what
+    /// counts so far. None where the files do not say: batches, extension files, no entry. Only recovery
+    /// calls this.
+    pub fn found_entry(&self, offset: i64) -> Result<Option<(i64, i32)>> {
+        let Ok(position) = u64::try_from(offset) else {
+            return Ok(None);
+        };
+        let byte = position.saturating_mul(self.unit());
+        let first = self.files.first().unwrap_or(u64::MAX);
+        let there = (first..self.files.files_end()).contains(&byte);
+        if self.layout != Layout::Simple || self.ext.is_some() || !there {
+            return Ok(None);
+        }
+        let entry = self.read_entry(position)?.cq;
+        Ok((entry.is_valid() && !entry.is_blank()).then_some((entry.phys, entry.size)))
+    }
+
     /// Drops entries of records at or behind `phys`.
     pub fn truncate_phys(&self, phys: u64) -> Result<()> {
         let (first, end) = self.positions();

@@ -263,13 +263,8 @@ impl Recovery<'_> {
     /// if it has none) end, which no checksum covers, zeros follow, and nothing says that it was
     /// written: it got its queue entry behind the write. `bytes` begin with it.
     fn is_cut(&self, bytes: &[u8], v: &View) -> Result<bool> {
-        let text = if v.props.is_empty() {
-            &v.topic
-        } else {
-            &v.props
-        };
         let ends_early = self.last_stop != LastStop::Clean
-            && bytes[text.clone()].last() == Some(&0)
+            && v.text_ends_in_zero(bytes)
             && bytes[v.total..].iter().take(BLANK_LEN).all(|&b| b == 0);
         Ok(ends_early
             && v.end() > self.point.confirm_phy_offset

@@ -138,7 +138,7 @@ impl Segment {
     pub unsafe fn tail(&self, at: usize, len: usize, chunk: usize) -> Result<&mut [u8]> {
         let end = at + len;
         assert!(at >= self.written.load(Ordering::Relaxed) && end <= self.size());
-        self.ready(end, chunk, PAGE)?;
+        self.ready(end, chunk)?;
         // SAFETY: inside the mapping (asserted) and above `written`, where only the one writer
         // goes (the caller's promise), so the slice is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(at), len) })
@@ -154,11 +154,6 @@ impl Segment {
     #[inline]
     pub fn reserved(&self) -> usize {
         self.reserved.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub fn populated(&self) -> usize {
-        self.populated.load(Ordering::Acquire)
     }
 
     /// Opens the file for writing behind what is written of it.
@@ -202,7 +197,7 @@ impl Segment {
     }
 
     /// Faults in the pages up to `end` (reserved already), so that the writer meets none.
-    pub fn populate(&self, end: usize) -> Result<()> {
+    fn populate(&self, end: usize) -> Result<()> {
         let from = self.populated.load(Ordering::Acquire);
         let to = end.min(self.reserved());
         if to <= from {
@@ -213,27 +208,20 @@ impl Segment {
         Ok(())
     }
 
-    /// Makes sure that bytes up to `end` can be written without a fault that may fail: reserved in
-    /// steps of `chunk`, faulted in by steps of `step` bytes.
+    /// Makes sure that bytes up to `end` can be written through the mapping without a fault that may
+    /// fail: reserved in steps of `chunk`, and faulted in.
     #[inline]
-    pub fn ready(&self, end: usize, chunk: usize, step: usize) -> Result<()> {
+    pub fn ready(&self, end: usize, chunk: usize) -> Result<()> {
         if end <= self.populated.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.make_ready(end, chunk, step)
+        self.make_ready(end, chunk)
     }
 
     #[cold]
-    fn make_ready(&self, end: usize, chunk: usize, step: usize) -> Result<()> {
+    fn make_ready(&self, end: usize, chunk: usize) -> Result<()> {
         self.reserve(end, chunk)?;
-        let more = end.next_multiple_of(step.max(PAGE));
-        match self.populate(more) {
-            // Not room for all of it: what is needed now may still fit.
-            Err(StoreError::Io { errno, .. }) if errno == libc::ENOSPC => {
-                self.populate(end.next_multiple_of(PAGE))
-            }
-            done => done,
-        }
+        self.populate(end.next_multiple_of(PAGE))
     }
 
     /// Writes `[from, to)` to the disk and waits for it.
@@ -512,7 +500,10 @@ mod tests {
         put(&s, 0, b"hello");
         assert_eq!(s.bytes(0, 5), Some(&b"hello"[..]));
         assert_eq!(s.bytes(1, 5), None);
-        assert_eq!((s.reserved(), s.populated()), (PAGE, PAGE));
+        assert_eq!(
+            (s.reserved(), s.populated.load(Ordering::Acquire)),
+            (PAGE, PAGE)
+        );
         s.flush(0, 5).unwrap();
         drop(s);
         let s = Segment::open_stored(path.clone(), 0, 64 * 1024).unwrap();

@@ -1,0 +1,33 @@
+//! What tests of the store share.
+
+use super::error::Result;
+use super::put::{Appended, Content, Message, PutGuard};
+use super::topics::Topic;
+use crate::format::host::Host;
+use std::sync::Arc;
+
+/// Appends a message to queue 0 of a topic.
+pub fn append(
+    guard: &mut PutGuard<'_>,
+    topic: &Arc<Topic>,
+    props: &[u8],
+    body: &[u8],
+) -> Result<Appended> {
+    let message = Message {
+        topic,
+        queue_id: 0,
+        sys_flag: 0,
+        born_timestamp: 7,
+        born_host: Host::new("10.1.2.3:4567".parse().unwrap()),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+    };
+    let content = Content {
+        flag: 0,
+        body,
+        props: [props, b"", b"", b""],
+        tags_code: 0,
+        count: 1,
+    };
+    guard.append(&message, &content)
+}
