@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from "pyrmq_capi.h":
     const char* PYRMQ_CAPI_NAME
     const int PYRMQ_ABI_VERSION
-    const int PYRMQ_OK, PYRMQ_NONE, PYRMQ_CLOSE, PYRMQ_FAILED, PYRMQ_PANIC
+    const int PYRMQ_OK, PYRMQ_NONE, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_UNREADABLE, PYRMQ_PANIC
 
     ctypedef struct pyrmq_bytes:
         const uint8_t *ptr
@@ -50,7 +50,7 @@ cdef extern from "pyrmq_capi.h":
         void (*session_give_up)(void *) nogil
         int32_t (*store_write_staged)(const void *, uint8_t *) nogil
         int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
-                             uint32_t, uint32_t, const int32_t *, size_t,
+                             uint32_t, uint32_t, const int32_t *, size_t, uint8_t,
                              pyrmq_get *, pyrmq_chunk *, size_t) nogil
         int32_t (*store_notify_on_arrival)(const void *, const uint8_t *, size_t, uint32_t) nogil
         void (*chunk_release)(const void *) nogil

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from typing_extensions import Buffer
 
@@ -313,6 +313,7 @@ class Store:
         delete_commit_log_files_interval: int = ...,
         delete_file_batch_max: int = ...,
     ) -> None: ...
+    @overload
     def get(
         self,
         topic: str,
@@ -321,7 +322,20 @@ class Store:
         max_count: int = 32,
         max_bytes: int = ...,
         tags: Buffer | None = None,
+        wait: Literal[True] = True,
     ) -> GetResult: ...
+    @overload
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        *,
+        wait: bool,
+    ) -> GetResult | None: ...
     def write_staged(self) -> bool: ...
     def query_message(
         self, topic: str, key: str, max_num: int = ..., begin: int = ..., end: int = ...

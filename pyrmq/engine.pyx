@@ -9,13 +9,13 @@ from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuf
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.errno cimport EAGAIN, EINTR, errno
+from libc.errno cimport EAGAIN, EINTR, EIO, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from pyrmq.capi cimport (
-    PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
-    pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
+    PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
+    PYRMQ_UNREADABLE,     pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
 )
 
 from pyrmq import _native
@@ -140,11 +140,13 @@ cdef class Store:
         return getattr(self.native, name)
 
     def get(self, str topic, unsigned int queue_id, long long offset, unsigned int max_count=32,
-            unsigned int max_bytes=0x7fffffff, tags=None):
+            unsigned int max_bytes=0x7fffffff, tags=None, bint wait=True):
         """Reads records of a queue from `offset` on.
 
         `tags`: tag hashes (int32) to select by, as `array('i')` or another contiguous buffer of
-        int32; None or empty for all. At most 256 records.
+        int32; None or empty for all. At most 256 records. Without `wait` the disk is not waited for:
+        what is found before the first place that is not in memory is given, None if that is
+        nothing.
         """
         cdef Py_ssize_t topic_len
         cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
@@ -165,9 +167,12 @@ cdef class Store:
                 tag_ptr = <const int32_t *>view.buf
         with nogil:
             rc = C.store_get(self.ptr, <const uint8_t *>topic_ptr, topic_len, queue_id, offset,
-                             max_count, max_bytes, tag_ptr, n_tags, &got, chunks, MAX_CHUNKS)
+                             max_count, max_bytes, tag_ptr, n_tags, wait, &got, chunks,
+                             MAX_CHUNKS)
         if tags is not None:
             PyBuffer_Release(&view)
+        if rc == PYRMQ_COLD:
+            return None
         if rc != PYRMQ_OK:
             raise_failed(rc)
         cdef GetResult r = GetResult.__new__(GetResult)
@@ -234,6 +239,8 @@ cdef raise_failed(int32_t rc):
     cdef pyrmq_bytes text
     if rc == PYRMQ_FAILED and C.error_text(&text) == PYRMQ_OK:
         raise ServiceNotAvailableError(as_text(&text))
+    if rc == PYRMQ_UNREADABLE and C.error_text(&text) == PYRMQ_OK:
+        raise OSError(EIO, as_text(&text))
     raise EngineError(f"the native engine failed with status {rc}: this is a bug in pyrmq")
 
 

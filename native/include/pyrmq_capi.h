@@ -8,14 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PYRMQ_ABI_VERSION 3
+#define PYRMQ_ABI_VERSION 4
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */
 #define PYRMQ_OK 0
 #define PYRMQ_NONE 1       /* there is nothing (more) */
+#define PYRMQ_COLD 2       /* store_get was not to wait for the disk, and would have to */
 #define PYRMQ_CLOSE (-1)   /* the peer broke the protocol; session_error has the text */
 #define PYRMQ_FAILED (-2)  /* the store refused; error_text has the text */
+#define PYRMQ_UNREADABLE (-3) /* the disk cannot read it; error_text has the text */
 #define PYRMQ_PANIC (-100) /* a bug in the engine */
 
 typedef struct {
@@ -79,9 +81,10 @@ typedef struct {
     void (*session_filled)(void *session, size_t room, size_t n);
     /* Gives back the memory of an unfinished frame. The connection is of no use then. */
     void (*session_give_up)(void *session);
+    /* Without `wait` what is found before the first place that is not in memory is given. */
     int32_t (*store_get)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id,
                          int64_t offset, uint32_t max_count, uint32_t max_bytes,
-                         const int32_t *tags, size_t n_tags,
+                         const int32_t *tags, size_t n_tags, uint8_t wait,
                          pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
     /* Writes what is staged into the commit log and dispatches it. `arrivals`: as in pyrmq_feed. */
     int32_t (*store_write_staged)(const void *store, uint8_t *arrivals);

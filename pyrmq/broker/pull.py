@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+
+import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import BROADCASTING, ClientTable
@@ -11,7 +14,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
-from pyrmq.engine import Command, GetResult, Store
+from pyrmq.engine import Command, GetResult, Slice, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
@@ -37,7 +40,10 @@ STATUS_NAMES = (
 )  # fmt: skip
 _CODES = (0, 20, 20, 19, 21, 19, 21, 19, 19)
 """Response codes by status; the last two are 21 when the offset asked for is not 0."""
+_NO_MATCH = 1
 _NO_QUEUE = 7
+DISK_READERS = 16
+"""Pulls that wait for the disk at a time, each in a thread of its own; more wait for their turn."""
 MAX_COUNT = 256
 MAX_READS = 64
 """Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
@@ -55,23 +61,43 @@ class CheckedPull:
     max_count: int
     tags: array[int]
 
-    def read(self) -> Response:
-        """Reads once and answers, whatever there is."""
-        got = self.store.get(
-            self.topic, self.queue_id, self.offset, self.max_count, tags=self.tags or None
+    def _get(self, wait: bool) -> GetResult | None:
+        tags = self.tags or None
+        return self.store.get(
+            self.topic, self.queue_id, self.offset, self.max_count, tags=tags, wait=wait
         )
+
+    def read_memory(self) -> Response | None:
+        """Reads once; None if the disk would have to be waited for."""
+        got = self._get(wait=False)
+        return None if got is None else _response(self.offset, got)
+
+    def read_disk(self) -> Response:
+        """Reads once, from the disk where need be: not for the event loop."""
+        got = self._get(wait=True)
+        assert got is not None
         return _response(self.offset, got)
+
+    def read(self) -> Response:
+        """Reads once and answers, whatever there is. What is on disk only is left to the pull that
+        the client sends next."""
+        return self.read_memory() or self._elsewhere()
 
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
         that the tags leave out are left behind."""
-        response = self.read()
         for _ in range(MAX_READS):
+            response = self.read_memory()
+            if response is None:
+                return self._elsewhere()
             if response.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
-                break
+                return None if response.code == ResponseCode.PULL_NOT_FOUND else response
             self.offset = int(response.ext["nextBeginOffset"])
-            response = self.read()
-        return None if response.code == ResponseCode.PULL_NOT_FOUND else response
+        return response
+
+    def _elsewhere(self) -> Response:
+        low, high = self.store.queue_range(self.topic, self.queue_id)
+        return _answer(_NO_MATCH, self.offset, low, high)
 
 
 def _response(offset: int, got: GetResult) -> Response:
@@ -79,16 +105,27 @@ def _response(offset: int, got: GetResult) -> Response:
     code = _CODES[status]
     if status >= _NO_QUEUE and offset != 0:
         code = ResponseCode.PULL_OFFSET_MOVED
+    return _answer(status, got.next_offset, got.min_offset, got.max_offset, code, got.slices)
+
+
+def _answer(
+    status: int,
+    next_offset: int,
+    low: int,
+    high: int,
+    code: int | None = None,
+    slices: Sequence[Slice] = (),
+) -> Response:
     return Response(
-        code,
+        _CODES[status] if code is None else code,
         STATUS_NAMES[status],
         {
-            "maxOffset": got.max_offset,
-            "minOffset": got.min_offset,
-            "nextBeginOffset": got.next_offset,
+            "maxOffset": high,
+            "minOffset": low,
+            "nextBeginOffset": next_offset,
             "suggestWhichBrokerId": 0,
         },
-        got.slices,
+        slices,
     )
 
 
@@ -110,8 +147,11 @@ class PullProcessor:
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
+        self._readers = trio.CapacityLimiter(DISK_READERS)
 
-    def __call__(self, connection: Connection, command: Command) -> Response | Park:
+    def __call__(
+        self, connection: Connection, command: Command
+    ) -> Response | Park | Coroutine[None, None, Response | Park]:
         group = fields.text(command, "consumerGroup")
         topic = fields.text(command, "topic")
         queue_id = fields.int32(command, "queueId")
@@ -126,11 +166,24 @@ class PullProcessor:
             min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
             tags,
         )
-        response = pull.read()
+        response = pull.read_memory()
         if sys_flag & COMMIT_OFFSET:
             commit = fields.int64(command, "commitOffset")
             if commit >= 0:
                 self._offsets.commit(topic, group, queue_id, commit)
+        if response is None:
+            return self._from_disk(command, sys_flag, pull)
+        return self._parked_if_nothing(command, sys_flag, pull, response)
+
+    async def _from_disk(
+        self, command: Command, sys_flag: int, pull: CheckedPull
+    ) -> Response | Park:
+        response = await trio.to_thread.run_sync(pull.read_disk, limiter=self._readers)
+        return self._parked_if_nothing(command, sys_flag, pull, response)
+
+    def _parked_if_nothing(
+        self, command: Command, sys_flag: int, pull: CheckedPull, response: Response
+    ) -> Response | Park:
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.long_polling_enable:

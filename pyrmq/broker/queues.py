@@ -26,6 +26,8 @@ from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
+READERS = 4
+"""Look-ups by time at a time; they have threads of their own, as one may read a cold disk."""
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
 
@@ -44,6 +46,7 @@ class QueueProcessor:
         self._groups = groups
         self._offsets = offsets
         self._locks = locks
+        self._readers = trio.CapacityLimiter(READERS)
 
     def _queue(self, command: Command) -> tuple[str, int]:
         topic = fields.text(command, "topic")
@@ -58,18 +61,27 @@ class QueueProcessor:
     def min_offset(self, connection: Connection, command: Command) -> Response:
         return Response(ext={"offset": self._store.queue_range(*self._queue(command))[0]})
 
-    def search_offset(self, connection: Connection, command: Command) -> Response:
+    async def search_offset(self, connection: Connection, command: Command) -> Response:
         topic, queue_id = self._queue(command)
         boundary = command.ext.get("boundaryType", "LOWER").upper()
         if boundary not in ("LOWER", "UPPER"):
             raise InvalidParameterError(f"boundaryType {boundary[:32]} is neither LOWER nor UPPER")
-        offset = self._store.offset_by_time(
-            topic, queue_id, fields.int64(command, "timestamp"), boundary == "UPPER"
+        time = fields.int64(command, "timestamp")
+        offset = await trio.to_thread.run_sync(
+            self._store.offset_by_time,
+            topic,
+            queue_id,
+            time,
+            boundary == "UPPER",
+            limiter=self._readers,
         )
         return Response(ext={"offset": offset})
 
-    def earliest_time(self, connection: Connection, command: Command) -> Response:
-        return Response(ext={"timestamp": self._store.earliest_time(*self._queue(command))})
+    async def earliest_time(self, connection: Connection, command: Command) -> Response:
+        time = await trio.to_thread.run_sync(
+            self._store.earliest_time, *self._queue(command), limiter=self._readers
+        )
+        return Response(ext={"timestamp": time})
 
     def query_offset(self, connection: Connection, command: Command) -> Response:
         """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import select
 import socket
@@ -138,12 +139,19 @@ class Connection:
                 sent = self.sock.sendmsg(pieces[:MAX_PIECES])
         except BlockingIOError:
             sent = 0
-        except OSError:
-            self.happened(Event.SEND_FAILED)
+        except OSError as e:
+            self._send_failed(e)
             return
         self._keep(pieces, sent)
         if self.out:
             self._changed(self)
+
+    def _send_failed(self, error: OSError) -> None:
+        if error.errno == errno.EFAULT:
+            log.error(
+                "closing %s: a part of its answer can no longer be read from the disk", escape(self)
+            )
+        self.happened(Event.SEND_FAILED)
 
     def send_released(self, now: int, timeout: int) -> None:
         """Sends the answers of its session that are settled."""
@@ -154,8 +162,8 @@ class Connection:
             return
         try:
             rest = self.session.send_released(self.fd, now, timeout)
-        except OSError:
-            self.happened(Event.SEND_FAILED)
+        except OSError as e:
+            self._send_failed(e)
             return
         except EngineError as e:
             log.error("closing %s: %s", escape(self.peer), escape(e))
@@ -181,8 +189,8 @@ class Connection:
                 sent = self.sock.sendmsg(pieces)
             except BlockingIOError:
                 sent = 0
-            except OSError:
-                self.happened(Event.SEND_FAILED)
+            except OSError as e:
+                self._send_failed(e)
                 return
             rest = self.out
             self.out = deque()

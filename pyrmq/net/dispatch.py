@@ -179,5 +179,8 @@ class Dispatcher:
             return Response(error.code, error.args[0] if error.args else None)
         if isinstance(error, PyrmqError):
             return Response(ResponseCode.SYSTEM_ERROR, str(error))
+        if isinstance(error, OSError):  # of the disk, most likely: the text says it all
+            log.error("%s: request %d failed: %s", self._name, command.code, escape(error))
+            return Response(ResponseCode.SYSTEM_ERROR, str(error))
         log.error("%s: request %d failed", self._name, command.code, exc_info=error)
         return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

@@ -166,7 +166,8 @@ def test_a_closed_store_refuses_and_closes_again(tmp_path: Path):
             store.put("T", 0, b"b")
         with pytest.raises(ServiceNotAvailableError, match="closed"):
             store.get("T", 0, 0)
-        assert store.record_at(0) is None
+        with pytest.raises(ServiceNotAvailableError, match="closed"):
+            store.record_at(0)
 
 
 def test_checkpoint_fields(tmp_path: Path):

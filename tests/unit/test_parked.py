@@ -298,3 +298,23 @@ async def test_deadlines_of_answered_pulls_do_not_pile_up(
         await trio.sleep(10)
         assert len(world.parked._deadlines) <= 1024
     assert len(world.answers) == 3000
+
+
+class OnDisk:
+    """A store of which nothing is in memory."""
+
+    def get(self, *args: Any, wait: bool, **options: Any) -> None:
+        assert not wait, "the event loop waits for the disk"
+
+    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        return 3, 90
+
+
+def test_a_parked_pull_of_what_is_on_disk_only_is_sent_on_to_pull_it() -> None:
+    store: Any = OnDisk()
+    pull = CheckedPull(store, "T", 0, 7, LOOK, array("i"))
+    for response in (pull.read(), pull.read_on()):
+        assert response is not None
+        assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        bounds = [response.ext[name] for name in ("minOffset", "nextBeginOffset", "maxOffset")]
+        assert bounds == [3, 7, 90]

@@ -89,7 +89,7 @@ fn query(index: &IndexFile, shape: Shape, file: &[u8]) {
         ] {
             for max in [0, 3, 1000] {
                 let mut hits = vec![7];
-                index.select(hash, &mut hits, max, begin, end);
+                index.select(hash, &mut hits, max, begin, end).unwrap();
                 assert!(hits.len() <= max.max(1) && hits[0] == 7);
                 assert!(hits.len() <= shape.entries as usize);
                 for hit in &hits[1..] {
@@ -122,7 +122,9 @@ fn put(index: &IndexFile, shape: Shape) {
     }
     assert!(index.is_full());
     let mut hits = Vec::new();
-    index.select(0x1234_5678, &mut hits, usize::MAX, i64::MIN, i64::MAX);
+    index
+        .select(0x1234_5678, &mut hits, usize::MAX, i64::MIN, i64::MAX)
+        .unwrap();
     // What stood in the chain before may be anything.
     assert_eq!(hits[..expected.len()], expected);
 }

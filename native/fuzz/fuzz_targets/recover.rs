@@ -15,7 +15,8 @@ use engine::format::host::Host;
 use engine::format::names::file_name;
 use engine::format::record::{self, Found};
 use engine::store::{
-    ConsumeQueue, Content, GetStatus, Message, Store, StoreConfig, StoreError, TagFilter,
+    ConsumeQueue, Content, GetStatus, Message, Store, StoreConfig, StoreError, TagFilter, Wait,
+    Wanted,
 };
 use libfuzzer_sys::fuzz_target;
 use std::fs::{create_dir_all, write};
@@ -52,6 +53,16 @@ fuzz_target!(|data: &[u8]| {
     put_one(&store);
     store.close().unwrap();
 });
+
+fn wanted(offset: i64, max_count: usize, tags: &[i32]) -> Wanted<'_> {
+    Wanted {
+        offset,
+        max_count,
+        max_bytes: 1 << 16,
+        tags: TagFilter(tags),
+        wait: Wait::ForDisk,
+    }
+}
 
 fn make_files(root: &Path, flags: u8, n: u8, mut rest: &[u8]) {
     let (log, queue) = (root.join("commitlog"), root.join("consumequeue/T/0"));
@@ -138,9 +149,7 @@ fn look_only(store: &Store) -> State {
             let (min, max) = (queue.min_offset(), queue.max_offset());
             assert!(0 <= min && min <= max);
             for offset in [min, max - 1, max, min - 1, 0, i64::MAX, i64::MIN] {
-                let got = store
-                    .get(Some(&queue), offset, 32, 1 << 16, TagFilter(&[]))
-                    .unwrap();
+                let got = store.get(Some(&queue), &wanted(offset, 32, &[])).unwrap();
                 assert_eq!(got.status == GetStatus::Found, got.count > 0);
                 assert!(got.next >= 0);
                 let held: usize = got.chunks.iter().map(|c| c.len).sum();
@@ -155,7 +164,7 @@ fn look_only(store: &Store) -> State {
                     assert!(min <= at && at <= max);
                 }
             }
-            store.earliest_time(&queue);
+            store.earliest_time(&queue).unwrap();
             if max > 0 {
                 queues.push((topic.name().to_vec(), queue.queue_id(), min, max));
             }
@@ -164,7 +173,7 @@ fn look_only(store: &Store) -> State {
     queues.sort();
     let end = store.log().max_offset();
     for phys in [0, 1, end.saturating_sub(1), end, u64::MAX] {
-        store.record_at(phys);
+        store.record_at(phys).unwrap();
     }
     (end, queues)
 }
@@ -191,13 +200,7 @@ fn put_one(store: &Store) {
     let queue = topic.existing_queue(0).unwrap();
     assert_eq!(queue.max_offset(), done.queue_offset + 1);
     let got = store
-        .get(
-            Some(&queue),
-            done.queue_offset,
-            1,
-            1 << 16,
-            TagFilter(&[2598919]),
-        )
+        .get(Some(&queue), &wanted(done.queue_offset, 1, &[2598919]))
         .unwrap();
     assert_eq!((got.status, got.count), (GetStatus::Found, 1));
     let c = &got.chunks[0];

@@ -194,7 +194,7 @@ impl Rig {
         let store = self.context.broker.store();
         let (mut found, mut named) = (0, Vec::new());
         while at < store.log().max_offset() {
-            let Some(r) = Half::read(store, at) else {
+            let Some(r) = Half::read(store, at).unwrap() else {
                 at = store.log().next_file_start(at);
                 continue;
             };
@@ -226,7 +226,7 @@ impl Rig {
             let id = id.map(|(_, v)| v.bytes(out)).filter(|id| id.len() == 32);
             let phys = id.map(|id| std::str::from_utf8(&id[16..]).expect("hex"));
             let phys = phys.map(|hex| u64::from_str_radix(hex, 16).expect("hex"));
-            let half = phys.and_then(|phys| Half::read(self.context.broker.store(), phys));
+            let half = phys.and_then(|phys| Half::read(self.context.broker.store(), phys).unwrap());
             let waits = |half: &Half| {
                 let pending = self.transactions().find(half.view().queue_offset);
                 half.topic() == HALF_TOPIC && pending.is_some_and(|p| p.phys == half.phys())
@@ -388,7 +388,9 @@ impl Rig {
                         let Found::Record(v) = record::read(segment.readable_from(at), true) else {
                             panic!("no record at {phys}");
                         };
-                        let half = Half::read(self.context.broker.store(), phys).expect("whole");
+                        let half = Half::read(self.context.broker.store(), phys)
+                            .expect("readable")
+                            .expect("whole");
                         let real = match half.topic() == HALF_TOPIC {
                             true => half.fields().queue_id.expect("it says where it belongs"),
                             false => v.queue_id as u32,
@@ -439,8 +441,11 @@ impl Rig {
         assert!(found.is_subset(&waited), "{found:?} of {waited:?}");
         for offset in waited.difference(&found) {
             let phys = self.transactions().find(*offset).expect("it waited").phys;
-            let half = Half::read(&again, phys).expect("it is there");
-            assert!(txn.live(&half, *offset).is_some(), "half {offset} is lost");
+            let half = Half::read(&again, phys).unwrap().expect("it is there");
+            assert!(
+                txn.live(&half, *offset).unwrap().is_some(),
+                "half {offset} is lost"
+            );
         }
         again.close().unwrap();
     }

@@ -5,7 +5,7 @@ use super::listener::Shared;
 use crate::broker::Decision;
 use crate::filter;
 use crate::format::host::Host;
-use crate::store::{self, Segment, TagFilter};
+use crate::store::{self, Segment, StoreError, TagFilter, Wait, Wanted};
 use crate::wire::frame::Codec;
 use crate::wire::reply::To;
 use crate::wire::{Command, Session, WireError};
@@ -17,11 +17,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const ABI_VERSION: u32 = 3;
+const ABI_VERSION: u32 = 4;
 const OK: i32 = 0;
 const NONE: i32 = 1;
 const CLOSE: i32 = -1;
 const FAILED: i32 = -2;
+const UNREADABLE: i32 = -3;
+/// `store_get` was not to wait for the disk, and would have to.
+const COLD: i32 = 2;
 const PANIC: i32 = -100;
 
 #[repr(C)]
@@ -402,6 +405,7 @@ unsafe extern "C" fn store_get(
     max_bytes: u32,
     tags: *const i32,
     n_tags: usize,
+    wait: u8,
     result: *mut GetOut,
     chunks: *mut ChunkOut,
     n_chunks: usize,
@@ -423,19 +427,27 @@ unsafe extern "C" fn store_get(
             .topics()
             .get(topic)
             .and_then(|t| t.existing_queue(queue_id));
-        let count = (max_count as usize).min(n_chunks);
-        let got = store.get(
-            queue.as_deref(),
+        let wanted = Wanted {
             offset,
-            count,
-            max_bytes as usize,
-            TagFilter(tags),
-        );
-        let got = match got {
+            max_count: (max_count as usize).min(n_chunks),
+            max_bytes: max_bytes as usize,
+            tags: TagFilter(tags),
+            wait: if wait == 0 {
+                Wait::Never
+            } else {
+                Wait::ForDisk
+            },
+        };
+        let got = match store.get(queue.as_deref(), &wanted) {
             Ok(got) => got,
+            Err(StoreError::Cold) => return COLD,
             Err(e) => {
                 ERROR.set(e.to_string());
-                return FAILED;
+                return if matches!(e, StoreError::Io { .. }) {
+                    UNREADABLE
+                } else {
+                    FAILED
+                };
             }
         };
         for (i, chunk) in got.chunks.iter().enumerate() {
@@ -596,6 +608,7 @@ struct Table {
         u32,
         *const i32,
         usize,
+        u8,
         *mut GetOut,
         *mut ChunkOut,
         usize,

@@ -5,7 +5,7 @@ use super::options::address;
 use crate::format::cq_entry::Layout;
 use crate::format::host::Host;
 use crate::format::{java, properties};
-use crate::store::{self, Chunk, Content, Message, TopicSettings};
+use crate::store::{self, Chunk, Content, Message, Resident, TopicSettings, Wait};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -194,15 +194,20 @@ impl Store {
         timestamp: i64,
         upper: bool,
     ) -> PyResult<i64> {
-        self.queue(topic, queue_id)
-            .map_or(Ok(0), |q| self.inner.offset_by_time(&q, timestamp, upper))
-            .map_err(|e| to_py(py, e))
+        py.detach(|| {
+            self.queue(topic, queue_id)
+                .map_or(Ok(0), |q| self.inner.offset_by_time(&q, timestamp, upper))
+        })
+        .map_err(|e| to_py(py, e))
     }
 
     /// Store time of the oldest message of a queue, -1 if there is none.
-    fn earliest_time(&self, topic: &str, queue_id: u32) -> i64 {
-        self.queue(topic, queue_id)
-            .map_or(-1, |q| self.inner.earliest_time(&q))
+    fn earliest_time(&self, py: Python<'_>, topic: &str, queue_id: u32) -> PyResult<i64> {
+        py.detach(|| {
+            self.queue(topic, queue_id)
+                .map_or(Ok(-1), |q| self.inner.earliest_time(&q))
+        })
+        .map_err(|e| to_py(py, e))
     }
 
     /// Whether there is a message at this queue offset that is recent enough to count as in memory.
@@ -217,9 +222,16 @@ impl Store {
 
     /// A copy of the record that starts at a physical offset, None if none does; not for the event
     /// loop, as it may read much.
-    fn record_at<'py>(&self, py: Python<'py>, offset: u64) -> Option<Bound<'py, PyBytes>> {
-        let chunk = py.detach(|| self.inner.record_by_offset(offset))?;
-        Some(PyBytes::new(py, chunk.segment.bytes(chunk.at, chunk.len)?))
+    fn record_at<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let chunk = py
+            .detach(|| self.inner.record_by_offset(offset))
+            .map_err(|e| to_py(py, e))?;
+        let bytes = chunk.as_ref().and_then(|c| c.segment.bytes(c.at, c.len));
+        Ok(bytes.map(|bytes| PyBytes::new(py, bytes)))
     }
 
     /// Arrivals that are confirmed: queues with a new message that somebody had asked for with
@@ -300,12 +312,16 @@ impl Store {
         if q.layout() != Layout::Simple || offset >= max {
             return Ok(None);
         }
-        let file = q.file_from(offset).map_err(|e| to_py(py, e))?;
-        Ok(file.map(|(segment, at, _)| {
+        py.detach(|| {
+            let Some((segment, at, _)) = q.file_from(offset, Wait::ForDisk)? else {
+                return Ok(None);
+            };
             let room = segment.readable_from(at).len();
             let len = room.min((max - offset) as usize * Layout::Simple.unit());
-            (offset, export(Chunk { segment, at, len }))
-        }))
+            Resident::new(Wait::ForDisk).bytes(&segment, at, len)?;
+            Ok(Some((offset, export(Chunk { segment, at, len }))))
+        })
+        .map_err(|e| to_py(py, e))
     }
 
     /// One round of retention at `now` (ms since the epoch; default: now). Returns how many files

@@ -163,9 +163,14 @@ impl Transactions {
 
     /// Queue offset of the copy that waits of the transaction whose half (or an older copy) stands
     /// at a physical offset; None if it is settled, or there is none.
-    fn live(&self, phys: u64) -> Option<i64> {
-        let half = Half::find(self.inner.store(), txn::HALF_TOPIC, phys)?;
-        self.inner.live(&half, half.view().queue_offset)
+    fn live(&self, py: Python<'_>, phys: u64) -> PyResult<Option<i64>> {
+        py.detach(
+            || match Half::find(self.inner.store(), txn::HALF_TOPIC, phys)? {
+                Some(half) => self.inner.live(&half, half.view().queue_offset),
+                None => Ok(None),
+            },
+        )
+        .map_err(|e| to_py(py, e))
     }
 
     /// The record of a half, or of a message that was discarded (`discarded`), at a physical offset, also
@@ -176,14 +181,16 @@ impl Transactions {
         py: Python<'py>,
         phys: u64,
         discarded: bool,
-    ) -> Option<Bound<'py, PyBytes>> {
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let topic = if discarded {
             txn::CHECK_MAX_TOPIC
         } else {
             txn::HALF_TOPIC
         };
-        let half = Half::find(self.inner.store(), topic, phys)?;
-        Some(PyBytes::new(py, half.bytes()))
+        let half = py
+            .detach(|| Half::find(self.inner.store(), topic, phys))
+            .map_err(|e| to_py(py, e))?;
+        Ok(half.map(|half| PyBytes::new(py, half.bytes())))
     }
 
     /// Commits or rolls back the waiting half at a queue offset. Returns the physical offset up to

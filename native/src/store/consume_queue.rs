@@ -6,6 +6,7 @@
 use super::error::Result;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
+use super::resident::{Resident, Wait};
 use super::segment::{PAGE, Segment};
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::queue_ext::Unit;
@@ -142,18 +143,19 @@ impl ConsumeQueue {
     }
 
     /// The entry at a position below the end.
-    fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
+    fn entry_at(&self, position: u64, wait: Wait) -> Result<Option<Entry>> {
         let byte = position.saturating_mul(self.unit());
         let Some(segment) = self.files.map(byte)? else {
             return Ok(None);
         };
         let at = (byte - segment.base()) as usize;
-        let slot = segment.bytes(at, self.layout.unit());
+        let unit = self.layout.unit();
+        let slot = Resident::reading_ahead(wait, unit).bytes(&segment, at, unit)?;
         Ok(slot.map(|slot| self.layout.read(slot, position)))
     }
 
     /// Position of the entry that holds a queue offset.
-    fn position_of(&self, offset: i64) -> Result<Option<u64>> {
+    fn position_of(&self, offset: i64, wait: Wait) -> Result<Option<u64>> {
         let Ok(wanted) = u64::try_from(offset) else {
             return Ok(None);
         };
@@ -164,7 +166,7 @@ impl ConsumeQueue {
         let (mut low, mut high) = (first, end);
         while low < high {
             let mid = low + (high - low) / 2;
-            match self.entry_at(mid)? {
+            match self.entry_at(mid, wait)? {
                 Some(e) if e.base > offset => high = mid,
                 _ => low = mid + 1,
             }
@@ -174,23 +176,28 @@ impl ConsumeQueue {
         };
         let holds = |e: Entry| offset < e.next();
         Ok(self
-            .entry_at(position)?
+            .entry_at(position, wait)?
             .is_some_and(holds)
             .then_some(position))
     }
 
     /// The entry that holds a queue offset below `max_offset`.
     pub fn entry(&self, offset: i64) -> Result<Option<Entry>> {
-        match self.position_of(offset)? {
-            Some(position) => self.entry_at(position),
+        self.entry_if(offset, Wait::ForDisk)
+    }
+
+    /// The same; where it is not in memory, as `wait` says.
+    pub fn entry_if(&self, offset: i64, wait: Wait) -> Result<Option<Entry>> {
+        match self.position_of(offset, wait)? {
+            Some(position) => self.entry_at(position, wait),
             None => Ok(None),
         }
     }
 
     /// The file that holds `offset`, the place of its entry in it, and that entry's position.
     /// Where a batch queue lacks `offset` (its record was damaged), the entry behind it.
-    pub fn file_from(&self, offset: i64) -> Result<Option<(Arc<Segment>, usize, u64)>> {
-        let position = match self.position_of(offset)? {
+    pub fn file_from(&self, offset: i64, wait: Wait) -> Result<Option<(Arc<Segment>, usize, u64)>> {
+        let position = match self.position_of(offset, wait)? {
             Some(position) => position,
             None if self.layout == Layout::Batch => {
                 let position = self.partition(|e| e.base <= offset)?;

@@ -120,7 +120,7 @@ fn few_mappings_serve_many_queues() {
         }
     }
     assert!(maps.mapped() <= 4);
-    let (kept, at, _) = queues[0].file_from(3).unwrap().unwrap();
+    let (kept, at, _) = queues[0].file_from(3, Wait::ForDisk).unwrap().unwrap();
     for q in &queues {
         for n in 0..15 {
             assert_eq!(q.entry(n).unwrap(), Some(simple(n)));
@@ -139,7 +139,7 @@ fn a_mapping_in_use_is_found_again() {
     let a = open(&dir.path().join("a"), Layout::Simple, &maps);
     let b = open(&dir.path().join("b"), Layout::Simple, &maps);
     a.append(&simple(0)).unwrap();
-    let (kept, ..) = a.file_from(0).unwrap().unwrap();
+    let (kept, ..) = a.file_from(0, Wait::ForDisk).unwrap().unwrap();
     for n in 0..3 {
         b.append(&simple(n)).unwrap();
     }
@@ -210,7 +210,7 @@ fn a_batch_queue_with_a_hole_goes_on_behind_it() {
         })
         .unwrap();
     }
-    let (_, at, position) = q.file_from(7).unwrap().unwrap();
+    let (_, at, position) = q.file_from(7, Wait::ForDisk).unwrap().unwrap();
     assert_eq!((at, position), (2 * BATCH_SIZE, 2));
-    assert!(q.file_from(12).unwrap().is_none());
+    assert!(q.file_from(12, Wait::ForDisk).unwrap().is_none());
 }

@@ -174,18 +174,18 @@ impl Index {
     /// first, at most `max`. Times are a second exact, and other keys may have the same hash: the
     /// caller compares the records, and so may have to ask for more than it wants.
     /// [IndexService.queryOffset]
-    pub fn query(&self, key_hash: i32, max: usize, begin: i64, end: i64) -> Vec<u64> {
+    pub fn query(&self, key_hash: i32, max: usize, begin: i64, end: i64) -> Result<Vec<u64>> {
         let mut hits = Vec::new();
         for file in self.files.load().iter().rev() {
-            let header = file.header();
+            let header = file.load_header()?;
             if header.overlaps(begin, end) {
-                file.select(key_hash, &mut hits, max, begin, end);
+                file.select(key_hash, &mut hits, max, begin, end)?;
             }
             if header.begin_time < begin || hits.len() >= max {
                 break;
             }
         }
-        hits
+        Ok(hits)
     }
 
     /// Store time and physical offset of the last message in the index, (0, 0) if there is none.

@@ -9,6 +9,7 @@
 //! in chunks, and faulted in, so that a full disk is an error of `put`. No descriptor is kept open.
 
 use super::error::{Result, StoreError};
+use super::resident;
 use super::segment::{PAGE, fallocate, fallocate_only, populate};
 use crate::format::index::{ENTRY, Entry, HEADER, Header, SLOT, Shape, at, seconds_since};
 use memmap2::{Advice, MmapOptions, MmapRaw};
@@ -183,18 +184,29 @@ impl IndexFile {
         }
     }
 
-    fn entry(&self, number: u32) -> Option<Entry> {
+    /// The same of a file that may not be in memory.
+    pub fn load_header(&self) -> Result<Header> {
+        self.load(0, HEADER)?;
+        Ok(self.header())
+    }
+
+    fn load(&self, from: usize, to: usize) -> Result<()> {
+        resident::bring(&self.map, from, to, &self.path)
+    }
+
+    fn entry(&self, number: u32) -> Result<Option<Entry>> {
         let from = self.shape.entry_at(number);
         // Beyond `entries` there is nothing reserved either.
         if from + ENTRY > self.reserved.load(Ordering::Acquire) {
-            return None;
+            return Ok(None);
         }
+        self.load(from, from + ENTRY)?;
         let mut bytes = [0; ENTRY];
         for (i, place) in bytes.chunks_exact_mut(4).enumerate() {
             let word = self.word(from + 4 * i).load(Ordering::Relaxed);
             place.copy_from_slice(&word.to_ne_bytes());
         }
-        Some(Entry::read(&bytes))
+        Ok(Some(Entry::read(&bytes)))
     }
 
     /// Appends an entry. False if the file is full. Only one thread at a time may call this.
@@ -297,17 +309,26 @@ impl IndexFile {
 
     /// Adds the physical offsets that stand under a key hash with a time in `begin..=end`, newest
     /// first, until `out` holds `max`. [IndexFile.selectPhyOffset]
-    pub fn select(&self, key_hash: i32, out: &mut Vec<u64>, max: usize, begin: i64, end: i64) {
-        let slot = self.get_int(self.shape.slot_at(key_hash), Ordering::Acquire);
+    pub fn select(
+        &self,
+        key_hash: i32,
+        out: &mut Vec<u64>,
+        max: usize,
+        begin: i64,
+        end: i64,
+    ) -> Result<()> {
+        let slot = self.shape.slot_at(key_hash);
+        self.load(slot, slot + SLOT)?;
+        let slot = self.get_int(slot, Ordering::Acquire);
         let count = self.count();
         let mut next = u32::try_from(slot).ok();
         if count <= 1 || next.is_some_and(|n| n > count) {
-            return;
+            return Ok(());
         }
         let begin_time = self.get_long(at::BEGIN_TIME);
         while let Some(number) = next.filter(|&n| n > 0 && out.len() < max) {
-            let Some(entry) = self.entry(number).filter(|e| e.seconds >= 0) else {
-                return;
+            let Some(entry) = self.entry(number)?.filter(|e| e.seconds >= 0) else {
+                return Ok(());
             };
             let time = entry.time(begin_time);
             if entry.key_hash == key_hash && (begin..=end).contains(&time) {
@@ -315,6 +336,7 @@ impl IndexFile {
             }
             next = entry.next(number, time, begin);
         }
+        Ok(())
     }
 
     /// Writes everything to the disk and waits for it. True if the file was full by then.

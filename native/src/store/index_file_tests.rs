@@ -14,7 +14,7 @@ fn create(dir: &tempfile::TempDir, shape: Shape) -> IndexFile {
 
 fn hits(file: &IndexFile, hash: i32, (begin, end): (i64, i64)) -> Vec<u64> {
     let mut out = Vec::new();
-    file.select(hash, &mut out, 64, begin, end);
+    file.select(hash, &mut out, 64, begin, end).unwrap();
     out
 }
 
@@ -65,7 +65,7 @@ fn chains_times_and_the_end() {
     assert_eq!(hits(&file, 9, ALL), [0u64; 0]);
     assert_eq!(hits(&file, 1, (12_000, 14_000)), [400, 200]);
     let mut two = vec![7];
-    file.select(1, &mut two, 2, 0, i64::MAX);
+    file.select(1, &mut two, 2, 0, i64::MAX).unwrap();
     assert_eq!(two, [7, 800]);
     let header = file.header();
     assert_eq!((header.used_slots, header.count), (1, 10));
@@ -87,7 +87,7 @@ fn first_entry_after_a_roll() {
     assert_eq!((empty.begin_time, empty.end_phys), (10_000, 500));
     file.put(1, 600, 15_500).unwrap();
     file.put(1, 700, 17_500).unwrap();
-    let entry = |n| file.entry(n).unwrap();
+    let entry = |n| file.entry(n).unwrap().unwrap();
     assert_eq!((entry(1).seconds, entry(2).seconds), (5, 2));
     let header = file.header();
     assert_eq!((header.begin_time, header.begin_phys), (15_500, 600));

@@ -37,7 +37,7 @@ fn rolls_finds_and_says_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("index");
     let index = open(&path);
-    assert!(index.is_empty() && index.query(1, 9, 0, i64::MAX).is_empty());
+    assert!(index.is_empty() && index.query(1, 9, 0, i64::MAX).unwrap().is_empty());
     assert!(!path.exists());
     assert_eq!(index.last_update(), (0, 0));
     drop(index);
@@ -47,16 +47,16 @@ fn rolls_finds_and_says_where_it_is() {
     assert!(names.is_sorted() && names.iter().all(|p| p.exists()));
     assert_eq!(index.last_update(), (20_000, 1900));
     let newest_first: Vec<u64> = (0..20).rev().map(|i| i * 100).collect();
-    assert_eq!(index.query(1, 64, ALL.0, ALL.1), newest_first);
-    assert_eq!(index.query(1, 9, ALL.0, ALL.1), newest_first[..9]);
-    assert_eq!(index.query(1, 9, 5000, 6000), [500, 400]);
+    assert_eq!(index.query(1, 64, ALL.0, ALL.1).unwrap(), newest_first);
+    assert_eq!(index.query(1, 9, ALL.0, ALL.1).unwrap(), newest_first[..9]);
+    assert_eq!(index.query(1, 9, 5000, 6000).unwrap(), [500, 400]);
     drop(index);
     let index = open(&path);
     assert_eq!(index.recover(true, 0).unwrap(), Some(1900));
-    assert_eq!(index.query(1, 64, ALL.0, ALL.1), newest_first);
+    assert_eq!(index.query(1, 64, ALL.0, ALL.1).unwrap(), newest_first);
     drop(index);
     let index = filled_more(&path, 20..100);
-    assert_eq!(index.query(1, 1000, ALL.0, ALL.1).len(), 100);
+    assert_eq!(index.query(1, 1000, ALL.0, ALL.1).unwrap().len(), 100);
 }
 
 fn filled_more(path: &Path, range: std::ops::Range<u64>) -> Index {
@@ -75,8 +75,8 @@ fn a_file_that_begins_before_the_range_is_the_last_one_asked() {
     // The clock was set back: the second file begins before the first one ends.
     index.put(1, 700, 3000).unwrap();
     index.put(1, 800, 6000).unwrap();
-    assert_eq!(index.query(1, 9, 3000, 7000)[..3], [800, 700, 600]);
-    assert_eq!(index.query(1, 9, 3001, 7000), [800]);
+    assert_eq!(index.query(1, 9, 3000, 7000).unwrap()[..3], [800, 700, 600]);
+    assert_eq!(index.query(1, 9, 3001, 7000).unwrap(), [800]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn nothing_is_kept_behind_a_damaged_file() {
     // A name that was taken once is not taken again.
     index.put(1, 700, 8000).unwrap();
     assert!(paths(&index)[1] > names[2]);
-    assert_eq!(index.query(1, 9, 0, i64::MAX)[..2], [700, 600]);
+    assert_eq!(index.query(1, 9, 0, i64::MAX).unwrap()[..2], [700, 600]);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn trim_keeps_the_last_and_what_may_be_needed() {
     let index = filled(dir.path(), 20);
     assert_eq!(index.trim(600).unwrap(), 0);
     assert_eq!(index.trim(601).unwrap(), 1);
-    assert_eq!(index.query(1, 64, 0, i64::MAX).len(), 13);
+    assert_eq!(index.query(1, 64, 0, i64::MAX).unwrap().len(), 13);
     let kept = index.files.load_full();
     assert_eq!(index.trim(u64::MAX).unwrap(), 1);
     assert_eq!(index.len(), 1);
@@ -202,7 +202,7 @@ fn readers_see_whole_entries_while_one_writes() {
                 while done.load(Ordering::Acquire) < TOTAL {
                     key = (key + 7) % KEYS;
                     let put = done.load(Ordering::Acquire);
-                    let hits = index.query(key as i32, 3, 0, i64::MAX);
+                    let hits = index.query(key as i32, 3, 0, i64::MAX).unwrap();
                     assert!(hits.is_sorted_by(|a, b| a > b), "{hits:?}");
                     assert!(hits.iter().all(|phys| phys % KEYS == key), "{hits:?}");
                     let newest = (0..put).rev().find(|phys| phys % KEYS == key);
@@ -299,7 +299,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn check(index: &Index, model: &Model) {
     for hash in 0..9 {
         let all = model.query(hash, 64, 0, i64::MAX);
-        assert_eq!(index.query(hash, 64, 0, i64::MAX), all);
+        assert_eq!(index.query(hash, 64, 0, i64::MAX).unwrap(), all);
     }
     let newest = model.files.last();
     let last = newest.map_or((0, 0), |f| (f.end, f.end_phys as i64));
@@ -327,7 +327,7 @@ proptest! {
                 }
                 Op::Query(hash, max, begin, end) => {
                     let want = model.query(hash, max, begin, end);
-                    prop_assert_eq!(index.query(hash, max, begin, end), want);
+                    prop_assert_eq!(index.query(hash, max, begin, end).unwrap(), want);
                 }
                 Op::Trim(min) => {
                     let n = index.trim(min).unwrap();
@@ -381,7 +381,7 @@ proptest! {
             index.recover(clean, i64::MAX).unwrap();
         }
         for i in 0..30 {
-            let hits = index.query(i % 9, 64, 0, i64::MAX);
+            let hits = index.query(i % 9, 64, 0, i64::MAX).unwrap();
             prop_assert!(hits.len() <= 64);
             index.put(i % 9, 100_000 + i as u64, 200_000).unwrap();
         }
@@ -391,7 +391,7 @@ proptest! {
         for _ in 0..2 * ENTRIES {
             index.put(3, 200_000, 300_000).unwrap();
         }
-        prop_assert!(index.query(3, 4, 0, i64::MAX).contains(&200_000));
+        prop_assert!(index.query(3, 4, 0, i64::MAX).unwrap().contains(&200_000));
     }
 }
 
@@ -439,7 +439,7 @@ fn same_bytes_as_java() {
                 let phys = view.phys as u64;
                 let time = view.store_timestamp;
                 ours.put(hash, phys, time).unwrap();
-                let hits = java.query(hash, 64, time - 1000, time + 1000);
+                let hits = java.query(hash, 64, time - 1000, time + 1000).unwrap();
                 assert!(hits.contains(&phys), "{}", String::from_utf8_lossy(key));
                 keys += 1;
             }

@@ -8,6 +8,7 @@ use super::barrier::Barrier;
 use super::commit_log::CommitLog;
 use super::error::Result;
 use super::index::Index;
+use super::resident::{Resident, Wait};
 use super::resync;
 use crate::format::index::{key_hash, message_keys, topic_seed};
 use crate::format::record::{self, Found, View, sys_flag};
@@ -136,7 +137,7 @@ impl Indexer {
         let at = match last {
             // Behind it are messages without keys, or of a time when no index was kept.
             Some(last) if complete && !self.index.ends_full() => {
-                self.record_len(last).map_or(last, |len| last + len)
+                self.record_len(last)?.map_or(last, |len| last + len)
             }
             Some(last) => last,
             None => min,
@@ -146,12 +147,15 @@ impl Indexer {
     }
 
     /// Bytes of the record that starts at a physical offset.
-    fn record_len(&self, phys: u64) -> Option<u64> {
-        let (segment, at) = self.log.locate(phys)?;
-        match record::read(segment.readable_from(at), false) {
+    fn record_len(&self, phys: u64) -> Result<Option<u64>> {
+        let Some((segment, at)) = self.log.locate(phys) else {
+            return Ok(None);
+        };
+        let bytes = Resident::new(Wait::ForDisk).record(&segment, at)?;
+        Ok(match record::read(bytes, false) {
             Found::Record(v) => Some(v.total as u64),
             _ => None,
-        }
+        })
     }
 
     /// The thread's work, until the store stops and the index has caught up.
@@ -198,12 +202,13 @@ impl Indexer {
             let Some((segment, start)) = self.log.locate(at) else {
                 break;
             };
-            let bytes = segment.readable_from(0);
+            let mut near = Resident::reading_ahead(Wait::ForDisk, STEP as usize);
             let mut pos = start;
             while at < until {
-                match record::read(bytes.get(pos..).unwrap_or(&[]), false) {
+                let bytes = near.record(&segment, pos)?;
+                match record::read(bytes, false) {
                     Found::Record(v) if at + v.total as u64 <= limit => {
-                        let record = &bytes[pos..pos + v.total];
+                        let record = &bytes[..v.total];
                         if indexes(&v) {
                             let topic = seed.of(&record[v.topic.clone()]);
                             for key in message_keys(&record[v.props.clone()]) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::config::FlushMode;
-use crate::store::{GetStatus, Outcome, Store, StoreConfig, TagFilter, testing};
+use crate::store::{GetStatus, Outcome, Store, StoreConfig, testing};
 
 const TOPIC: &[u8] = b"Orders";
 const FILE: u64 = 1 << 20;
@@ -27,10 +27,7 @@ fn bodies(store: &Store) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut offset = 0;
     loop {
-        let all = usize::MAX >> 1;
-        let got = store
-            .get(Some(&queue), offset, 1000, all, TagFilter(&[]))
-            .unwrap();
+        let got = store.get(Some(&queue), &testing::all_from(offset)).unwrap();
         if got.status != GetStatus::Found {
             return found;
         }
@@ -69,7 +66,7 @@ fn what_is_staged_is_seen_by_nobody_until_it_is_written() {
         guard.keep_staged();
         drop(guard);
         assert!(!store.barrier().is_confirmed(done.end()));
-        assert!(store.record_at(done.phys).is_none());
+        assert!(store.record_at(done.phys).unwrap().is_none());
     }
     assert_eq!(offsets, [0, 1, 2]);
     assert_eq!((store.log().max_offset(), bodies(&store)), (0, vec![]));

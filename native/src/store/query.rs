@@ -3,14 +3,17 @@
 use super::error::{Result, StoreError};
 use super::index::Index;
 use super::read::{Chunk, Reader};
+use super::resident::{Resident, Wait};
 use super::topics::Topics;
-use crate::format::candidate::{self, Start};
+use crate::format::candidate::{self, BLANK_LEN, Start};
 use crate::format::index::{MAX_HITS, key_hash, message_keys, topic_seed};
-use crate::format::record::{self, Found};
+use crate::format::record::{self, Found, View};
 use std::sync::Arc;
 
 /// Bytes of records that one query gives at most, or one record: clients take frames of 16 MiB.
 const MAX_ANSWER: usize = 15 << 20;
+/// Bytes of a file that are read at a time to walk over its records.
+const WALKED_AT_ONCE: usize = 1 << 20;
 /// Most entries with the same hash that one query examines.
 const MAX_CANDIDATES: usize = 4096;
 
@@ -42,17 +45,21 @@ impl Query {
     /// stands there is not believed: a body may hold bytes that say to be a record of this place. The
     /// entry of its queue tells; where that does not lead here, the records of its file from the first
     /// on do, which may take long.
-    pub fn by_offset(&self, phys: u64) -> Option<Chunk> {
-        let chunk = self.reader.record_at(phys)?;
-        let bytes = chunk.segment.bytes(chunk.at, chunk.len)?;
-        let Found::Record(v) = record::read(bytes, false) else {
-            return None;
+    pub fn by_offset(&self, phys: u64) -> Result<Option<Chunk>> {
+        let Some(chunk) = self.reader.record_at(phys)? else {
+            return Ok(None);
+        };
+        let Some((bytes, v)) = parts(&chunk) else {
+            return Ok(None);
         };
         let topic = self.topics.get(&bytes[v.topic.clone()]);
         let queue = topic.and_then(|t| t.existing_queue(u32::try_from(v.queue_id).ok()?));
-        let entry = queue.and_then(|q| q.entry(v.queue_offset).ok()?);
+        let entry = match queue {
+            Some(queue) => queue.entry(v.queue_offset)?,
+            None => None,
+        };
         let leads_here = entry.is_some_and(|e| (e.cq.phys, e.cq.end()) == (v.phys, v.end()));
-        (leads_here || starts_record(&chunk)).then_some(chunk)
+        Ok((leads_here || starts_record(&chunk)?).then_some(chunk))
     }
 
     /// The newest records with this key (one of KEYS, or the unique key) that were stored between
@@ -83,14 +90,11 @@ impl Query {
         let hash = key_hash(topic_seed(topic), key);
         let mut bytes_found = 0;
         // Equal hashes of other keys do not count, so more are examined than asked for.
-        for phys in index.query(hash, MAX_CANDIDATES, begin, end) {
-            let Some(chunk) = self.reader.record_at(phys) else {
+        for phys in index.query(hash, MAX_CANDIDATES, begin, end)? {
+            let Some(chunk) = self.reader.record_at(phys)? else {
                 continue;
             };
-            let Some(bytes) = chunk.segment.bytes(chunk.at, chunk.len) else {
-                continue;
-            };
-            let Found::Record(v) = record::read(bytes, false) else {
+            let Some((bytes, v)) = parts(&chunk) else {
                 continue;
             };
             let known = result.chunks.iter().any(|c| same_place(c, &chunk));
@@ -115,17 +119,28 @@ impl Query {
     }
 }
 
+/// The record that a chunk is.
+fn parts(chunk: &Chunk) -> Option<(&[u8], View)> {
+    let bytes = chunk.segment.bytes(chunk.at, chunk.len)?;
+    match record::read(bytes, false) {
+        Found::Record(v) => Some((bytes, v)),
+        _ => None,
+    }
+}
+
 /// Whether the records of its file lead to the start of this chunk.
-fn starts_record(chunk: &Chunk) -> bool {
-    let bytes = chunk.segment.readable_from(0);
+fn starts_record(chunk: &Chunk) -> Result<bool> {
+    let size = chunk.segment.written();
+    let mut heads = Resident::reading_ahead(Wait::ForDisk, WALKED_AT_ONCE);
     let mut at = 0;
     while at < chunk.at {
-        match candidate::start(&bytes[at..], (bytes.len() - at) as u64) {
+        let head = heads.bytes(&chunk.segment, at, BLANK_LEN.min(size - at))?;
+        match candidate::start(head.unwrap_or(&[]), (size - at) as u64) {
             Start::Record(total) => at += total,
-            _ => return false,
+            _ => return Ok(false),
         }
     }
-    at == chunk.at
+    Ok(at == chunk.at)
 }
 
 fn same_place(a: &Chunk, b: &Chunk) -> bool {

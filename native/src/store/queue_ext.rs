@@ -2,8 +2,9 @@
 
 use super::error::{Result, StoreError};
 use super::queue_files::QueueFiles;
+use super::resident::{Resident, Wait};
 use super::segment::Segment;
-use crate::format::queue_ext::{self as format, END_LEN, MIN_UNIT, Unit};
+use crate::format::queue_ext::{self as format, END_LEN, MAX_UNIT, MIN_UNIT, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,13 +97,15 @@ impl QueueExt {
     }
 
     /// The unit of an address; None if there is none (any more).
-    pub fn get(&self, address: i64) -> Result<Option<Read>> {
+    pub fn get(&self, address: i64, wait: Wait) -> Result<Option<Read>> {
         let byte = format::offset(address);
         let Some(segment) = self.files.map(byte)? else {
             return Ok(None);
         };
-        let bytes = segment.readable_from((byte - segment.base()) as usize);
-        Ok(Unit::read(bytes).map(|u| Read {
+        let at = (byte - segment.base()) as usize;
+        let left = segment.written().saturating_sub(at);
+        let bytes = Resident::new(wait).bytes(&segment, at, left.min(MAX_UNIT))?;
+        Ok(Unit::read(bytes.unwrap_or(&[])).map(|u| Read {
             tags_code: u.tags_code,
             store_time: u.store_time,
             bitmap: u.bitmap.to_vec(),
@@ -114,7 +117,7 @@ impl QueueExt {
         self.files.set_end(self.files.files_end());
         let end = match last {
             None => 0,
-            Some(address) => match self.get(address)? {
+            Some(address) => match self.get(address, Wait::ForDisk)? {
                 Some(unit) => format::offset(address) + (MIN_UNIT + unit.bitmap.len()) as u64,
                 None => {
                     return Err(StoreError::Damaged {
@@ -182,11 +185,14 @@ mod tests {
         let ext = open(dir.path());
         ext.recover(Some(addresses[8])).unwrap();
         for (n, a) in addresses[..9].iter().enumerate() {
-            assert_eq!(ext.get(*a).unwrap().unwrap().tags_code, n as i64);
+            assert_eq!(
+                ext.get(*a, Wait::ForDisk).unwrap().unwrap().tags_code,
+                n as i64
+            );
         }
-        assert!(ext.get(addresses[9]).unwrap().is_none());
+        assert!(ext.get(addresses[9], Wait::ForDisk).unwrap().is_none());
         assert_eq!(ext.trim(addresses[4]).unwrap(), 1);
-        assert!(ext.get(addresses[3]).unwrap().is_none());
+        assert!(ext.get(addresses[3], Wait::ForDisk).unwrap().is_none());
         assert!(ext.recover(Some(addresses[0])).is_err());
     }
 }

@@ -5,6 +5,7 @@ use crate::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout};
 use crate::format::queue_ext;
 use crate::store::consume_queue::{ConsumeQueue, SCAN};
 use crate::store::error::{Result, StoreError};
+use crate::store::resident;
 use std::sync::atomic::Ordering;
 
 /// Recovery reads so many bytes of a queue at first, and `SCAN` at a time if there are more.
@@ -43,6 +44,7 @@ impl ConsumeQueue {
         let at = (byte - segment.base()) as usize;
         let mut wanted = [0; BATCH_SIZE];
         self.layout.write(entry, &mut wanted[..unit]);
+        resident::bring(segment.mapping(), at, at + unit, segment.path())?;
         // SAFETY: there is a stale end in recovery only, and entries were found up to there.
         if unsafe { segment.stored(at, unit) } != Some(&wanted[..unit]) {
             return Ok(false);

@@ -6,12 +6,16 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
+use super::resident::{Resident, Wait};
 use super::segment::Segment;
 use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::record::{self, Found};
 use crate::format::{properties, queue_ext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Bytes of queue entries that are looked at ahead.
+const ENTRIES_AHEAD: usize = 4096;
 
 /// In RocketMQ's order; the numbers cross the C border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,20 @@ impl TagFilter<'_> {
     pub fn matches(&self, tags_code: i64) -> bool {
         self.0.is_empty() || self.0.contains(&(tags_code as i32))
     }
+}
+
+/// What a consumer asks a queue for.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Queue offset of the first message.
+    pub offset: i64,
+    /// Messages and bytes at most; the first message that matches is given whatever its size.
+    pub max_count: usize,
+    pub max_bytes: usize,
+    pub tags: TagFilter<'a>,
+    /// With `Never`, what is found before the first place that is not in memory is all that is given;
+    /// `StoreError::Cold` if that is nothing.
+    pub wait: Wait,
 }
 
 /// Where an entry leads.
@@ -122,36 +140,38 @@ impl Reader {
     }
 
     /// Highest queue offset that consumers may know of: what lies below it is confirmed.
-    pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
+    pub fn visible_max(&self, queue: &ConsumeQueue, wait: Wait) -> Result<i64> {
         let max = queue.max_offset();
         if self.barrier.is_confirmed(queue.max_phys().max(0) as u64) {
             return Ok(max);
         }
         let confirmed = self.barrier.confirmed() as i64;
         let (mut low, mut high) = (queue.min_offset().min(max), max);
+        // What is not confirmed is little, at the end: looked for from there, by larger and larger
+        // steps until something confirmed is met.
+        let mut step = 1;
         while low < high {
-            let mid = low + (high - low) / 2;
-            match queue.entry(mid)? {
+            let mid = match step {
+                0 => low + (high - low) / 2,
+                _ => (high - step).max(low),
+            };
+            match queue.entry_if(mid, wait)? {
                 // A blank has no record that could be waited for.
-                Some(e) if e.cq.is_blank() || e.cq.end() <= confirmed => low = e.next(),
+                Some(e) if e.cq.is_blank() || e.cq.end() <= confirmed => {
+                    (low, step) = (e.next(), 0);
+                }
                 Some(e) => high = e.base.clamp(low, mid),
                 None => high = mid,
             }
+            step *= 2;
         }
         Ok(low)
     }
 
-    /// Reads at most `max_count` records and `max_bytes` bytes from `offset` on. The first
-    /// matching record is returned whatever its size.
-    pub fn get(
-        &self,
-        queue: Option<&ConsumeQueue>,
-        offset: i64,
-        max_count: usize,
-        max_bytes: usize,
-        tags: TagFilter<'_>,
-    ) -> Result<GetResult> {
+    /// Reads records of a queue.
+    pub fn get(&self, queue: Option<&ConsumeQueue>, wanted: &Wanted<'_>) -> Result<GetResult> {
         self.check_readable()?;
+        let offset = wanted.offset;
         let mut r = GetResult {
             status: GetStatus::NoMessageInQueue,
             next: 0,
@@ -164,7 +184,7 @@ impl Reader {
         };
         let Some(queue) = queue else { return Ok(r) };
         r.min = queue.min_offset();
-        r.max = self.visible_max(queue)?;
+        r.max = self.visible_max(queue, wanted.wait)?;
         (r.status, r.next) = if r.max == 0 {
             (GetStatus::NoMessageInQueue, 0)
         } else if offset < r.min {
@@ -174,7 +194,7 @@ impl Reader {
         } else if offset > r.max {
             (GetStatus::OffsetOverflowBadly, r.max)
         } else {
-            self.collect(queue, offset, max_count, max_bytes, tags, &mut r)?
+            self.collect(queue, wanted, &mut r)?
         };
         Ok(r)
     }
@@ -182,20 +202,18 @@ impl Reader {
     fn collect(
         &self,
         queue: &ConsumeQueue,
-        offset: i64,
-        max_count: usize,
-        max_bytes: usize,
-        tags: TagFilter<'_>,
+        wanted: &Wanted<'_>,
         r: &mut GetResult,
     ) -> Result<(GetStatus, i64)> {
-        let Some((file, at, first)) = queue.file_from(offset)? else {
+        let offset = wanted.offset;
+        let Some((file, at, first)) = queue.file_from(offset, wanted.wait)? else {
             return Ok((GetStatus::OffsetFoundNull, queue.next_file_offset(offset)));
         };
         let limits = &self.limits;
         let layout = queue.layout();
         let unit = layout.unit();
-        let max_count = max_count.max(1);
-        let max_bytes = max_bytes.max(100);
+        let max_count = wanted.max_count.max(1);
+        let max_bytes = wanted.max_bytes.max(100);
         let scan = limits.filter_bytes.max(max_count * unit);
         let entries = file.readable_from(at);
         let entries = &entries[..entries.len().min(scan)];
@@ -204,8 +222,14 @@ impl Reader {
         let mut next = offset;
         // Entries of records below this offset are gone with their file.
         let mut gone_below = 0;
-        for (position, slot) in (first..).zip(entries.chunks_exact(unit)) {
-            let entry = layout.read(slot, position);
+        let mut of_queue = Resident::reading_ahead(wanted.wait, ENTRIES_AHEAD);
+        let mut of_log = Resident::new(wanted.wait);
+        for (i, slot) in entries.chunks_exact(unit).enumerate() {
+            match of_queue.bytes(&file, at + i * unit, unit) {
+                Err(_) if r.count > 0 => break, // the next read says so
+                read => read?,
+            };
+            let entry = layout.read(slot, first + i as u64);
             if entry.base >= r.max {
                 break;
             }
@@ -224,12 +248,18 @@ impl Reader {
                     break;
                 }
             }
+            let place = if cq.phys < gone_below {
+                None
+            } else {
+                match self.matching_place(queue, &entry, wanted, &mut of_log) {
+                    Err(_) if r.count > 0 => break, // the next read says so
+                    place => place?,
+                }
+            };
             next = entry.next();
             r.last_phys = cq.phys;
-            if cq.phys < gone_below || !tags.matches(self.tags_of(queue, &cq)?) {
-                continue;
-            }
-            match self.place_of(queue, &entry) {
+            let Some(place) = place else { continue };
+            match place {
                 Place::Record(segment, at) => {
                     push_chunk(&mut r.chunks, segment, at, size);
                     r.count += entry.count.max(1) as usize;
@@ -250,45 +280,68 @@ impl Reader {
         Ok((status, next))
     }
 
+    /// Where the record of an entry lies; None if its tag is not wanted.
+    #[inline]
+    fn matching_place(
+        &self,
+        queue: &ConsumeQueue,
+        entry: &Entry,
+        wanted: &Wanted<'_>,
+        of_log: &mut Resident,
+    ) -> Result<Option<Place>> {
+        let tags_code = self.tags_of(queue, &entry.cq, wanted.wait)?;
+        if !wanted.tags.matches(tags_code) {
+            return Ok(None);
+        }
+        self.place_of(queue, entry, of_log).map(Some)
+    }
+
     /// The tag code of an entry, looked up where it stands in the extension file.
     #[inline]
-    fn tags_of(&self, queue: &ConsumeQueue, cq: &CqEntry) -> Result<i64> {
+    fn tags_of(&self, queue: &ConsumeQueue, cq: &CqEntry, wait: Wait) -> Result<i64> {
         if !queue_ext::is_address(cq.tags_code) {
             return Ok(cq.tags_code);
         }
         match queue.ext() {
-            Some(ext) => Ok(ext.get(cq.tags_code)?.map_or(0, |unit| unit.tags_code)),
+            Some(ext) => Ok(ext
+                .get(cq.tags_code, wait)?
+                .map_or(0, |unit| unit.tags_code)),
             None => Ok(cq.tags_code),
         }
     }
 
-    /// Where the record of an entry lies. An entry that points at anything but its own record is
-    /// damaged, and so is the record if it is not what the entry says.
+    /// Where the record of an entry lies, all of it in memory. An entry that points at anything but
+    /// its own record is damaged, and so is the record if it is not what the entry says.
     #[inline]
-    fn place_of(&self, queue: &ConsumeQueue, entry: &Entry) -> Place {
+    fn place_of(
+        &self,
+        queue: &ConsumeQueue,
+        entry: &Entry,
+        of_log: &mut Resident,
+    ) -> Result<Place> {
         let cq = entry.cq;
         let size = cq.size as usize;
         if cq.is_blank() {
-            return Place::Gone;
+            return Ok(Place::Gone);
         }
         if cq.phys < 0 || cq.size < record::MIN_LEN as i32 {
-            return Place::Damaged("it is no entry");
+            return Ok(Place::Damaged("it is no entry"));
         }
         let Some((segment, at)) = self.log.locate(cq.phys as u64) else {
-            return if (cq.phys as u64) < self.log.min_offset() {
+            return Ok(if (cq.phys as u64) < self.log.min_offset() {
                 Place::Gone
             } else {
                 Place::Damaged("it points behind the log")
-            };
+            });
         };
-        let Some(bytes) = segment.bytes(at, size) else {
-            return Place::Damaged("it points behind the log");
+        let Some(bytes) = of_log.bytes(&segment, at, size)? else {
+            return Ok(Place::Damaged("it points behind the log"));
         };
         let id = queue.queue_id() as i32;
         if !record::is_the_one(bytes, id, entry.base, cq.phys) && !is_multi_dispatched(bytes) {
-            return Place::Damaged("the record there is another one");
+            return Ok(Place::Damaged("the record there is another one"));
         }
-        Place::Record(segment, at)
+        Ok(Place::Record(segment, at))
     }
 
     /// Counts a damaged entry and logs the first one; consumers continue behind it.
@@ -306,41 +359,50 @@ impl Reader {
     }
 
     /// The record that starts at a physical offset; None if none does. [selectOneMessageByOffset]
-    pub fn record_at(&self, phys: u64) -> Option<Chunk> {
-        self.check_readable().ok()?;
-        let (segment, at) = self.log.locate(phys)?;
-        let Found::Record(v) = record::read(segment.readable_from(at), false) else {
-            return None;
+    pub fn record_at(&self, phys: u64) -> Result<Option<Chunk>> {
+        self.check_readable()?;
+        let Some((segment, at)) = self.log.locate(phys) else {
+            return Ok(None);
+        };
+        let bytes = Resident::new(Wait::ForDisk).record(&segment, at)?;
+        let Found::Record(v) = record::read(bytes, false) else {
+            return Ok(None);
         };
         let end = phys + v.total as u64;
         let len = v.total;
-        (v.phys == phys as i64 && end <= self.barrier.confirmed()).then_some(Chunk {
-            segment,
-            at,
-            len,
-        })
+        let is_there = v.phys == phys as i64 && end <= self.barrier.confirmed();
+        Ok(is_there.then_some(Chunk { segment, at, len }))
     }
 
-    /// Store time of the record of a queue entry.
-    fn time_of(&self, queue: &ConsumeQueue, offset: i64) -> Option<i64> {
-        let entry = queue.entry(offset).ok()??;
-        match self.place_of(queue, &entry) {
-            Place::Record(segment, at) => {
-                record::peek_store_timestamp(segment.bytes(at, entry.cq.size as usize)?)
-            }
+    /// Store time of the record of a queue entry; None if it has none.
+    fn time_of(&self, queue: &ConsumeQueue, offset: i64) -> Result<Option<i64>> {
+        let Some(entry) = queue.entry(offset)? else {
+            return Ok(None);
+        };
+        let mut of_log = Resident::new(Wait::ForDisk);
+        Ok(match self.place_of(queue, &entry, &mut of_log)? {
+            Place::Record(segment, at) => segment
+                .bytes(at, entry.cq.size as usize)
+                .and_then(record::peek_store_timestamp),
             _ => None,
-        }
+        })
     }
 
     /// Queue offset by store time. Lower bound: the first entry at or after `time` (the end if
     /// none); upper bound: the last one at or before it. [getOffsetInQueueByTime]
     pub fn offset_by_time(&self, queue: &ConsumeQueue, time: i64, upper: bool) -> Result<i64> {
-        let (min, max) = (queue.min_offset(), self.visible_max(queue)?);
+        let (min, max) = (queue.min_offset(), self.visible_max(queue, Wait::ForDisk)?);
         let (mut low, mut high) = (min, max);
         while low < high {
             let mid = low + (high - low) / 2;
             // A blank or damaged place has no time: the next one that has decides.
-            let known = (mid..high).find_map(|at| Some((at, self.time_of(queue, at)?)));
+            let mut known = None;
+            for at in mid..high {
+                if let Some(t) = self.time_of(queue, at)? {
+                    known = Some((at, t));
+                    break;
+                }
+            }
             let before = |t: i64| if upper { t <= time } else { t < time };
             match known {
                 Some((at, t)) if before(t) => low = at + 1,
@@ -351,8 +413,8 @@ impl Reader {
     }
 
     /// Store time of the oldest message of a queue, -1 if it has none.
-    pub fn earliest_time(&self, queue: &ConsumeQueue) -> i64 {
-        self.time_of(queue, queue.min_offset()).unwrap_or(-1)
+    pub fn earliest_time(&self, queue: &ConsumeQueue) -> Result<i64> {
+        Ok(self.time_of(queue, queue.min_offset())?.unwrap_or(-1))
     }
 }
 

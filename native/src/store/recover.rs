@@ -9,12 +9,16 @@ use super::error::{Result, StoreError};
 use super::guard::{self, LastStop};
 use super::queue_flusher::QueueFlusher;
 use super::replay::{EndedHalf, Replay};
+use super::resident::{Resident, Wait};
 use super::resync;
 use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{self, BLANK_LEN, Found, View};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Bytes of the log that are read at a time.
+const READ_AT_ONCE: usize = 4 << 20;
 
 /// What recovery has to know and to work on.
 pub struct Recovery<'s> {
@@ -57,7 +61,7 @@ impl Recovery<'_> {
         if self.last_stop != LastStop::LossAccepted {
             self.check_log_is_whole(&queues, clean)?;
         }
-        let mut first = self.first_file_to_scan(clean, queue_end);
+        let mut first = self.first_file_to_scan(clean, queue_end)?;
         // What a queue lost behind the start of the walk is dispatched anew by it in any case.
         let start = self.log.segments().get(first).map_or(0, |s| s.base());
         if first > 0 && intact < start as i64 {
@@ -174,7 +178,7 @@ impl Recovery<'_> {
         let Some(next) = segments.iter().find(|s| s.base() > end) else {
             return Ok(());
         };
-        let bytes = next.readable_from(0);
+        let bytes = Resident::new(Wait::ForDisk).record(next, 0)?;
         let Found::Record(v) = record::read(bytes, true) else {
             return Ok(());
         };
@@ -197,7 +201,7 @@ impl Recovery<'_> {
 
     /// Index of the newest file that the queues are known to cover up to its start; 0 if none, so
     /// without a readable checkpoint after a crash.
-    fn first_file_to_scan(&self, clean: bool, queue_end: i64) -> usize {
+    fn first_file_to_scan(&self, clean: bool, queue_end: i64) -> Result<usize> {
         let segments = self.log.segments();
         let covered = |bytes: &[u8], base: u64| {
             let Some(time) = record::peek_store_timestamp(bytes) else {
@@ -208,10 +212,13 @@ impl Recovery<'_> {
             }
             base as i64 <= queue_end && (clean || time <= self.point.min_timestamp())
         };
-        (0..segments.len())
-            .rev()
-            .find(|&i| covered(segments[i].readable_from(0), segments[i].base()))
-            .unwrap_or(0)
+        for (i, segment) in segments.iter().enumerate().rev() {
+            let bytes = Resident::new(Wait::ForDisk).record(segment, 0)?;
+            if covered(bytes, segment.base()) {
+                return Ok(i);
+            }
+        }
+        Ok(0)
     }
 
     /// Dispatches to queues what they miss from file `first` on; unless `keep`, what they have from
@@ -278,19 +285,18 @@ impl Recovery<'_> {
         let mut newest = 0;
         let mut replay = Replay::new(self.topics, self.log.min_offset());
         'files: for segment in segments.iter().skip(first) {
-            let bytes = segment.readable_from(0);
+            let mut near = Resident::reading_ahead(Wait::ForDisk, READ_AT_ONCE);
             let mut at = 0;
             end = segment.base();
             loop {
-                let why = match record::read(&bytes[at..], self.cfg.check_crc_on_recover) {
-                    Found::Record(v)
-                        if v.phys == end as i64 && self.is_cut(&bytes[at..], &v)? =>
-                    {
+                let bytes = near.record(segment, at)?;
+                let why = match record::read(bytes, self.cfg.check_crc_on_recover) {
+                    Found::Record(v) if v.phys == end as i64 && self.is_cut(bytes, &v)? => {
                         "its properties end in zeros: its write was cut"
                     }
                     Found::Record(v) if v.phys == end as i64 => {
                         newest = newest.max(v.store_timestamp);
-                        replay.dispatch(&bytes[at..at + v.total], &v, end)?;
+                        replay.dispatch(&bytes[..v.total], &v, end)?;
                         if replay.gap && first > 0 {
                             // All is to be dispatched anew: nothing is to be written on a guess.
                             return Ok(Scan {

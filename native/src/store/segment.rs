@@ -96,6 +96,16 @@ impl Segment {
         self.map.len()
     }
 
+    pub fn mapping(&self) -> &MmapRaw {
+        &self.map
+    }
+
+    /// Of the file's first byte, which tells it from all others that are mapped.
+    #[inline]
+    pub fn address(&self) -> usize {
+        self.map.as_ptr() as usize
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -110,7 +120,9 @@ impl Segment {
         self.written.load(Ordering::Acquire)
     }
 
-    /// The readable part from `at`, `len` bytes; None beyond it.
+    /// The readable part from `at`, `len` bytes; None beyond it. Touching it may wait for the disk, or
+    /// end in a SIGBUS where the disk cannot read: whoever reads what was not written lately goes
+    /// through `Resident`.
     #[inline]
     pub fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
         if at.checked_add(len)? > self.written() {

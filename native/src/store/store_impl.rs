@@ -16,9 +16,10 @@ use super::prepare::Preparer;
 use super::put::{self, PutGuard, Writer};
 use super::query::{Query, QueryResult};
 use super::queue_flusher::QueueFlusher;
-use super::read::{Chunk, GetResult, Reader, TagFilter};
+use super::read::{Chunk, GetResult, Reader, Wanted};
 use super::recover::Recovery;
 use super::replay::EndedHalf;
+use super::resident::Wait;
 use super::retention::{self, Cleaned, Retention};
 use super::stop::StopSignal;
 use super::store_time::StoreTime;
@@ -280,29 +281,22 @@ impl Store {
 
     /// See `Reader::visible_max`.
     pub fn visible_max(&self, queue: &ConsumeQueue) -> Result<i64> {
-        self.reader.visible_max(queue)
+        self.reader.visible_max(queue, Wait::ForDisk)
     }
 
     /// See `Reader::get`.
     #[inline]
-    pub fn get(
-        &self,
-        queue: Option<&ConsumeQueue>,
-        offset: i64,
-        max_count: usize,
-        max_bytes: usize,
-        tags: TagFilter<'_>,
-    ) -> Result<GetResult> {
-        self.reader.get(queue, offset, max_count, max_bytes, tags)
+    pub fn get(&self, queue: Option<&ConsumeQueue>, wanted: &Wanted<'_>) -> Result<GetResult> {
+        self.reader.get(queue, wanted)
     }
 
     /// See `Query::by_offset`.
-    pub fn record_by_offset(&self, phys: u64) -> Option<Chunk> {
+    pub fn record_by_offset(&self, phys: u64) -> Result<Option<Chunk>> {
         self.query.by_offset(phys)
     }
 
     /// See `Reader::record_at`.
-    pub fn record_at(&self, phys: u64) -> Option<Chunk> {
+    pub fn record_at(&self, phys: u64) -> Result<Option<Chunk>> {
         self.reader.record_at(phys)
     }
 
@@ -312,7 +306,7 @@ impl Store {
     }
 
     /// See `Reader::earliest_time`.
-    pub fn earliest_time(&self, queue: &ConsumeQueue) -> i64 {
+    pub fn earliest_time(&self, queue: &ConsumeQueue) -> Result<i64> {
         self.reader.earliest_time(queue)
     }
 

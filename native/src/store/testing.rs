@@ -2,6 +2,8 @@
 
 use super::error::Result;
 use super::put::{Appended, Content, Message, PutGuard};
+use super::read::{TagFilter, Wanted};
+use super::resident::Wait;
 use super::topics::Topic;
 use crate::format::host::Host;
 use std::sync::Arc;
@@ -30,4 +32,15 @@ pub fn append(
         count: 1,
     };
     guard.append(&message, &content)
+}
+
+/// All messages of a queue from an offset on, as far as one read gives them.
+pub fn all_from(offset: i64) -> Wanted<'static> {
+    Wanted {
+        offset,
+        max_count: 1000,
+        max_bytes: usize::MAX >> 1,
+        tags: TagFilter(&[]),
+        wait: Wait::ForDisk,
+    }
 }

@@ -3,7 +3,7 @@
 use crate::format::host::Host;
 use crate::format::record::{self, Found, View};
 use crate::format::{java, properties};
-use crate::store::{Content, Message, Segment, Store, Topic};
+use crate::store::{Content, Message, Resident, Result, Segment, Store, Topic, Wait};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 use std::ops::Range;
@@ -88,27 +88,37 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
 }
 
 impl Half {
-    /// The record that starts at a physical offset, also one that is not flushed yet.
-    pub fn read(store: &Store, phys: u64) -> Option<Half> {
-        let (segment, at) = store.log().locate(phys)?;
-        let Found::Record(view) = record::read(segment.readable_from(at), false) else {
-            return None;
+    /// The record that starts at a physical offset, also one that is not flushed yet; None if none
+    /// does.
+    pub fn read(store: &Store, phys: u64) -> Result<Option<Half>> {
+        let Some((segment, at)) = store.log().locate(phys) else {
+            return Ok(None);
+        };
+        let bytes = Resident::new(Wait::ForDisk).record(&segment, at)?;
+        let Found::Record(view) = record::read(bytes, false) else {
+            return Ok(None);
         };
         let bytes = at..at + view.total;
-        (view.phys == phys as i64).then_some(Half {
+        Ok((view.phys == phys as i64).then_some(Half {
             segment,
             bytes,
             view,
-        })
+        }))
     }
 
     /// The same for an offset that a client names: it counts only if the queue of `topic` says that
     /// a record starts there, as bodies may hold what looks like one.
-    pub fn find(store: &Store, topic: &[u8], phys: u64) -> Option<Half> {
-        let half = Half::read(store, phys).filter(|half| half.topic() == topic)?;
-        let queue = store.topics().get(topic)?.existing_queue(0)?;
-        let entry = queue.entry(half.view.queue_offset).ok()??;
-        (entry.cq.phys == half.view.phys).then_some(half)
+    pub fn find(store: &Store, topic: &[u8], phys: u64) -> Result<Option<Half>> {
+        let Some(half) = Half::read(store, phys)?.filter(|half| half.topic() == topic) else {
+            return Ok(None);
+        };
+        let queue = store.topics().get(topic).and_then(|t| t.existing_queue(0));
+        let entry = match queue {
+            Some(queue) => queue.entry(half.view.queue_offset)?,
+            None => None,
+        };
+        let leads_here = entry.is_some_and(|e| e.cq.phys == half.view.phys);
+        Ok(leads_here.then_some(half))
     }
 
     pub fn bytes(&self) -> &[u8] {

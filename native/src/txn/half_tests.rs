@@ -68,20 +68,24 @@ fn is_complete_needs_all_three() {
 fn a_record_is_read_where_one_starts_only() {
     let rig = Rig::new();
     let done = rig.send(&Sent::new("K"));
-    let half = Half::read(rig.store(), done.phys).unwrap();
+    let half = Half::read(rig.store(), done.phys).unwrap().unwrap();
     assert_eq!(half.phys(), done.phys);
     assert_eq!(half.topic(), super::super::HALF_TOPIC);
     assert_eq!(half.body(), body_of(b"K"));
     assert_eq!(half.bytes().len(), done.size);
     for phys in [done.phys + 1, done.end(), 1 << 40, u64::MAX] {
-        assert!(Half::read(rig.store(), phys).is_none(), "{phys}");
+        assert!(Half::read(rig.store(), phys).unwrap().is_none(), "{phys}");
     }
 }
 
 #[test]
 fn copies_are_known_by_who_made_them_and_when() {
     let rig = Rig::new();
-    let read = |sent: &Sent| Half::read(rig.store(), rig.put_half(sent).phys).unwrap();
+    let read = |sent: &Sent| {
+        Half::read(rig.store(), rig.put_half(sent).phys)
+            .unwrap()
+            .unwrap()
+    };
     let one = read(&Sent::new("K"));
     let same = read(&Sent::new("K").with(b"TRANSACTION_CHECK_TIMES", "1"));
     assert!(one.is_same_transaction(&same) && one.key() == same.key());
@@ -144,7 +148,7 @@ proptest! {
         }
         SHARED.with(|rig| {
             let done = rig.put(b"Any", &rig_props, b"x", 1);
-            let half = Half::read(rig.store(), done.phys).unwrap();
+            let half = Half::read(rig.store(), done.phys).unwrap().unwrap();
             prop_assert_eq!(half.props_without(&[without.as_bytes()]), want);
             Ok(())
         })?;

@@ -171,21 +171,26 @@ impl Transactions {
 
     /// The waiting copy of the transaction that a half belongs to: the half itself, or what
     /// it was appended again as.
-    pub fn live(&self, half: &Half, offset: i64) -> Option<i64> {
+    pub fn live(&self, half: &Half, offset: i64) -> Result<Option<i64>> {
         let state = self.state.lock();
         if state
             .table
             .get(offset)
             .is_some_and(|p| p.phys == half.phys())
         {
-            return Some(offset);
+            return Ok(Some(offset));
         }
-        state.table.copies(half.key()).find(|&copy| {
-            let pending = state.table.get(copy);
-            pending
-                .and_then(|p| Half::read(&self.store, p.phys))
-                .is_some_and(|other| half.is_same_transaction(&other))
-        })
+        for copy in state.table.copies(half.key()) {
+            let Some(pending) = state.table.get(copy) else {
+                continue;
+            };
+            if let Some(other) = Half::read(&self.store, pending.phys)?
+                && half.is_same_transaction(&other)
+            {
+                return Ok(Some(copy));
+            }
+        }
+        Ok(None)
     }
 
     /// Waiting halves at the queue offsets `range` that are not young, in order: at most `limit`, and of

@@ -172,8 +172,8 @@ impl Run {
                 let Some((offset, phys)) = self.half(&plain, which) else {
                     return;
                 };
-                let half = Half::read(self.rig.store(), phys).unwrap();
-                let live = txn.live(&half, offset);
+                let half = Half::read(self.rig.store(), phys).unwrap().unwrap();
+                let live = txn.live(&half, offset).unwrap();
                 let (who, _) = &plain.halves[&offset];
                 assert_eq!(live, plain.live.get(who).copied(), "live of half {offset}");
                 if let Some(live) = live {

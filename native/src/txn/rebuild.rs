@@ -81,7 +81,7 @@ pub(super) fn rebuild(
         if is_named && until < 0 {
             continue;
         }
-        let Some(half) = Half::read(store, entry.cq.phys as u64) else {
+        let Some(half) = Half::read(store, entry.cq.phys as u64)? else {
             found.broken += 1;
             continue;
         };
@@ -103,7 +103,7 @@ pub(super) fn rebuild(
         }
         let earlier = newest.get(&half.key()).copied();
         if let Some((phys, earlier, earlier_until)) = earlier
-            && let Some(old) = Half::read(store, phys)
+            && let Some(old) = Half::read(store, phys)?
             && half.is_same_transaction(&old)
         {
             until = until.max(earlier_until);
@@ -147,7 +147,7 @@ fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) 
     let Some(entry) = queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
         return Ok(-1);
     };
-    let Some(op) = Half::read(store, entry.cq.phys as u64) else {
+    let Some(op) = Half::read(store, entry.cq.phys as u64)? else {
         return Ok(-1);
     };
     if op.fields().tags != Some(ops::TAG) {

@@ -45,7 +45,7 @@ impl Transactions {
         let Some(pending) = state.table.get(offset).cloned() else {
             return Ok(());
         };
-        let Some(half) = Half::read(&self.store, pending.phys) else {
+        let Some(half) = Half::read(&self.store, pending.phys)? else {
             self.lose(&mut state, offset);
             return Ok(());
         };
@@ -134,7 +134,7 @@ impl Transactions {
     /// Takes up again a message that was discarded, as if nobody had been asked about it. Returns
     /// the queue offset of the half, and what is to be durable. [resumeCheckHalfMessage]
     pub fn resume(&self, phys: u64) -> Result<(i64, u64)> {
-        let half = Half::find(&self.store, CHECK_MAX_TOPIC, phys)
+        let half = Half::find(&self.store, CHECK_MAX_TOPIC, phys)?
             .filter(|half| half.fields().is_complete())
             .ok_or_else(|| {
                 let text = format!("no message that was discarded at physical offset {phys}");

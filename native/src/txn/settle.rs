@@ -39,7 +39,7 @@ impl Transactions {
         if pending.phys != end.phys || pending.immunity >= 0 && !end.from_check {
             return Ok(None);
         }
-        let Some(half) = Half::read(&self.store, end.phys) else {
+        let Some(half) = Half::read(&self.store, end.phys)? else {
             return Ok(None);
         };
         let fields = half.fields();
@@ -81,7 +81,7 @@ impl Transactions {
             let text = format!("no half message at queue offset {offset} waits");
             return Err(StoreError::Illegal(text));
         };
-        Half::read(&self.store, phys).ok_or_else(|| self.lose(state, offset))
+        Half::read(&self.store, phys)?.ok_or_else(|| self.lose(state, offset))
     }
 
     fn count_settled(&self, commit: bool) {
@@ -130,7 +130,7 @@ impl Transactions {
 
     /// Delivers a message that was discarded, from its place in TRANS_CHECK_MAX_TIME_TOPIC.
     pub fn deliver_late(&self, phys: u64, prepared: u64) -> Result<u64> {
-        let Some(half) = Half::find(&self.store, CHECK_MAX_TOPIC, phys) else {
+        let Some(half) = Half::find(&self.store, CHECK_MAX_TOPIC, phys)? else {
             let text = format!("no message that was discarded at physical offset {phys}");
             return Err(StoreError::Illegal(text));
         };

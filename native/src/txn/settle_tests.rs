@@ -335,8 +335,8 @@ fn an_answer_about_an_older_copy_finds_the_one_that_waits() {
         ..Sent::new("K")
     });
     let live = |phys| {
-        let half = Half::read(rig.store(), phys).unwrap();
-        rig.txn.live(&half, half.view().queue_offset)
+        let half = Half::read(rig.store(), phys).unwrap().unwrap();
+        rig.txn.live(&half, half.view().queue_offset).unwrap()
     };
     assert_eq!(live(first.phys), Some(0));
     let second = rig.txn.renew(&[0], true).unwrap().remove(0);

@@ -1,0 +1,109 @@
+"""A broker whose disk hangs: a process with the failing calls preloaded.
+
+Arguments: a case's name, and a folder to work in. The clients are in threads of this process. A
+disk that hangs answers nothing until the case says so, so whoever waits for it on the event loop
+makes the case hang. Exit code 77: this file system keeps all of its files in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+import pyrmq.testing
+from pyrmq.engine import Store
+from pyrmq.server import Running
+from tests.faults.inject.calls import HELD, FailingCalls, Fault
+from tests.support.client import Client, Pulled
+from tests.support.waiting import eventually_trio
+
+SECONDS = 30.0
+WARM = 77
+FILE = 1 << 20
+MESSAGES = 300
+BODY = 10_000
+TOPIC = "T"
+
+thread = trio.to_thread.run_sync
+
+
+def fill(root: Path) -> None:
+    """A store of three log files whose last one alone is in memory."""
+    store = Store(root, commit_log_file_size=FILE)
+    store.set_topic(TOPIC, read_queues=1, write_queues=1)
+    for n in range(MESSAGES):
+        store.put(TOPIC, 0, b"%05d" % n * (BODY // 5))
+    store.close()
+
+
+def forget(root: Path) -> None:
+    """Has the kernel give up what it keeps of a store's files."""
+    for path in [p for p in root.rglob("*") if p.is_file()]:
+        fd = os.open(path, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def broker(root: Path) -> AbstractAsyncContextManager[Running]:
+    # Without an index: the thread that makes it reads the whole log.
+    return pyrmq.testing.broker(root, mapped_file_size_commit_log=FILE, message_index_enable=False)
+
+
+def pull(client: Client, offset: int) -> Pulled:
+    return client.pull(TOPIC, 0, offset)
+
+
+async def cold_pull(root: Path, calls: FailingCalls) -> None:
+    """Who reads what is on disk only waits for it alone: others send, and read what is new."""
+    fill(root)
+    forget(root)
+    calls.arm(root, Fault())  # mappings that are made from here on are known
+    async with broker(root) as running:
+        store = running.broker.store
+        if store.get(TOPIC, 0, 0, wait=False) is not None:
+            sys.exit(WARM)
+        calls.arm(root, Fault("madvise", "commitlog/*", 1, 0, HELD))
+        found: list[Pulled] = []
+        with (
+            Client(running.broker_address) as late,
+            Client(running.broker_address) as sender,
+        ):
+            async with trio.open_nursery() as nursery:
+
+                async def cold() -> None:
+                    found.append(await thread(pull, late, 0))
+
+                nursery.start_soon(cold)
+                await eventually_trio(lambda: calls.fired, "a read waits for the disk")
+                for n in range(50):
+                    answer = await thread(partial(sender.send, TOPIC, b"new%d" % n))
+                    assert answer.code == 0, answer.remark
+                    new = await thread(pull, sender, MESSAGES + n)
+                    assert [r.body for r in new.records] == [b"new%d" % n]
+                assert not found
+                calls.disarm()
+            assert [r.body[:5] for r in found[0].records][:2] == [b"00000", b"00001"]
+            # All of it, from the disk and from memory.
+            bodies = [r.body for r in await thread(late.pull_all, TOPIC, 0, 0, MESSAGES + 50)]
+    assert [b[:5] for b in bodies[:MESSAGES]] == [b"%05d" % n for n in range(MESSAGES)]
+    assert bodies[MESSAGES:] == [b"new%d" % n for n in range(50)]
+
+
+CASES: dict[str, Callable[[Path, FailingCalls], Awaitable[None]]] = {"cold-pull": cold_pull}
+
+
+async def main(case: str, root: Path) -> None:
+    calls = FailingCalls()
+    with trio.fail_after(SECONDS):
+        await CASES[case](root, calls)
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1], Path(sys.argv[2]))
