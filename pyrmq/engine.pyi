@@ -271,6 +271,9 @@ class GetResult:
     count: int
     slices: list[Slice]
 
+SLOW: int
+BUSY: int
+
 class Store:
     native: Any
     is_sync: bool
@@ -292,6 +295,7 @@ class Store:
         queue_ext_file_size: int = ...,
         sync_flush: bool = ...,
         flush_interval_commit_log: int = ...,
+        busy_timeout: int = ...,
         flush_interval_consume_queue: int = ...,
         flush_queue_least_pages: int = ...,
         flush_queue_thorough_interval: int = ...,
@@ -337,6 +341,7 @@ class Store:
         wait: bool,
     ) -> GetResult | None: ...
     def write_staged(self) -> bool: ...
+    def stall(self) -> int: ...
     def query_message(
         self, topic: str, key: str, max_num: int = ..., begin: int = ..., end: int = ...
     ) -> tuple[list[Slice], int, int]: ...

@@ -115,6 +115,11 @@ cdef class GetResult:
     cdef readonly list slices
 
 
+SLOW = 1
+BUSY = 2
+"""What `Store.stall` says."""
+
+
 cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
 
@@ -202,6 +207,11 @@ cdef class Store:
         if rc != PYRMQ_OK:
             raise_failed(rc)
         return bool(arrivals)
+
+    cpdef int stall(self):
+        """0; SLOW where the disk takes long, so that the next write may; BUSY where a write takes
+        longer than osPageCacheBusyTimeOutMills: messages are refused (SYSTEM_BUSY)."""
+        return C.store_stall(self.ptr)
 
     def query_message(self, str topic, str key, size_t max_num=32, long long begin=0,
                       long long end=0x7fffffffffffffff):

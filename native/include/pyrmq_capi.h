@@ -88,6 +88,9 @@ typedef struct {
                          pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
     /* Writes what is staged into the commit log and dispatches it. `arrivals`: as in pyrmq_feed. */
     int32_t (*store_write_staged)(const void *store, uint8_t *arrivals);
+    /* 0; 1: the disk is slow, a write may take long; 2: one takes longer than
+     * osPageCacheBusyTimeOutMills, messages are refused (SYSTEM_BUSY). */
+    int32_t (*store_stall)(const void *store);
     /* Asks that the queue's next message be reported as an arrival, once. */
     int32_t (*store_notify_on_arrival)(const void *store, const uint8_t *topic, size_t topic_len,
                                        uint32_t queue_id);

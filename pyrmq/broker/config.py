@@ -250,6 +250,12 @@ class BrokerConfig:
     flush_interval_commit_log: int = key(
         500, "ms between flushes of the log with ASYNC_FLUSH.", low=1, high=3_600_000
     )
+    os_page_cache_busy_time_out_mills: int = key(
+        1000,
+        "ms that a write of the log may take before messages are refused (SYSTEM_BUSY).",
+        low=10,
+        high=3_600_000,
+    )
     flush_interval_consume_queue: int = key(
         1000, "ms between flushes of the queues.", low=1, high=3_600_000
     )

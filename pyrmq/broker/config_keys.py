@@ -54,7 +54,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("flushCommitLogTimed", "the flusher always waits for its interval"),
     UnusedKey("flushCommitLogLeastPages", "every interval flushes what there is"),
     UnusedKey("flushCommitLogThoroughInterval", "every interval flushes what there is"),
-    UnusedKey("osPageCacheBusyTimeOutMills", "no message is refused for a busy page cache so far"),
     UnusedKey("writeWithoutMmap", "the log is always written by system calls"),
     UnusedKey("brokerFastFailureEnable", _QUEUES),
     UnusedKey("waitTimeMillsInSendQueue", _QUEUES),

@@ -29,6 +29,7 @@ def open_store(config: BrokerConfig, address: Address) -> Store:
         queue_ext_file_size=config.mapped_file_size_consume_queue_ext,
         sync_flush=config.sync_flush,
         flush_interval_commit_log=config.flush_interval_commit_log,
+        busy_timeout=config.os_page_cache_busy_time_out_mills,
         flush_interval_consume_queue=config.flush_interval_consume_queue,
         flush_queue_least_pages=config.flush_consume_queue_least_pages,
         flush_queue_thorough_interval=config.flush_consume_queue_thorough_interval,

@@ -17,12 +17,13 @@ from contextlib import suppress
 import trio
 
 from pyrmq.engine import Listener, RecvBuffer, Session, Space, Store
-from pyrmq.errors import EngineError, ServiceNotAvailableError
+from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event, Step
 from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.turn_writes import TurnWrites
 from pyrmq.net.unconfirmed import Unconfirmed
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ BUFFER = 64 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
 EVENTS = 512
 """Connections served before the reader polls again."""
+EVENTS_SLOW = 32
+"""The same on a slow disk: what they store is in memory until a thread has written it."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
 GONE = select.EPOLLHUP | select.EPOLLERR
@@ -65,8 +68,9 @@ class Reader:
         """More than one connection is fed in this turn: what they store is written at its end."""
         self._written_is_confirmed = store is not None and not store.is_sync
         """With ASYNC_FLUSH what is written is answered."""
-        self._fed: list[Connection] = []
-        """Connections that are answered when the turn's writes are done."""
+        self._writes = None
+        if store is not None:
+            self._writes = TurnWrites(name, store, dispatcher, unconfirmed)
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -129,45 +133,54 @@ class Reader:
 
     async def run(self) -> None:
         """Serves the connections until cancelled."""
-        poll = self._epoll.poll
-        fd = self._epoll.fileno()
-        while True:
-            self._reading = False
-            if self._feed_next:
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.wait_readable(fd)
-            self._reading = True
-            end = time.monotonic() + SLICE
-            active = trio.current_time()
+        async with trio.open_nursery() as nursery:
             while True:
-                events = poll(0, EVENTS)
-                self._several = len(events) + len(self._feed_next) > 1
-                arrivals = self._feed_waiting() if self._feed_next else False
-                now = clock_ms()
-                for ready, event in events:
-                    if ready == self._event_fd:
-                        self._confirmed()
-                        arrivals = True
-                        continue
-                    connection = self.connections.get(ready)
-                    if connection is None:
-                        continue
-                    connection.last_active = active
-                    if event & select.EPOLLOUT:
-                        connection.send_kept()
-                    elif connection.events:
-                        arrivals |= self._receive(connection, now)
-                    elif event & GONE and not connection.session.more:
-                        connection.happened(Event.END)  # nobody is left to answer
-                    if connection.is_closed:
-                        self.close(connection)
-                if self._several and self._store is not None:
-                    arrivals |= self._write_staged(self._store)
-                if arrivals:
-                    self._dispatcher.wake_parked()
-                if not events or time.monotonic() > end:
-                    break
+                self._reading = False
+                if self._writes is not None and self._writes.elsewhere is not None:
+                    await self._writes.wait()
+                if self._feed_next:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self._reading = True
+                self._turn(nursery)
+
+    def _turn(self, nursery: trio.Nursery) -> None:
+        """Serves what is ready, for SLICE at most."""
+        store, writes = self._store, self._writes
+        end = time.monotonic() + SLICE
+        active = trio.current_time()
+        while True:
+            slow = store is not None and store.stall() != 0
+            events = self._epoll.poll(0, EVENTS_SLOW if slow else EVENTS)
+            self._several = slow or len(events) + len(self._feed_next) > 1
+            arrivals = self._feed_waiting() if self._feed_next else False
+            now = clock_ms()
+            for ready, event in events:
+                if ready == self._event_fd:
+                    self._confirmed()
+                    arrivals = True
+                    continue
+                connection = self.connections.get(ready)
+                if connection is None:
+                    continue
+                connection.last_active = active
+                if event & select.EPOLLOUT:
+                    connection.send_kept()
+                elif connection.events:
+                    arrivals |= self._receive(connection, now)
+                elif event & GONE and not connection.session.more:
+                    connection.happened(Event.END)  # nobody is left to answer
+                if connection.is_closed:
+                    self.close(connection)
+            if writes is not None and slow:
+                writes.write_elsewhere(nursery)
+            elif writes is not None and self._several:
+                arrivals |= writes.write()
+            if arrivals:
+                self._dispatcher.wake_parked()
+            if slow or not events or time.monotonic() > end:
+                break
 
     def _feed_waiting(self) -> bool:
         """Feeds what has arrived already; whether queues have grown."""
@@ -242,8 +255,8 @@ class Reader:
             while (command := session.next_command()) is not None:
                 self._dispatcher.process(connection, command)
         if session.unconfirmed:
-            if self._several and self._written_is_confirmed:
-                self._fed.append(connection)
+            if self._several and self._written_is_confirmed and self._writes is not None:
+                self._writes.fed(connection)
             else:
                 self._unconfirmed.note(connection)
         if session.error is not None:
@@ -265,21 +278,6 @@ class Reader:
                 connection.peer,
             )
             self.close(connection)
-
-    def _write_staged(self, store: Store) -> bool:
-        """Writes what the connections of this turn have stored, and answers them as far as that
-        confirms it; whether queues have grown."""
-        arrivals = False
-        try:
-            arrivals = store.write_staged()
-        except ServiceNotAvailableError:
-            self._unconfirmed.release()  # the engine logs it, once
-        except EngineError:
-            log.exception("%s: messages are not stored", self._name)
-        if self._fed:
-            fed, self._fed = self._fed, []
-            self._unconfirmed.release_of(fed)
-        return arrivals
 
     def _confirmed(self) -> None:
         with suppress(BlockingIOError):

@@ -96,6 +96,7 @@ impl From<StoreError> for Refusal {
     fn from(e: StoreError) -> Self {
         let code = match e {
             StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => codes::MESSAGE_ILLEGAL,
+            StoreError::Busy(_) => codes::SYSTEM_BUSY,
             _ => codes::SERVICE_NOT_AVAILABLE,
         };
         Refusal::new(code, e.to_string())

@@ -497,6 +497,20 @@ unsafe extern "C" fn store_write_staged(store: *const c_void, arrivals: *mut u8)
     })
 }
 
+/// 0; 1 where the disk is slow, so that a write may take long; 2 where one takes too long.
+unsafe extern "C" fn store_stall(store: *const c_void) -> i32 {
+    guarded(|| {
+        // SAFETY: `store` is null or `Store._ptr()` of a living Store.
+        let Some(store) = (unsafe { store.cast::<store::Store>().as_ref() }) else {
+            return 0;
+        };
+        match store.stalls() {
+            stalls if stalls.is_busy() => 2,
+            stalls => stalls.is_slow() as i32,
+        }
+    })
+}
+
 unsafe extern "C" fn store_notify_on_arrival(
     store: *const c_void,
     topic: *const u8,
@@ -614,6 +628,7 @@ struct Table {
         usize,
     ) -> i32,
     store_write_staged: unsafe extern "C" fn(*const c_void, *mut u8) -> i32,
+    store_stall: unsafe extern "C" fn(*const c_void) -> i32,
     store_notify_on_arrival: unsafe extern "C" fn(*const c_void, *const u8, usize, u32) -> i32,
     chunk_release: unsafe extern "C" fn(*const c_void),
     scan_tags: unsafe extern "C" fn(*const u8, usize, *const i32, usize, *mut u32, usize) -> usize,
@@ -637,6 +652,7 @@ static TABLE: Table = Table {
     session_give_up,
     store_get,
     store_write_staged,
+    store_stall,
     store_notify_on_arrival,
     chunk_release,
     scan_tags,

@@ -16,6 +16,7 @@ pub fn to_py(py: Python<'_>, e: StoreError) -> PyErr {
         StoreError::Damaged { .. } => "StoreDamagedError",
         StoreError::Locked(_) => "StoreLockedError",
         StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => "MessageIllegalError",
+        StoreError::Busy(_) => "SystemBusyError",
         StoreError::NotAvailable(_) | StoreError::Cold => "ServiceNotAvailableError",
     };
     raise(py, name, e.to_string())

@@ -47,6 +47,7 @@ fn set(cfg: &mut StoreConfig, key: &str, value: &Bound<'_, PyAny>) -> PyResult<(
                 FlushMode::Async
             };
         }
+        "busy_timeout" => cfg.busy_timeout = value.extract()?,
         "flush_interval_commit_log" => cfg.flush_interval_commit_log = value.extract()?,
         "flush_interval_consume_queue" => cfg.flush_interval_consume_queue = value.extract()?,
         "flush_queue_least_pages" => cfg.flush_queue_least_pages = value.extract()?,

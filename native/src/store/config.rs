@@ -90,6 +90,8 @@ pub struct StoreConfig {
     pub flush_mode: FlushMode,
     /// flushIntervalCommitLog, ms (ASYNC_FLUSH)
     pub flush_interval_commit_log: u64,
+    /// osPageCacheBusyTimeOutMills, ms.
+    pub busy_timeout: u64,
     /// flushIntervalConsumeQueue, ms
     pub flush_interval_consume_queue: u64,
     /// flushConsumeQueueLeastPages: pages a queue must have to be flushed when many have some
@@ -134,6 +136,7 @@ impl StoreConfig {
             queue_ext_file_size: 48 << 20,
             flush_mode: FlushMode::Async,
             flush_interval_commit_log: 500,
+            busy_timeout: 1000,
             flush_interval_consume_queue: 1000,
             flush_queue_least_pages: 2,
             flush_queue_thorough_interval: 60_000,

@@ -24,6 +24,9 @@ pub enum StoreError {
     PropertiesTooLong(String),
     #[error("store is not available: {0}")]
     NotAvailable(String),
+    /// A write takes too long: `stalls`.
+    #[error("{0}")]
+    Busy(String),
     /// A read that must not wait for the disk would have to (`Wait::Never`).
     #[error("what is to be read is not in memory")]
     Cold,

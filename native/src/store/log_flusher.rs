@@ -9,6 +9,7 @@ use super::config::StoreConfig;
 use super::error::{Result, StoreError};
 use super::guard;
 use super::segment::Segment;
+use super::stalls::Stalls;
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub struct LogFlusher {
     log: Arc<CommitLog>,
     barrier: Arc<Barrier>,
+    stalls: Arc<Stalls>,
     /// Where the abort file is.
     root: PathBuf,
     interval: Duration,
@@ -33,10 +35,16 @@ pub struct LogFlusher {
 }
 
 impl LogFlusher {
-    pub fn new(cfg: &StoreConfig, log: Arc<CommitLog>, barrier: Arc<Barrier>) -> Self {
+    pub fn new(
+        cfg: &StoreConfig,
+        log: Arc<CommitLog>,
+        barrier: Arc<Barrier>,
+        stalls: Arc<Stalls>,
+    ) -> Self {
         LogFlusher {
             log,
             barrier,
+            stalls,
             root: cfg.root.clone(),
             interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
             flushed_timestamp: AtomicI64::new(0),
@@ -149,7 +157,8 @@ impl LogFlusher {
             Some((base, file)) if *base == segment.base() => file,
             _ => &open.insert((segment.base(), segment.open_for_writing()?)).1,
         };
-        file.sync_data()
+        self.stalls
+            .during_flush(|| file.sync_data())
             .map_err(|e| StoreError::io("flush", segment.path(), &e))
     }
 }

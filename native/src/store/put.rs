@@ -21,6 +21,7 @@ use super::prepare::Preparer;
 use super::queue_flusher::QueueFlusher;
 use super::segment::Segment;
 use super::staging::{self, Run, Staging};
+use super::stalls::Stalls;
 use super::store_time::StoreTime;
 use super::topics::Topic;
 use crate::format::cq_entry::{CqEntry, Entry};
@@ -113,6 +114,7 @@ pub struct Links {
     pub queue_flusher: Arc<QueueFlusher>,
     pub arrivals: Arc<Arrivals>,
     pub indexer: Option<Arc<Indexer>>,
+    pub stalls: Arc<Stalls>,
 }
 
 /// Owner of the put lock.
@@ -160,9 +162,27 @@ impl Writer {
         Ok(())
     }
 
-    /// Locks the log for appending; refuses when the store cannot keep promises any more.
+    /// The put lock, unless somebody holds it who writes to a disk that hangs.
+    #[inline]
+    fn lock(&self) -> Result<MutexGuard<'_, Position>> {
+        match self.position.try_lock() {
+            Some(position) => Ok(position),
+            None => self.wait_for_lock(),
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> Result<MutexGuard<'_, Position>> {
+        let stalls = &self.links.stalls;
+        stalls.check()?;
+        let position = self.position.try_lock_for(stalls.timeout());
+        position.ok_or_else(|| stalls.busy())
+    }
+
+    /// Locks the log for appending; refuses when the store cannot keep promises any more, or a write
+    /// takes too long.
     pub fn put(&self) -> Result<PutGuard<'_>> {
-        let mut position = self.position.lock();
+        let mut position = self.lock()?;
         // Under the lock, which `close` takes once the store is marked closed.
         self.links.availability.check_writable()?;
         let now = self.links.time.next(position.last_timestamp);
@@ -304,7 +324,8 @@ impl PutGuard<'_> {
     #[inline]
     fn make_room(&mut self, size: usize) -> Result<()> {
         let staged = self.position.staging.len();
-        if staged > 0 && staged + size > staging::LIMIT {
+        // On a slow disk it is left to whoever can wait: see `Stalls`.
+        if staged > 0 && staged + size > staging::LIMIT && !self.writer.links.stalls.is_slow() {
             self.write()?;
         }
         let end = self.position.at() + size;
@@ -414,7 +435,9 @@ impl PutGuard<'_> {
             return Err(error);
         }
         let at = segment.written();
-        let written = file.write_all_at(position.staging.bytes(), at as u64);
+        let bytes = position.staging.bytes();
+        let stalls = &links.stalls;
+        let written = stalls.during_write(|| file.write_all_at(bytes, at as u64));
         if let Err(e) = written {
             let error = StoreError::io("write", segment.path(), &e);
             if position.stuck.replace(Instant::now()).is_none() {

@@ -21,6 +21,7 @@ use super::recover::Recovery;
 use super::replay::EndedHalf;
 use super::resident::Wait;
 use super::retention::{self, Cleaned, Retention};
+use super::stalls::Stalls;
 use super::stop::StopSignal;
 use super::store_time::StoreTime;
 use super::topics::Topics;
@@ -53,6 +54,7 @@ pub struct Store {
     lock: Mutex<Option<StoreLock>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     indexer_thread: Mutex<Option<JoinHandle<()>>>,
+    stalls: Arc<Stalls>,
 }
 
 /// Figures for operators and tests.
@@ -110,7 +112,13 @@ impl Store {
         let availability = Arc::new(Availability::new(barrier.clone(), ratio));
         let arrivals = Arc::new(Arrivals::new(barrier.clone()));
         let preparer = Arc::new(Preparer::default());
-        let log_flusher = Arc::new(LogFlusher::new(cfg, log.clone(), barrier.clone()));
+        let stalls = Arc::new(Stalls::new(cfg.busy_timeout));
+        let log_flusher = Arc::new(LogFlusher::new(
+            cfg,
+            log.clone(),
+            barrier.clone(),
+            stalls.clone(),
+        ));
         let one_disk = topics.on_one_disk();
         let queue_flusher = Arc::new(QueueFlusher::new(cfg, log.clone(), one_disk));
         let time = Arc::new(StoreTime::new(cfg.clock));
@@ -137,6 +145,7 @@ impl Store {
                 queue_flusher: queue_flusher.clone(),
                 arrivals: arrivals.clone(),
                 indexer: indexer.clone(),
+                stalls: stalls.clone(),
             },
         );
         let reader = Arc::new(Reader::new(
@@ -178,6 +187,7 @@ impl Store {
             lock: Mutex::new(Some(lock)),
             threads: Mutex::default(),
             indexer_thread: Mutex::default(),
+            stalls,
         })
     }
 
@@ -272,6 +282,11 @@ impl Store {
     #[inline]
     pub fn put(&self) -> Result<PutGuard<'_>> {
         self.writer.put()
+    }
+
+    /// Whether the disk takes in time what it is given.
+    pub fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// See `Writer::write_staged`.

@@ -10,21 +10,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import trio
 
 import pyrmq.testing
-from pyrmq.engine import Store
+from pyrmq.engine import BUSY, SLOW, Store
 from pyrmq.server import Running
 from tests.faults.inject.calls import HELD, FailingCalls, Fault
 from tests.support.client import Client, Pulled
 from tests.support.waiting import eventually_trio
+from tests.support.wire import Command
 
 SECONDS = 30.0
 WARM = 77
+SYSTEM_BUSY = 2
 FILE = 1 << 20
 MESSAGES = 300
 BODY = 10_000
@@ -51,9 +55,11 @@ def forget(root: Path) -> None:
         os.close(fd)
 
 
-def broker(root: Path) -> AbstractAsyncContextManager[Running]:
+def broker(root: Path, **settings: Any) -> AbstractAsyncContextManager[Running]:
     # Without an index: the thread that makes it reads the whole log.
-    return pyrmq.testing.broker(root, mapped_file_size_commit_log=FILE, message_index_enable=False)
+    return pyrmq.testing.broker(
+        root, mapped_file_size_commit_log=FILE, message_index_enable=False, **settings
+    )
 
 
 def pull(client: Client, offset: int) -> Pulled:
@@ -96,7 +102,55 @@ async def cold_pull(root: Path, calls: FailingCalls) -> None:
     assert bodies[MESSAGES:] == [b"new%d" % n for n in range(50)]
 
 
-CASES: dict[str, Callable[[Path, FailingCalls], Awaitable[None]]] = {"cold-pull": cold_pull}
+async def hung_write(root: Path, calls: FailingCalls) -> None:
+    """While a write of the log hangs, new messages are refused with SYSTEM_BUSY and all else is
+    answered; what was to be written is acknowledged when it is."""
+    calls.arm(root, Fault())
+    async with broker(root, os_page_cache_busy_time_out_mills=300) as running:
+        store = running.broker.store
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(running.broker_address)) for _ in range(3)]
+            first, second, reader = clients
+            assert (await thread(partial(first.send, TOPIC, b"0", queues=1))).code == 0
+            # The first one holds up everybody: nothing told that the disk would hang.
+            calls.arm(root, Fault("write", "commitlog/*", 1, 0, HELD))
+            timer = Timer(0.3, calls.disarm)
+            timer.start()
+            assert (await thread(partial(first.send, TOPIC, b"1"))).code == 0
+            timer.join()
+            assert store.stall() == SLOW
+            for number in (b"2", b"3"):  # slow, but it works
+                assert (await thread(partial(first.send, TOPIC, number))).code == 0
+
+            calls.arm(root, Fault("write", "commitlog/*", 1, 0, HELD))
+            answers: list[Command] = []
+            async with trio.open_nursery() as nursery:
+
+                async def waits() -> None:
+                    answers.append(await thread(partial(first.send, TOPIC, b"4")))
+
+                nursery.start_soon(waits)
+                await eventually_trio(lambda: store.stall() == BUSY, "a write hangs")
+                for _ in range(3):
+                    refused = await thread(partial(second.send, TOPIC, b"refused"))
+                    assert refused.code == SYSTEM_BUSY, refused
+                    assert "[PC_SYNCHRONIZED]" in str(refused.remark)
+                    beat = await thread(second.heartbeat, "c", "g", TOPIC)
+                    assert beat.code == 0
+                    found = await thread(pull, reader, 0)
+                    assert [r.body for r in found.records] == [b"0", b"1", b"2", b"3"]
+                assert not answers
+                calls.disarm()
+            assert answers[0].code == 0, answers[0].remark
+            assert (await thread(partial(second.send, TOPIC, b"5"))).code == 0
+            bodies = [r.body for r in await thread(reader.pull_all, TOPIC, 0, 0, 6)]
+    assert bodies == [b"%d" % n for n in range(6)]
+
+
+CASES: dict[str, Callable[[Path, FailingCalls], Awaitable[None]]] = {
+    "cold-pull": cold_pull,
+    "hung-write": hung_write,
+}
 
 
 async def main(case: str, root: Path) -> None:
