@@ -7,15 +7,24 @@ use super::barrier::Barrier;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
+use super::gather::Gather;
 use super::guard;
 use super::segment::Segment;
 use super::stalls::Stalls;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+struct Requested {
+    /// Somebody asked that the log be flushed up to here.
+    to: u64,
+    /// The thread sleeps until so much is asked for, or its time is over.
+    wake_at: u64,
+}
 
 pub struct LogFlusher {
     log: Arc<CommitLog>,
@@ -28,8 +37,7 @@ pub struct LogFlusher {
     flushed_timestamp: AtomicI64,
     /// The file that was flushed last, and where it starts.
     open: Mutex<Option<(u64, File)>>,
-    /// Somebody asked that the log be flushed up to here.
-    requested: Mutex<u64>,
+    requested: Mutex<Requested>,
     changed: Condvar,
     stop: AtomicBool,
 }
@@ -49,7 +57,7 @@ impl LogFlusher {
             interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
             flushed_timestamp: AtomicI64::new(0),
             open: Mutex::new(None),
-            requested: Mutex::new(0),
+            requested: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
         }
@@ -85,15 +93,17 @@ impl LogFlusher {
     /// Asks for everything below `offset` to be flushed; does not wait.
     pub fn request(&self, offset: u64) {
         let mut requested = self.requested.lock();
-        if offset > *requested {
-            *requested = offset;
-            self.changed.notify_one();
+        if offset > requested.to {
+            requested.to = offset;
+            if offset >= requested.wake_at {
+                self.changed.notify_one();
+            }
         }
     }
 
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        *self.requested.lock() = u64::MAX;
+        self.requested.lock().to = u64::MAX;
         self.changed.notify_one();
     }
 
@@ -104,20 +114,40 @@ impl LogFlusher {
     /// The thread's work, until `stop` or a failed flush.
     pub fn run(&self) {
         let waits_for_requests = self.barrier.policy().flushed;
+        let mut gather = Gather::default();
         while !self.is_stopped() {
             {
                 let mut requested = self.requested.lock();
-                let idle = !waits_for_requests || *requested <= self.barrier.flushed();
+                let idle = !waits_for_requests || requested.to <= self.barrier.flushed();
                 // Asked under the lock, which `stop` takes before it notifies.
                 if idle && !self.is_stopped() {
                     self.changed.wait_for(&mut requested, self.interval);
+                } else if !idle {
+                    self.wait_for_company(&mut requested, &mut gather);
                 }
             }
             if self.barrier.has_failed() {
                 return;
             }
+            let (from, begun) = (self.barrier.flushed(), Instant::now());
             self.flush();
+            gather.flushed(self.barrier.flushed() - from, begun.elapsed());
         }
+    }
+
+    /// Requests came while the last flush was under way.
+    fn wait_for_company(&self, requested: &mut MutexGuard<'_, Requested>, gather: &mut Gather) {
+        let Some(wait) = gather.wait(self.barrier.flushed(), requested.to) else {
+            return;
+        };
+        let end = Instant::now() + wait.at_most;
+        requested.wake_at = wait.until;
+        while requested.to < wait.until
+            && !self.is_stopped()
+            && !self.changed.wait_until(requested, end).timed_out()
+        {}
+        requested.wake_at = 0;
+        gather.waited(&wait, requested.to);
     }
 
     /// Writes the log to the disk and moves the barrier.

@@ -20,6 +20,7 @@ mod disk;
 mod dispatch;
 mod error;
 mod file_set;
+mod gather;
 mod guard;
 mod index;
 mod index_file;
