@@ -179,8 +179,9 @@ impl Store {
         let Some(q) = self.queue(topic, queue_id) else {
             return Ok((0, 0));
         };
+        let min = q.min_offset(); // first: retention may move it meanwhile
         let max = self.inner.visible_max(&q).map_err(|e| to_py(py, e))?;
-        Ok((q.min_offset(), max))
+        Ok((min, max))
     }
 
     /// Queue offset by store time in ms: the first message at or after it (lower bound) or the
@@ -262,8 +263,8 @@ impl Store {
             })
             .collect();
         let bounds = |(name, q): (String, Arc<store::ConsumeQueue>)| {
-            let max = self.inner.visible_max(&q)?;
-            Ok((name, q.queue_id(), q.min_offset(), max))
+            let min = q.min_offset();
+            Ok((name, q.queue_id(), min, self.inner.visible_max(&q)?))
         };
         let all: store::Result<Vec<_>> = all.into_iter().map(bounds).collect();
         let mut all = all.map_err(|e| to_py(py, e))?;
