@@ -415,6 +415,23 @@ class Space(Buffer):
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+Left = tuple[int, bool, bytes | None, Exception | None]
+
+class Turn:
+    def __init__(self, room: int) -> None: ...
+    @property
+    def arrivals(self) -> bool: ...
+    def receive(
+        self,
+        sessions: list[Session],
+        buffer: RecvBuffer,
+        store: Store | None,
+        now_ms: int,
+        timeout_ms: int,
+        answers: bool,
+    ) -> tuple[list[Left], Exception | None]: ...
+    def release(self, sessions: list[Session], now_ms: int, timeout_ms: int) -> list[Left]: ...
+
 class Session:
     commands: int
     unconfirmed: int
@@ -427,6 +444,7 @@ class Session:
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
     def feed(self, buffer: RecvBuffer, n: int, now_ms: int, more: bool = False) -> bytes | None: ...
     received: int
+    fd: int
     def receive(
         self, fd: int, buffer: RecvBuffer, now_ms: int, more: bool = False
     ) -> bytes | None: ...

@@ -9,9 +9,10 @@ from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuf
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.errno cimport EAGAIN, EINTR, EIO, errno
+from libc.errno cimport EAGAIN, EINTR, EIO, ENOMEM, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
 
 from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
@@ -353,6 +354,8 @@ cdef class Session:
     cdef readonly bint full, more, arrivals, large, heavy
     cdef readonly str error
     cdef readonly Py_ssize_t received
+    cdef public int fd
+    """The socket's descriptor, for `Turn`; -1: none."""
     cdef Space place
     cdef bint busy
 
@@ -372,6 +375,7 @@ cdef class Session:
 
     def __cinit__(self):
         self.ptr = NULL
+        self.fd = -1
 
     cdef inline int begin(self) except -1:
         """A native call begins: no other is under way, and nobody receives into the session."""
@@ -383,8 +387,18 @@ cdef class Session:
         return 0
 
     cdef bytes report(self, int32_t rc, pyrmq_feed *fed):
-        cdef pyrmq_bytes text
         self.busy = False
+        self.take_over(rc, fed)
+        return as_bytes(&fed.out) if fed.out.len else None
+
+    cdef bint needs_care(self):
+        """Whether something is left to do after a turn: commands, answers that wait, more to feed, a
+        large frame, an error."""
+        return (self.commands or self.unconfirmed or self.full or self.more or self.large
+                or self.heavy or self.error is not None)
+
+    cdef int take_over(self, int32_t rc, pyrmq_feed *fed) except -1:
+        cdef pyrmq_bytes text
         if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
             raise_failed(rc)
         self.commands = fed.commands
@@ -397,7 +411,7 @@ cdef class Session:
         if rc == PYRMQ_CLOSE:
             C.session_error(self.ptr, &text)
             self.error = as_text(&text)
-        return as_bytes(&fed.out) if fed.out.len else None
+        return 0
 
     def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms, bint more=False):
         """Takes the first `n` bytes of `buffer`.
@@ -572,6 +586,9 @@ cdef class Session:
             self.place.nbytes = 0
             self.place = None
         C.session_filled(self.ptr, room, max(n, 0))
+
+
+include "turn.pxi"
 
 
 def scan_tags(entries, tags, out):

@@ -72,6 +72,18 @@ class Connection:
         return self.state is State.OPEN and not self.out
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all that it needs is to be read, fed and answered."""
+        session = self.session
+        return (
+            self.events == select.EPOLLIN
+            and not self.out
+            and self.takes_answers
+            and not session.large
+            and not session.heavy
+        )
+
+    @property
     def has_many_awaited(self) -> bool:
         """Whether so many requests are answered later that it is not read on."""
         return self.awaited > MAX_AWAITED
@@ -140,13 +152,29 @@ class Connection:
         except BlockingIOError:
             sent = 0
         except OSError as e:
-            self._send_failed(e)
+            self.send_failed(e)
             return
         self._keep(pieces, sent)
         if self.out:
             self._changed(self)
 
-    def _send_failed(self, error: OSError) -> None:
+    def keep(self, rest: bytes) -> None:
+        """Keeps what the socket did not take of something that was sent elsewhere."""
+        self.out.append(rest)
+        self._changed(self)
+
+    def sent_elsewhere(self, rest: bytes | None, error: Exception | None) -> None:
+        """A native call has sent answers of the session: `rest` is what the socket did not take,
+        `error` what failed."""
+        if rest is not None:
+            self.keep(rest)
+        if isinstance(error, OSError):
+            self.send_failed(error)
+        elif error is not None:
+            log.error("closing %s: %s", escape(self.peer), escape(error))
+            self.happened(Event.SEND_FAILED)
+
+    def send_failed(self, error: OSError) -> None:
         if error.errno == errno.EFAULT:
             log.error(
                 "closing %s: a part of its answer can no longer be read from the disk", escape(self)
@@ -162,16 +190,10 @@ class Connection:
             return
         try:
             rest = self.session.send_released(self.fd, now, timeout)
-        except OSError as e:
-            self._send_failed(e)
+        except (OSError, EngineError) as e:
+            self.sent_elsewhere(None, e)
             return
-        except EngineError as e:
-            log.error("closing %s: %s", escape(self.peer), escape(e))
-            self.happened(Event.SEND_FAILED)
-            return
-        if rest is not None:
-            self.out.append(rest)
-            self._changed(self)
+        self.sent_elsewhere(rest, None)
 
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:
@@ -190,7 +212,7 @@ class Connection:
             except BlockingIOError:
                 sent = 0
             except OSError as e:
-                self._send_failed(e)
+                self.send_failed(e)
                 return
             rest = self.out
             self.out = deque()

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import trio
 
-from pyrmq.engine import Listener, RecvBuffer, Session, Space, Store
+from pyrmq.engine import Listener, RecvBuffer, Session, Space, Store, Turn
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
@@ -71,6 +71,7 @@ class Reader:
         self._writes = None
         if store is not None:
             self._writes = TurnWrites(name, store, dispatcher, unconfirmed)
+        self._native = Turn(EVENTS)
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -82,6 +83,7 @@ class Reader:
     def add(self, sock: socket.socket, session: Session, peer: str) -> None:
         """Reads a new connection from now on."""
         self._epoll.register(sock.fileno(), select.EPOLLIN)
+        session.fd = sock.fileno()
         connection = Connection(sock, session, peer, self._arm, trio.current_time())
         self.connections[connection.fd] = connection
 
@@ -113,6 +115,7 @@ class Reader:
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
         connection.session.give_up()
+        connection.session.fd = -1
         connection.sock.close()
         for callback in connection.take_callbacks():
             try:
@@ -156,6 +159,7 @@ class Reader:
             self._several = slow or len(events) + len(self._feed_next) > 1
             arrivals = self._feed_waiting() if self._feed_next else False
             now = clock_ms()
+            plain: list[Connection] = []
             for ready, event in events:
                 if ready == self._event_fd:
                     self._confirmed()
@@ -165,6 +169,9 @@ class Reader:
                 if connection is None:
                     continue
                 connection.last_active = active
+                if event == select.EPOLLIN and self._several and not slow and connection.is_plain:
+                    plain.append(connection)
+                    continue
                 if event & select.EPOLLOUT:
                     connection.send_kept()
                 elif connection.events:
@@ -175,12 +182,41 @@ class Reader:
                     self.close(connection)
             if writes is not None and slow:
                 writes.write_elsewhere(nursery)
+            elif plain:
+                arrivals |= self._serve(plain, now)
             elif writes is not None and self._several:
                 arrivals |= writes.write()
             if arrivals:
                 self._dispatcher.wake_parked()
             if slow or not events or time.monotonic() > end:
                 break
+
+    def _serve(self, connections: list[Connection], now: int) -> bool:
+        """Receives, writes what this turn has stored and answers, in one native call.
+
+        True if queues have grown."""
+        sessions = [connection.session for connection in connections]
+        left, error = self._native.receive(
+            sessions,
+            self._buffer,
+            self._store,
+            now,
+            self._unconfirmed.timeout,
+            self._written_is_confirmed,
+        )
+        if self._writes is not None:
+            self._writes.written(error)
+        for index, ended, rest, failure in left:
+            connection = connections[index]
+            if ended:
+                connection.happened(Event.END)
+            elif failure is not None or rest is not None:
+                connection.sent_elsewhere(rest, failure)
+            if not ended and failure is None:
+                self._take_care(connection)
+            if connection.is_closed:
+                self.close(connection)
+        return self._native.arrivals
 
     def _feed_waiting(self) -> bool:
         """Feeds what has arrived already; whether queues have grown."""
@@ -243,28 +279,52 @@ class Reader:
     def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
         """Does what a feed of the session has left to do; whether queues have grown."""
         session = connection.session
-        if session.heavy:
-            self._heavy[connection] = None
-            if self._listener.is_short_of_memory():
-                self._give_up_heavy(connection)
-        elif self._heavy:
-            self._heavy.pop(connection, None)
+        self._weigh(connection)
         if reply is not None:
             connection.send(reply)
-        if session.commands:
-            while (command := session.next_command()) is not None:
-                self._dispatcher.process(connection, command)
+        self._process(connection)
         if session.unconfirmed:
             if self._several and self._written_is_confirmed and self._writes is not None:
                 self._writes.fed(connection)
             else:
                 self._unconfirmed.note(connection)
+        self._go_on(connection)
+        return session.arrivals
+
+    def _take_care(self, connection: Connection) -> None:
+        """Does what `_serve` has left to do, behind the write."""
+        session = connection.session
+        self._weigh(connection)
+        self._process(connection)
+        if session.unconfirmed:
+            self._unconfirmed.note(connection)
+            if self._written_is_confirmed:
+                self._unconfirmed.release_of([connection])
+        self._go_on(connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        """Ends a session that broke the protocol, or waits for what the connection can use now."""
+        session = connection.session
         if session.error is not None:
             log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.more or session.full or not connection.events:
             self._arm(connection)
-        return session.arrivals
+
+    def _weigh(self, connection: Connection) -> None:
+        """Keeps account of connections with a large frame under way."""
+        if connection.session.heavy:
+            self._heavy[connection] = None
+            if self._listener.is_short_of_memory():
+                self._give_up_heavy(connection)
+        elif self._heavy:
+            self._heavy.pop(connection, None)
+
+    def _process(self, connection: Connection) -> None:
+        session = connection.session
+        if session.commands:
+            while (command := session.next_command()) is not None:
+                self._dispatcher.process(connection, command)
 
     def _give_up_heavy(self, current: Connection) -> None:
         """Closes connections whose large frames were begun before the one of `current`, the oldest

@@ -12,7 +12,7 @@ import logging
 import trio
 
 from pyrmq.engine import BUSY, Store
-from pyrmq.errors import EngineError, ServiceNotAvailableError
+from pyrmq.errors import ServiceNotAvailableError
 from pyrmq.net.connection import Connection
 from pyrmq.net.dispatch import Dispatcher
 from pyrmq.net.unconfirmed import Unconfirmed
@@ -45,17 +45,23 @@ class TurnWrites:
 
     def write(self) -> bool:
         """Writes and answers; whether queues have grown."""
-        arrivals = False
+        arrivals, error = False, None
         try:
             arrivals = self._store.write_staged()
-        except ServiceNotAvailableError:
+        except Exception as e:
+            error = e
+        self.written(error)
+        return arrivals
+
+    def written(self, error: Exception | None) -> None:
+        """What was staged has been written, or `error`: answers accordingly."""
+        if isinstance(error, ServiceNotAvailableError):
             self._unconfirmed.release()  # the engine logs it, once
-        except EngineError:
-            log.exception("%s: messages are not stored", self._name)
+        elif error is not None:
+            log.error("%s: messages are not stored", self._name, exc_info=error)
         if self._fed:
             fed, self._fed = self._fed, []
             self._unconfirmed.release_of(fed)
-        return arrivals
 
     def write_elsewhere(self, nursery: trio.Nursery) -> None:
         """Has a thread write, unless one does already; `wait` then waits for it."""

@@ -91,6 +91,7 @@ def test_a_tag_that_does_not_match_keeps_it_waiting(
         client.post(
             pull_command(topic, 0, 0, sys_flag=HOLD, suspend_ms=20_000, subscription="red || blue")
         )
+        assert_waits(client)  # it is parked before the first message comes
         for _ in range(3):
             other.send(topic, b"no", properties={"TAGS": "green"})
             other.send(topic, b"no")
