@@ -17,6 +17,7 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
+from pyrmq.broker.page_cache import PageCache
 from pyrmq.broker.pull import PullProcessor
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
@@ -162,6 +163,9 @@ class Broker:
                 tasks.start_soon(broker._scan_clients)
                 tasks.start_soon(broker.transactions.run)
                 tasks.start_soon(broker._count_transactions)
+                if config.page_cache_drop_behind:
+                    cache = PageCache(broker.store, broker.offsets, broker.clients)
+                    tasks.start_soon(cache.run)
                 await tasks.start(broker.registration.run)
                 try:
                     yield broker

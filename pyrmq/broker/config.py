@@ -206,6 +206,12 @@ class BrokerConfig:
         "Whether the log file that is written and the next one are held in memory, whole (mlock).",
     )
 
+    page_cache_drop_behind: bool = key(
+        False,
+        "Whether the kernel gives up log files that all connected consumers have read. "
+        "Not RocketMQ's.",
+    )
+
     message_index_enable: bool = key(True, "Whether keys are indexed.", section="Index")
     max_hash_slot_num: int = key(5_000_000, "Hash slots of an index file.", low=1, high=100_000_000)
     max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import trio
@@ -25,7 +25,7 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.subscription import TAG, Subscription
 from pyrmq.model.topic import PERM_READ
-from pyrmq.net.answers import Park
+from pyrmq.net.answers import Elsewhere, Park
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
@@ -149,9 +149,7 @@ class PullProcessor:
         self._offsets = offsets
         self._readers = trio.CapacityLimiter(DISK_READERS)
 
-    def __call__(
-        self, connection: Connection, command: Command
-    ) -> Response | Park | Coroutine[None, None, Response | Park]:
+    def __call__(self, connection: Connection, command: Command) -> Response | Park | Elsewhere:
         group = fields.text(command, "consumerGroup")
         topic = fields.text(command, "topic")
         queue_id = fields.int32(command, "queueId")
@@ -172,7 +170,7 @@ class PullProcessor:
             if commit >= 0:
                 self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
-            return self._from_disk(command, sys_flag, pull)
+            return Elsewhere(self._from_disk(command, sys_flag, pull))
         return self._parked_if_nothing(command, sys_flag, pull, response)
 
     async def _from_disk(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+
 import trio
 
 from pyrmq.broker import fields
@@ -30,6 +32,16 @@ READERS = 4
 """Look-ups by time at a time; they have threads of their own, as one may read a cold disk."""
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
+
+
+def _unknown_offset() -> QueryNotFoundError:
+    return QueryNotFoundError("no offset of this group is known for the queue")
+
+
+def _first_offset(in_memory: bool | None) -> Response:
+    if not in_memory:
+        raise _unknown_offset()
+    return Response(ext={"offset": 0})
 
 
 class QueueProcessor:
@@ -83,7 +95,9 @@ class QueueProcessor:
         )
         return Response(ext={"timestamp": time})
 
-    def query_offset(self, connection: Connection, command: Command) -> Response:
+    def query_offset(
+        self, connection: Connection, command: Command
+    ) -> Response | Coroutine[None, None, Response]:
         """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has
         its first message in memory; otherwise the client decides by consumeFromWhere."""
         group = fields.text(command, "consumerGroup")
@@ -95,11 +109,20 @@ class QueueProcessor:
                 self._topics.get(topic) is None
                 or not fields.flag(command, "setZeroIfNotFound", True)
                 or low > 0
-                or not self._store.in_memory(topic, queue_id, 0)
             ):
-                raise QueryNotFoundError("no offset of this group is known for the queue")
-            offset = 0
+                raise _unknown_offset()
+            in_memory = self._store.in_memory(topic, queue_id, 0, wait=False)
+            if in_memory is None:
+                return self._first_offset(topic, queue_id)
+            return _first_offset(in_memory)
         return Response(ext={"offset": offset})
+
+    async def _first_offset(self, topic: str, queue_id: int) -> Response:
+        return _first_offset(
+            await trio.to_thread.run_sync(
+                self._store.in_memory, topic, queue_id, 0, limiter=self._readers
+            )
+        )
 
     def update_offset(self, connection: Connection, command: Command) -> Response:
         group = fields.text(command, "consumerGroup")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyrmq.engine import Command, Slice
 from pyrmq.net.command import Response, encode_response
@@ -75,7 +75,15 @@ class After:
     """The answer when too many requests wait for this key."""
 
 
-Answer = Response | Durable | Park | Resend | After | None
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """`answer` is awaited, and bounded by its processor: it takes no place among the requests that
+    the server awaits at a time."""
+
+    answer: Coroutine[Any, Any, Response | Durable | Park | Resend | After | None]
+
+
+Answer = Response | Durable | Park | Resend | After | Elsewhere | None
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 

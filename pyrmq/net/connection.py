@@ -21,6 +21,8 @@ MAX_PIECES = 512
 """Most buffers one sendmsg takes (IOV_MAX is 1024)."""
 MAX_AWAITED = 64
 """Requests of one connection that are answered later, after which it is not read on."""
+MAX_ELSEWHERE = 1024
+"""The same of those that their processor bounds: a client pulls many queues at a time."""
 
 
 class Connection:
@@ -31,8 +33,8 @@ class Connection:
     """
 
     __slots__ = (
-        "_changed", "_on_close", "awaited", "events", "fd", "is_closed", "last_active", "out",
-        "peer", "session", "sock", "state", "takes_answers",
+        "_changed", "_on_close", "awaited", "elsewhere", "events", "fd", "is_closed",
+        "last_active", "out", "peer", "session", "sock", "state", "takes_answers",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,8 @@ class Connection:
         """What the socket does not take yet."""
         self.awaited = 0
         """Requests that are answered later, or wait for their turn."""
+        self.elsewhere = 0
+        """Of these, those that their processor bounds."""
         self.events = select.EPOLLIN
         self.last_active = now
         self._changed = changed
@@ -86,7 +90,7 @@ class Connection:
     @property
     def has_many_awaited(self) -> bool:
         """Whether so many requests are answered later that it is not read on."""
-        return self.awaited > MAX_AWAITED
+        return self.awaited - self.elsewhere > MAX_AWAITED or self.elsewhere > MAX_ELSEWHERE
 
     def happened(self, event: Event) -> None:
         """Takes an event; see `connection_state`."""
@@ -120,16 +124,20 @@ class Connection:
         callbacks, self._on_close = list(self._on_close), {}
         return callbacks
 
-    def begin_awaited(self) -> None:
+    def begin_awaited(self, *, elsewhere: bool = False) -> None:
         """A request of this connection is answered later."""
+        had_many = self.has_many_awaited
         self.awaited += 1
-        if self.awaited == MAX_AWAITED + 1:
+        self.elsewhere += elsewhere
+        if self.has_many_awaited != had_many:
             self._changed(self)
 
-    def end_awaited(self) -> None:
+    def end_awaited(self, *, elsewhere: bool = False) -> None:
         """It has been answered."""
+        had_many = self.has_many_awaited
         self.awaited -= 1
-        if self.state is State.CLOSING or self.awaited == MAX_AWAITED:
+        self.elsewhere -= elsewhere
+        if self.state is State.CLOSING or self.has_many_awaited != had_many:
             self._changed(self)
 
     def released(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import trio
@@ -17,7 +18,16 @@ from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.net.answers import After, Answer, Durable, Park, Processor, Resend, send_answer
+from pyrmq.net.answers import (
+    After,
+    Answer,
+    Durable,
+    Elsewhere,
+    Park,
+    Processor,
+    Resend,
+    send_answer,
+)
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
@@ -60,6 +70,7 @@ class Dispatcher:
             Park: self._park,
             Resend: self._resend,
             After: self._after,
+            Elsewhere: self._elsewhere,
             type(None): lambda connection, command, answer: None,
         }
 
@@ -87,9 +98,7 @@ class Dispatcher:
         if type(answer) in self._acts:
             self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
-            connection.begin_awaited()
-            self._awaited += 1
-            self.nursery.start_soon(self._await, connection, command, answer)
+            self._begin(connection, command, answer, self._limit)
 
     def act(self, connection: Connection, command: Command, answer: object) -> None:
         """Does what an `Answer` says. Where that fails, as in a processor, the failure is the
@@ -99,11 +108,30 @@ class Dispatcher:
         except Exception as e:
             send_answer(connection, command, self._failed(command, e))
 
+    def _elsewhere(self, connection: Connection, command: Command, answer: Elsewhere) -> None:
+        self._begin(connection, command, answer.answer, None)
+
+    def _begin(
+        self,
+        connection: Connection,
+        command: Command,
+        awaited: Awaitable[Answer],
+        limit: trio.CapacityLimiter | None,
+    ) -> None:
+        assert self.nursery is not None
+        connection.begin_awaited(elsewhere=limit is None)
+        self._awaited += 1
+        self.nursery.start_soon(self._await, connection, command, awaited, limit)
+
     async def _await(
-        self, connection: Connection, command: Command, awaited: Awaitable[Answer]
+        self,
+        connection: Connection,
+        command: Command,
+        awaited: Awaitable[Answer],
+        limit: trio.CapacityLimiter | None,
     ) -> None:
         try:
-            async with self._limit:
+            async with limit or nullcontext():
                 try:
                     answer = await awaited
                 except Exception as e:
@@ -111,7 +139,7 @@ class Dispatcher:
         finally:
             self._awaited -= 1
         self.act(connection, command, answer)
-        connection.end_awaited()
+        connection.end_awaited(elsewhere=limit is None)
 
     def _durable(self, connection: Connection, command: Command, answer: Durable) -> None:
         self._unconfirmed.answer(connection, command, answer)

@@ -70,7 +70,7 @@ class Reader:
         """With ASYNC_FLUSH what is written is answered."""
         self._writes = None
         if store is not None:
-            self._writes = TurnWrites(name, store, dispatcher, unconfirmed)
+            self._writes = TurnWrites(name, store, unconfirmed)
         self._native = Turn(EVENTS)
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
@@ -136,19 +136,18 @@ class Reader:
 
     async def run(self) -> None:
         """Serves the connections until cancelled."""
-        async with trio.open_nursery() as nursery:
-            while True:
-                self._reading = False
-                if self._writes is not None and self._writes.elsewhere is not None:
-                    await self._writes.wait()
-                if self._feed_next:
-                    await trio.lowlevel.checkpoint()
-                else:
-                    await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._reading = True
-                self._turn(nursery)
+        while True:
+            self._reading = False
+            if self._writes is not None and self._writes.left:
+                await self._writes.wait()
+            if self._feed_next:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+            self._reading = True
+            self._turn()
 
-    def _turn(self, nursery: trio.Nursery) -> None:
+    def _turn(self) -> None:
         """Serves what is ready, for SLICE at most."""
         store, writes = self._store, self._writes
         end = time.monotonic() + SLICE
@@ -181,7 +180,7 @@ class Reader:
                 if connection.is_closed:
                     self.close(connection)
             if writes is not None and slow:
-                writes.write_elsewhere(nursery)
+                writes.leave()
             elif plain:
                 arrivals |= self._serve(plain, now)
             elif writes is not None and self._several:
@@ -194,25 +193,29 @@ class Reader:
     def _serve(self, connections: list[Connection], now: int) -> bool:
         """Receives, writes what this turn has stored and answers, in one native call.
 
-        True if queues have grown."""
-        sessions = [connection.session for connection in connections]
+        True if queues have grown.
+        """
+        # Others of this turn may have sent something to them, or closed them.
+        plain = [connection for connection in connections if connection.is_plain]
         left, error = self._native.receive(
-            sessions,
+            [connection.session for connection in plain],
             self._buffer,
             self._store,
             now,
             self._unconfirmed.timeout,
             self._written_is_confirmed,
         )
+        # First what their sockets did not take: whatever is sent from here on comes behind it.
+        for index, _, rest, failure in left:
+            if rest is not None or failure is not None:
+                plain[index].sent_elsewhere(rest, failure)
         if self._writes is not None:
             self._writes.written(error)
-        for index, ended, rest, failure in left:
-            connection = connections[index]
-            if ended:
+        for index, ended, _, failure in left:
+            connection = plain[index]
+            if ended or isinstance(failure, EngineError):
                 connection.happened(Event.END)
-            elif failure is not None or rest is not None:
-                connection.sent_elsewhere(rest, failure)
-            if not ended and failure is None:
+            elif not connection.is_closed:
                 self._take_care(connection)
             if connection.is_closed:
                 self.close(connection)

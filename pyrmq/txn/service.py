@@ -110,6 +110,8 @@ class TransactionService:
         while True:
             await trio.sleep(PROGRESS_INTERVAL)
             try:
+                if self._store.stall():
+                    continue  # both take the put lock, which a slow write may hold
                 self.engine.write_owed()
                 self.note_progress()
             except (PyrmqError, OSError) as e:

@@ -38,10 +38,10 @@ class FakeConnection:
     def send(self, *pieces: bytes) -> None:
         self.sent += b"".join(pieces)
 
-    def begin_awaited(self) -> None:
+    def begin_awaited(self, **options: bool) -> None:
         self.awaited += 1
 
-    def end_awaited(self) -> None:
+    def end_awaited(self, **options: bool) -> None:
         self.awaited -= 1
 
 

@@ -74,12 +74,14 @@ impl<'b> Round<'b> {
         };
         // With ASYNC_FLUSH nobody waits for the disk in any case.
         let no_wait = plan.facts.no_wait && broker.store.is_sync();
+        let mut waits = true;
         let placed = match self.guard() {
             Ok(guard) => broker
                 .store_as(guard, rq, &plan, scratch)
                 .and_then(|placed| {
                     if no_wait {
-                        guard.write()?; // the answer waits for nothing else
+                        // The answer waits for nothing else.
+                        waits = !guard.write_or_leave()?;
                     }
                     Ok(placed)
                 }),
@@ -87,7 +89,7 @@ impl<'b> Round<'b> {
         };
         match placed {
             Ok(placed) => Sent::Stored(Stored {
-                end: if no_wait { 0 } else { placed.end },
+                end: if waits { placed.end } else { 0 },
                 queue_id: plan.queue_id,
                 queue_offset: placed.queue_offset,
                 message_ids: &scratch.message_ids,

@@ -5,7 +5,7 @@ use super::options::address;
 use crate::format::cq_entry::Layout;
 use crate::format::host::Host;
 use crate::format::{java, properties};
-use crate::store::{self, Chunk, Content, Message, Resident, TopicSettings, Wait};
+use crate::store::{self, Chunk, Content, Message, Resident, StoreError, TopicSettings, Wait};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -68,6 +68,17 @@ impl Store {
     /// The log is on disk below this physical offset.
     fn flushed(&self) -> u64 {
         self.inner.barrier().flushed()
+    }
+
+    /// Has a thread write what sessions have staged (`Session.feed` with `more`), where `stall` says that
+    /// it may take long. The eventfd is signalled when it is done.
+    fn write_later(&self) {
+        self.inner.write_later();
+    }
+
+    /// Whether something was left to that thread which is not written yet.
+    fn writes_later(&self) -> bool {
+        self.inner.writes_later()
     }
 
     /// Why nothing more is confirmed, None while all is well.
@@ -212,13 +223,29 @@ impl Store {
     }
 
     /// Whether there is a message at this queue offset that is recent enough to count as in memory.
-    fn in_memory(&self, topic: &str, queue_id: u32, offset: i64) -> bool {
-        let queue = self.queue(topic, queue_id);
-        let Some(Ok(Some(entry))) = queue.map(|q| q.entry(offset)) else {
-            return false;
-        };
-        let max = self.inner.log().max_offset();
-        max.saturating_sub(entry.cq.phys as u64) <= self.inner.config().in_memory_bytes
+    /// Without `wait` None, where the disk would have to be read to tell.
+    #[pyo3(signature = (topic, queue_id, offset, wait=true))]
+    fn in_memory(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: u32,
+        offset: i64,
+        wait: bool,
+    ) -> PyResult<Option<bool>> {
+        let wait = if wait { Wait::ForDisk } else { Wait::Never };
+        let entry = py.detach(|| match self.queue(topic, queue_id) {
+            Some(queue) => queue.entry_if(offset, wait),
+            None => Ok(None),
+        });
+        match entry {
+            Ok(entry) => Ok(Some(entry.is_some_and(|entry| {
+                let max = self.inner.log().max_offset();
+                max.saturating_sub(entry.cq.phys as u64) <= self.inner.config().in_memory_bytes
+            }))),
+            Err(StoreError::Cold) => Ok(None),
+            Err(e) => Err(to_py(py, e)),
+        }
     }
 
     /// A copy of the record that starts at a physical offset, None if none does; not for the event
@@ -323,6 +350,25 @@ impl Store {
             Ok(Some((offset, export(Chunk { segment, at, len }))))
         })
         .map_err(|e| to_py(py, e))
+    }
+
+    /// Physical offset of the first message that one of these consumers has still to read: [(topic, queue
+    /// id, next offset)]; the log's end if they have read all. May read the disk.
+    fn consumed_to(&self, py: Python<'_>, next: Vec<(String, u32, i64)>) -> PyResult<u64> {
+        py.detach(|| {
+            let known =
+                |(topic, id, offset): &(String, u32, i64)| Some((self.queue(topic, *id)?, *offset));
+            let next: Vec<_> = next.iter().filter_map(known).collect();
+            self.inner.consumed_to(&next)
+        })
+        .map_err(|e| to_py(py, e))
+    }
+
+    /// Has the kernel give up the log's files in memory that are on disk, indexed and end before
+    /// `offset`, each once. Returns how many.
+    fn give_up_cache(&self, py: Python<'_>, offset: u64) -> PyResult<usize> {
+        py.detach(|| self.inner.give_up_cache(offset))
+            .map_err(|e| to_py(py, e))
     }
 
     /// One round of retention at `now` (ms since the epoch; default: now). Returns how many files

@@ -177,7 +177,7 @@ impl Barrier {
         self.signal();
     }
 
-    fn signal(&self) {
+    pub(super) fn signal(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight bytes of a live array are written to our own descriptor. A full counter
         // (EAGAIN) means that the reader has not been there yet, which is as good.

@@ -26,6 +26,8 @@ pub struct CommitLog {
     next: Mutex<Option<Arc<Segment>>>,
     max: AtomicU64,
     newest_timestamp: AtomicI64,
+    /// Files below were given up by `give_up_cache`.
+    given_up: AtomicU64,
     /// Deleted files that may still be mapped.
     removed: Mutex<Vec<Weak<Segment>>>,
 }
@@ -48,6 +50,7 @@ impl CommitLog {
             next: Mutex::new(None),
             max: AtomicU64::new(max),
             newest_timestamp: AtomicI64::new(0),
+            given_up: AtomicU64::new(0),
             removed: Mutex::default(),
         })
     }
@@ -159,6 +162,20 @@ impl CommitLog {
             .collect();
         let live: usize = self.segments().iter().map(|s| s.exported()).sum();
         (live + kept.iter().sum::<usize>(), kept.len())
+    }
+
+    /// Has the kernel give up the files that end at `before` or earlier, each once. Returns how many.
+    pub fn give_up_cache(&self, before: u64) -> Result<usize> {
+        let from = self.given_up.load(Ordering::Relaxed);
+        let mut count = 0;
+        for segment in self.segments().iter() {
+            if segment.base() >= from && segment.end() <= before {
+                segment.give_up_cache()?;
+                self.given_up.store(segment.end(), Ordering::Relaxed);
+                count += 1;
+            }
+        }
+        Ok(count)
     }
 
     /// Makes the following file ready, if it is not. The preparing thread calls this.

@@ -34,16 +34,15 @@ pub struct Wait {
 }
 
 impl Gather {
-    /// A flush up to `end` is possible, behind one that ended just now at `flushed`.
-    pub fn wait(&self, flushed: u64, end: u64) -> Option<Wait> {
+    /// A flush up to `end` is possible, behind one that ended just now.
+    pub fn wait(&self, end: u64) -> Option<Wait> {
         let at_most = (self.took / 2).min(MOST) / (1 << self.shift);
         if self.carried == 0 || at_most < LEAST {
             return None;
         }
         // Some senders may have ended; the last of many need not be waited for.
         let company = self.carried - self.carried / 8;
-        let until = end + company;
-        debug_assert!(flushed < end);
+        let until = end.saturating_add(company);
         Some(Wait { until, at_most })
     }
 
@@ -75,14 +74,14 @@ mod tests {
     #[test]
     fn it_waits_for_as_much_as_the_last_flush_carried() {
         let mut gather = Gather::default();
-        assert_eq!(gather.wait(0, 100), None, "nothing was flushed so far");
+        assert_eq!(gather.wait(100), None, "nothing was flushed so far");
         gather.flushed(800, FLUSH);
-        let wait = gather.wait(800, 1000).unwrap();
+        let wait = gather.wait(1000).unwrap();
         assert_eq!((wait.until, wait.at_most), (1700, FLUSH / 2));
         gather.flushed(800, Duration::from_secs(3));
-        assert_eq!(gather.wait(800, 1000).unwrap().at_most, MOST);
+        assert_eq!(gather.wait(1000).unwrap().at_most, MOST);
         gather.flushed(800, Duration::from_micros(30));
-        assert_eq!(gather.wait(800, 1000), None, "too short to be worth it");
+        assert_eq!(gather.wait(1000), None, "too short to be worth it");
     }
 
     #[test]
@@ -90,7 +89,7 @@ mod tests {
         let mut gather = Gather::default();
         gather.flushed(800, FLUSH);
         let mut last = FLUSH;
-        while let Some(wait) = gather.wait(800, 1000) {
+        while let Some(wait) = gather.wait(1000) {
             assert!(wait.at_most < last);
             last = wait.at_most;
             gather.waited(&wait, wait.until - 1);
@@ -99,11 +98,11 @@ mod tests {
         for _ in 0..RECONSIDERED {
             gather.flushed(800, FLUSH);
         }
-        assert!(gather.wait(800, 1000).is_some(), "it is tried again");
+        assert!(gather.wait(1000).is_some(), "it is tried again");
         // Flushes that take longer are waited for again, a little, and success counts.
         gather.flushed(800, Duration::from_secs(1));
-        let short = gather.wait(800, 1000).unwrap();
+        let short = gather.wait(1000).unwrap();
         gather.waited(&short, short.until);
-        assert!(gather.wait(800, 1000).unwrap().at_most > short.at_most);
+        assert!(gather.wait(1000).unwrap().at_most > short.at_most);
     }
 }

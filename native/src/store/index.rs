@@ -189,8 +189,10 @@ impl Index {
     }
 
     /// Store time and physical offset of the last message in the index, (0, 0) if there is none.
-    pub fn last_update(&self) -> (i64, i64) {
-        ends(&self.files.load())
+    pub fn last_update(&self) -> Result<(i64, i64)> {
+        let files = self.files.load();
+        let last = files.last().map(|f| f.load_header()).transpose()?;
+        Ok(last.map_or((0, 0), |h| (h.end_time, h.end_phys)))
     }
 
     /// Deletes leading files of which no message is left in the log, never the last one. Returns
@@ -199,10 +201,13 @@ impl Index {
         let _writer = self.writer.lock();
         let files = self.files.load();
         let may_go = files.len().saturating_sub(1);
-        let gone = files[..may_go]
-            .iter()
-            .take_while(|f| (f.end_phys() as u64) < min_phys)
-            .count();
+        let mut gone = 0;
+        for file in &files[..may_go] {
+            if file.load_header()?.end_phys as u64 >= min_phys {
+                break;
+            }
+            gone += 1;
+        }
         for (i, file) in files[..gone].iter().enumerate() {
             if let Err(e) = remove_if_there(file.path()) {
                 self.files.store(Arc::new(files[i..].to_vec()));
@@ -220,8 +225,11 @@ impl Index {
     pub fn flush(&self, all: bool) -> Result<Option<i64>> {
         let mut newest = 0;
         for file in self.files.load().iter() {
+            if !file.is_finished() {
+                file.load_header()?;
+            }
             if file.is_finished() || ((all || file.is_full()) && file.flush()?) {
-                newest = file.end_time();
+                newest = file.load_header()?.end_time;
             }
         }
         let before = self.finished_time.fetch_max(newest, Ordering::AcqRel);

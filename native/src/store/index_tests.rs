@@ -39,13 +39,13 @@ fn rolls_finds_and_says_where_it_is() {
     let index = open(&path);
     assert!(index.is_empty() && index.query(1, 9, 0, i64::MAX).unwrap().is_empty());
     assert!(!path.exists());
-    assert_eq!(index.last_update(), (0, 0));
+    assert_eq!(index.last_update().unwrap(), (0, 0));
     drop(index);
     let index = filled(&path, 20);
     assert_eq!(index.len(), 3);
     let names = paths(&index);
     assert!(names.is_sorted() && names.iter().all(|p| p.exists()));
-    assert_eq!(index.last_update(), (20_000, 1900));
+    assert_eq!(index.last_update().unwrap(), (20_000, 1900));
     let newest_first: Vec<u64> = (0..20).rev().map(|i| i * 100).collect();
     assert_eq!(index.query(1, 64, ALL.0, ALL.1).unwrap(), newest_first);
     assert_eq!(index.query(1, 9, ALL.0, ALL.1).unwrap(), newest_first[..9]);
@@ -304,7 +304,7 @@ fn check(index: &Index, model: &Model) {
     let newest = model.files.last();
     let last = newest.map_or((0, 0), |f| (f.end, f.end_phys as i64));
     assert_eq!(
-        (index.len(), index.last_update()),
+        (index.len(), index.last_update().unwrap()),
         (model.files.len(), last)
     );
 }

@@ -6,7 +6,7 @@
 
 use super::barrier::Barrier;
 use super::commit_log::CommitLog;
-use super::error::Result;
+use super::error::{Result, StoreError};
 use super::index::Index;
 use super::resident::{Resident, Wait};
 use super::resync;
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const GATHER: Duration = Duration::from_millis(2);
 /// Pause after an error.
 const RETRY: Duration = Duration::from_secs(1);
+/// After so many attempts the rest of a file that cannot be read is left out.
+const GIVEN_UP: u32 = 10;
 /// Longest time that a stop waits for the index to catch up.
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 /// Bytes of log that are read before others get their turn with the position.
@@ -162,6 +164,7 @@ impl Indexer {
     pub fn run(&self) {
         let progress = &self.progress;
         let mut logged = false;
+        let mut failures = (0, 0);
         let mut last_chance = None;
         loop {
             let limit = self.barrier.confirmed();
@@ -179,6 +182,14 @@ impl Indexer {
                     if !std::mem::replace(&mut logged, true) {
                         log::error!("message keys are not indexed, it is tried again: {e}");
                     }
+                    failures = if failures.0 == progress.at() {
+                        (failures.0, failures.1 + 1)
+                    } else {
+                        (progress.at(), 1)
+                    };
+                    if failures.1 >= GIVEN_UP && matches!(&e, StoreError::Io { what: "read", .. }) {
+                        self.skip_unreadable(&e);
+                    }
                     progress.pause(RETRY);
                 }
                 Ok(()) if progress.at() < limit => {}
@@ -190,6 +201,17 @@ impl Indexer {
                     progress.pause(GATHER);
                 }
             }
+        }
+    }
+
+    /// Goes on in the next file of the log: retention does not wait for what no disk can read.
+    #[cold]
+    fn skip_unreadable(&self, e: &StoreError) {
+        let at = self.progress.at();
+        let next = self.log.next_file_start(at);
+        if next <= self.barrier.confirmed() {
+            log::error!("keys of the messages from {at} to {next} are not indexed: {e}");
+            self.progress.set(next);
         }
     }
 

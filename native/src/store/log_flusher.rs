@@ -137,7 +137,7 @@ impl LogFlusher {
 
     /// Requests came while the last flush was under way.
     fn wait_for_company(&self, requested: &mut MutexGuard<'_, Requested>, gather: &mut Gather) {
-        let Some(wait) = gather.wait(self.barrier.flushed(), requested.to) else {
+        let Some(wait) = gather.wait(requested.to) else {
             return;
         };
         let end = Instant::now() + wait.at_most;

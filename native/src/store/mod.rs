@@ -25,6 +25,7 @@ mod guard;
 mod index;
 mod index_file;
 mod indexer;
+mod late_writer;
 mod log_dirs;
 mod log_flusher;
 mod maps;

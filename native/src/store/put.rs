@@ -16,6 +16,7 @@ use super::config::StoreConfig;
 use super::dispatch;
 use super::error::{Result, StoreError};
 use super::indexer::Indexer;
+use super::late_writer::LateWriter;
 use super::log_flusher::LogFlusher;
 use super::prepare::Preparer;
 use super::queue_flusher::QueueFlusher;
@@ -36,6 +37,9 @@ use std::time::{Duration, Instant};
 
 /// A write that failed is tried again no sooner: every request that comes meanwhile is refused.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How long one waits for the put lock while another thread writes to a slow disk.
+const WAIT_FOR_LATE: Duration = Duration::from_millis(100);
 
 /// What a client sent, as far as all messages of one request share it.
 #[derive(Clone, Copy)]
@@ -115,6 +119,7 @@ pub struct Links {
     pub arrivals: Arc<Arrivals>,
     pub indexer: Option<Arc<Indexer>>,
     pub stalls: Arc<Stalls>,
+    pub late: Arc<LateWriter>,
 }
 
 /// Owner of the put lock.
@@ -175,7 +180,11 @@ impl Writer {
     fn wait_for_lock(&self) -> Result<MutexGuard<'_, Position>> {
         let stalls = &self.links.stalls;
         stalls.check()?;
-        let position = self.position.try_lock_for(stalls.timeout());
+        let most = match self.links.late.is_pending() {
+            true => stalls.timeout().min(WAIT_FOR_LATE),
+            false => stalls.timeout(),
+        };
+        let position = self.position.try_lock_for(most);
         position.ok_or_else(|| stalls.busy())
     }
 
@@ -213,10 +222,20 @@ impl Writer {
         position.stuck = position.stuck.and_then(|tried| tried.checked_sub(RETRY));
     }
 
-    /// Writes what is staged, also into a store that takes no more messages. Returns where the log
-    /// ends, behind which nothing is staged or dispatched as long as `during` runs.
+    /// Writes what is staged, also into a store that takes no more messages. Returns what `during` does
+    /// of where the log ends, behind which nothing is staged or dispatched as long as it runs. Refuses
+    /// when another write takes too long.
     pub fn write_staged<T>(&self, during: impl FnOnce(u64) -> T) -> Result<T> {
-        let position = self.position.lock();
+        let _guard = self.written(self.lock()?)?;
+        Ok(during(self.links.log.max_offset()))
+    }
+
+    /// Writes what is staged, however long that takes.
+    pub fn write_late(&self) -> Result<()> {
+        self.written(self.position.lock()).map(drop)
+    }
+
+    fn written<'s>(&'s self, position: MutexGuard<'s, Position>) -> Result<PutGuard<'s>> {
         let mut guard = PutGuard {
             writer: self,
             now: position.last_timestamp,
@@ -224,7 +243,7 @@ impl Writer {
             keeps_staged: true,
         };
         guard.write()?;
-        Ok(during(self.links.log.max_offset()))
+        Ok(guard)
     }
 }
 
@@ -419,6 +438,18 @@ impl PutGuard<'_> {
         self.keeps_staged = true;
     }
 
+    /// Writes what is staged; on a slow disk it is left to a thread. Whether it is written.
+    pub fn write_or_leave(&mut self) -> Result<bool> {
+        let links = &self.writer.links;
+        if links.stalls.is_slow() {
+            if !self.position.staging.is_empty() {
+                links.late.ask();
+            }
+            return Ok(false);
+        }
+        self.write().map(|()| true)
+    }
+
     /// Writes what is staged into the log's file and dispatches it.
     pub fn write(&mut self) -> Result<()> {
         let links = &self.writer.links;
@@ -503,7 +534,7 @@ fn end_with_blank(full: &Segment, file: &File, chunk: usize) -> Result<()> {
 impl Drop for PutGuard<'_> {
     fn drop(&mut self) {
         if !self.keeps_staged && !std::thread::panicking() {
-            let _ = self.write(); // logged; the barrier tells those who wait
+            let _ = self.write_or_leave(); // logged; the barrier tells those who wait
         }
     }
 }

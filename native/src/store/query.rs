@@ -85,7 +85,7 @@ impl Query {
                 "no index is kept: set messageIndexEnable=true".into(),
             ));
         };
-        result.last_update = index.last_update();
+        result.last_update = index.last_update()?;
         let max = max.clamp(1, MAX_HITS);
         let hash = key_hash(topic_seed(topic), key);
         let mut bytes_found = 0;

@@ -156,7 +156,7 @@ fn a_queue_and_an_index_that_were_cut_are_errors_too() {
             .write(true)
             .open(path)
             .unwrap()
-            .set_len(4096)
+            .set_len(0)
             .unwrap();
     }
     let error = store

@@ -299,6 +299,30 @@ impl Segment {
         Some(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(at), len) })
     }
 
+    /// Has the kernel give up what it keeps of the file in memory; whoever reads it again waits for the
+    /// disk. What is not flushed stays.
+    pub fn give_up_cache(&self) -> Result<()> {
+        let io = |e: std::io::Error| StoreError::io("advise", &self.path, &e);
+        // First from the page tables: pages that are mapped are not given up.
+        // SAFETY: all of a shared mapping of a file; what is touched again is read again.
+        let advised = unsafe {
+            libc::madvise(
+                self.map.as_mut_ptr().cast(),
+                self.size(),
+                libc::MADV_DONTNEED,
+            )
+        };
+        if advised != 0 {
+            return Err(io(std::io::Error::last_os_error()));
+        }
+        let file = File::open(&self.path).map_err(|e| StoreError::io("open", &self.path, &e))?;
+        // SAFETY: a plain system call on a descriptor that `file` keeps open.
+        match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+            0 => Ok(()),
+            errno => Err(io(std::io::Error::from_raw_os_error(errno))),
+        }
+    }
+
     /// Locks the file's pages in memory (mlock), or unlocks them.
     pub fn lock_in_memory(&self, on: bool) -> Result<()> {
         if on {

@@ -11,6 +11,7 @@ use super::error::{Result, StoreError};
 use super::guard::{self, LastStop, StoreLock};
 use super::index::{Index, IndexConfig};
 use super::indexer::Indexer;
+use super::late_writer::LateWriter;
 use super::log_flusher::LogFlusher;
 use super::prepare::Preparer;
 use super::put::{self, PutGuard, Writer};
@@ -55,6 +56,7 @@ pub struct Store {
     threads: Mutex<Vec<JoinHandle<()>>>,
     indexer_thread: Mutex<Option<JoinHandle<()>>>,
     stalls: Arc<Stalls>,
+    late: Arc<LateWriter>,
 }
 
 /// Figures for operators and tests.
@@ -113,6 +115,7 @@ impl Store {
         let arrivals = Arc::new(Arrivals::new(barrier.clone()));
         let preparer = Arc::new(Preparer::default());
         let stalls = Arc::new(Stalls::new(cfg.busy_timeout));
+        let late = Arc::new(LateWriter::default());
         let log_flusher = Arc::new(LogFlusher::new(
             cfg,
             log.clone(),
@@ -146,6 +149,7 @@ impl Store {
                 arrivals: arrivals.clone(),
                 indexer: indexer.clone(),
                 stalls: stalls.clone(),
+                late: late.clone(),
             },
         );
         let reader = Arc::new(Reader::new(
@@ -188,6 +192,7 @@ impl Store {
             threads: Mutex::default(),
             indexer_thread: Mutex::default(),
             stalls,
+            late,
         })
     }
 
@@ -232,6 +237,9 @@ impl Store {
         };
         let mut threads = self.threads.lock();
         threads.push(spawn("pyrmq-flush", |s| s.log_flusher.run())?);
+        threads.push(spawn("pyrmq-write", |s| {
+            s.late.run(&s.barrier, || drop(s.writer.write_late())) // it is logged
+        })?);
         threads.push(spawn("pyrmq-queues", |s| s.checkpointer.run(&s.stop))?);
         threads.push(spawn("pyrmq-prepare", |s| {
             s.preparer.run(&s.log, s.config.warm_mapped_file)
@@ -287,6 +295,16 @@ impl Store {
     /// Whether the disk takes in time what it is given.
     pub fn stalls(&self) -> &Stalls {
         &self.stalls
+    }
+
+    /// Has a thread write what is staged.
+    pub fn write_later(&self) {
+        self.late.ask();
+    }
+
+    /// Whether something was left to that thread which is not written yet.
+    pub fn writes_later(&self) -> bool {
+        self.late.is_pending()
     }
 
     /// See `Writer::write_staged`.
@@ -364,6 +382,28 @@ impl Store {
         self.retention.clean_queues(now)
     }
 
+    /// Physical offset of the first message that one of these consumers has still to read: (queue, next
+    /// queue offset). The log's end if they have read all.
+    pub fn consumed_to(&self, next: &[(Arc<ConsumeQueue>, i64)]) -> Result<u64> {
+        let mut to = self.log.max_offset();
+        for (queue, offset) in next {
+            let offset = (*offset).max(queue.min_offset());
+            if let Some(entry) = queue.entry(offset)?
+                && entry.cq.phys >= 0
+            {
+                to = to.min(entry.cq.phys as u64);
+            }
+        }
+        Ok(to)
+    }
+
+    /// Has the kernel give up the log's files that are on disk and end before `offset`, each once.
+    /// Returns how many. The index reads them too.
+    pub fn give_up_cache(&self, offset: u64) -> Result<usize> {
+        let before = offset.min(self.log_flusher.flushed()).min(self.indexed());
+        self.log.give_up_cache(before)
+    }
+
     /// Physical offset that the index has reached; beyond every log if none is kept.
     pub fn indexed(&self) -> u64 {
         self.indexer.as_ref().map_or(u64::MAX, |i| i.indexed())
@@ -413,9 +453,10 @@ impl Store {
         }
         // A put that is under way ends first, and what nobody wrote yet is written.
         self.writer.retry_now();
-        if let Err(e) = self.writer.write_staged(|_| ()) {
+        if let Err(e) = self.writer.write_late() {
             self.barrier.fail(e);
         }
+        self.late.stop();
         self.preparer.stop();
         self.log_flusher.stop();
         self.stop.set();

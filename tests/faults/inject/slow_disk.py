@@ -121,6 +121,7 @@ async def hung_write(root: Path, calls: FailingCalls) -> None:
             assert store.stall() == SLOW
             for number in (b"2", b"3"):  # slow, but it works
                 assert (await thread(partial(first.send, TOPIC, number))).code == 0
+            assert (await thread(partial(second.send, "Topic2", b"new"))).code == 0
 
             calls.arm(root, Fault("write", "commitlog/*", 1, 0, HELD))
             answers: list[Command] = []
@@ -139,6 +140,12 @@ async def hung_write(root: Path, calls: FailingCalls) -> None:
                     assert beat.code == 0
                     found = await thread(pull, reader, 0)
                     assert [r.body for r in found.records] == [b"0", b"1", b"2", b"3"]
+                # Longer than whatever the broker does once a second.
+                end = trio.current_time() + 2.5
+                while trio.current_time() < end:
+                    assert (await thread(second.heartbeat, "c", "g", TOPIC)).code == 0
+                new = await thread(partial(second.send, "NewTopic", b"refused"))
+                assert new.code == SYSTEM_BUSY, new
                 assert not answers
                 calls.disarm()
             assert answers[0].code == 0, answers[0].remark

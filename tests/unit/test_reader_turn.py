@@ -1,0 +1,110 @@
+"""What a turn of the reader has left to do, in which order: the native call is played."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import trio
+
+from pyrmq.engine import Command, Listener, Session
+from pyrmq.net.connection import Connection
+from pyrmq.net.connection_state import State
+from pyrmq.net.reader import Reader
+from pyrmq.net.unconfirmed import Unconfirmed
+from tests.support.wire import Command as Frame
+from tests.support.wire import encode
+
+Left = tuple[int, bool, bytes | None, Exception | None]
+
+
+class PlayedTurn:
+    arrivals = False
+
+    def __init__(self, left: list[Left]) -> None:
+        self.left = left
+        self.sessions: list[Session] = []
+
+    def receive(self, sessions: list[Session], *more: object) -> tuple[list[Left], None]:
+        self.sessions = sessions
+        return self.left, None
+
+
+class Processing:
+    """Stands for the dispatcher: every command sends `b"pushed"` to `other`."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.other: Connection | None = None
+
+    def process(self, connection: Connection, command: Command) -> None:
+        self.codes.append(command.code)
+        if self.other is not None:
+            self.other.send(b"pushed")
+
+
+class World:
+    def __init__(self, stack: ExitStack) -> None:
+        self.processing = Processing()
+        listener = Listener()
+        unconfirmed = Unconfirmed("test", None, 5000)
+        dispatcher: Any = self.processing
+        self.reader = Reader("test", listener, dispatcher, unconfirmed, None)
+        self.connections = []
+        for _ in range(2):
+            ours, peer = (stack.enter_context(one) for one in socket.socketpair())
+            ours.setblocking(False)
+            self.reader.add(ours, Session(listener, b"\x7f\0\0\1", 1), f"peer {peer.fileno()}")
+            self.connections.append(self.reader.connections[ours.fileno()])
+
+    def serve(self, *left: Left) -> PlayedTurn:
+        played: Any = PlayedTurn(list(left))
+        self.reader._native = played
+        self.reader._serve(list(self.connections), 0)
+        return played
+
+
+@pytest.fixture
+async def world() -> Any:
+    with ExitStack() as stack:
+        yield World(stack)
+
+
+def has_a_command(connection: Connection, code: int) -> None:
+    assert connection.session.feed_bytes(encode(Frame(code=code, opaque=1)), 0) is None
+
+
+async def test_what_a_socket_did_not_take_comes_before_what_is_sent_next(world: World) -> None:
+    first, second = world.connections
+    has_a_command(first, 35)
+    world.processing.other = second
+    world.serve((0, False, None, None), (1, False, b"rest", None))
+    assert world.processing.codes == [35]
+    assert b"".join(bytes(piece) for piece in second.out) == b"restpushed"
+
+
+async def test_commands_count_although_the_peer_takes_no_answer(world: World) -> None:
+    first, second = world.connections
+    has_a_command(first, 15)
+    world.serve((0, False, None, BrokenPipeError(32, "send")), (1, True, None, None))
+    assert world.processing.codes == [15]
+    assert (first.state, second.state) == (State.MUTE, State.CLOSED)
+    assert second.fd not in world.reader.connections
+
+
+async def test_who_is_no_longer_plain_is_not_in_the_turn(world: World) -> None:
+    first, second = world.connections
+    first.keep(b"kept for it meanwhile")
+    assert world.serve().sessions == [second.session]
+    world.reader.close(second)
+    assert world.serve().sessions == []
+
+
+async def test_a_failure_of_the_engine_closes(world: World) -> None:
+    from pyrmq.errors import EngineError
+
+    world.serve((0, False, None, EngineError("a bug")))
+    assert world.connections[0].state is State.CLOSED
+    await trio.lowlevel.checkpoint()
