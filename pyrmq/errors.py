@@ -35,7 +35,7 @@ class EngineError(PyrmqError):
 class StoreDamagedError(PyrmqError):
     """A store file cannot be what it should be."""
 
-    hint = "check the configured file sizes; restore or remove the named file"
+    hint = "docs/store.md says what to do about damage"
 
 
 class StoreLockedError(PyrmqError):

@@ -6,6 +6,7 @@ one, which then runs in the server's nursery.
 
 from __future__ import annotations
 
+import errno
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -208,7 +209,9 @@ class Dispatcher:
         if isinstance(error, PyrmqError):
             return Response(ResponseCode.SYSTEM_ERROR, str(error))
         if isinstance(error, OSError):  # of the disk, most likely: the text says it all
-            log.error("%s: request %d failed: %s", self._name, command.code, escape(error))
+            # The engine says once a minute which place of the disk cannot be read.
+            level = logging.DEBUG if error.errno == errno.EIO else logging.ERROR
+            log.log(level, "%s: request %d failed: %s", self._name, command.code, escape(error))
             return Response(ResponseCode.SYSTEM_ERROR, str(error))
         log.error("%s: request %d failed", self._name, command.code, exc_info=error)
         return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

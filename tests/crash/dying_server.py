@@ -29,6 +29,7 @@ import pyrmq.net.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
 from pyrmq.engine import RecvBuffer, Session
+from pyrmq.net.connection import Connection
 from pyrmq.txn.machine import PendingHalf
 
 
@@ -86,6 +87,8 @@ class DyingEngine:
 
 
 def arm(step: Step) -> None:
+    # Connections one by one: a turn's native call cannot be interrupted at one of them.
+    Connection.is_plain = property(lambda self: False)  # type: ignore[assignment,method-assign]
     if step.point == "feed":
         needle = step.what.encode()
 

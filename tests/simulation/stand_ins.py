@@ -122,6 +122,9 @@ class Disk:
     def flushed(self) -> int:
         return self._life.flushed
 
+    def stall(self) -> int:
+        return self._store.stall()
+
     def get(self, topic: str, queue_id: int, offset: int) -> Any:
         return self._store.get(topic, queue_id, offset)
 

@@ -2,7 +2,7 @@
 //! commit log is one, and every queue has one.
 
 use super::error::{Result, StoreError};
-use crate::format::names::parse_file_name;
+use crate::format::names::{file_name, parse_file_name};
 use std::path::{Path, PathBuf};
 
 /// The starts of a folder's files in order. A last file of length 0 is deleted; any other whose
@@ -11,6 +11,19 @@ pub fn list_file_set(dir: &Path, size: usize) -> Result<Vec<u64>> {
     let paths = list_files(dir)?;
     let bases = check_file_set(paths, size)?;
     Ok(bases.into_iter().map(|(base, _)| base).collect())
+}
+
+/// What is said of a file that has another length than all others.
+pub(super) fn wrong_size(path: &Path, len: u64, size: usize) -> String {
+    let mut text = format!("file has {len} bytes, the configured size is {size}");
+    if len < size as u64 {
+        text.push_str(&format!(
+            ". If the configuration is right it was cut: `truncate -s {size} {}` makes it whole, and what \
+             it has lost is left out as damage",
+            path.display()
+        ));
+    }
+    text
 }
 
 /// Every file of a folder that is named after an offset.
@@ -56,7 +69,8 @@ pub fn check_file_set(mut paths: Vec<(u64, PathBuf)>, size: usize) -> Result<Vec
         if expected.is_some_and(|e| e != *base) {
             let e = expected.unwrap_or(0);
             return Err(damaged(format!(
-                "a file is missing: expected one that starts at {e}"
+                "the file before this one is missing: restore {}",
+                file_name(e)
             )));
         }
         if base % size as u64 != 0 {
@@ -66,9 +80,7 @@ pub fn check_file_set(mut paths: Vec<(u64, PathBuf)>, size: usize) -> Result<Vec
         }
         let len = length(path)?;
         if len != size as u64 {
-            return Err(damaged(format!(
-                "file has {len} bytes, the configured size is {size}"
-            )));
+            return Err(damaged(wrong_size(path, len, size)));
         }
         expected = Some(base + size as u64);
     }

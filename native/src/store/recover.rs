@@ -11,6 +11,7 @@ use super::queue_flusher::QueueFlusher;
 use super::replay::{EndedHalf, Replay};
 use super::resident::{Resident, Wait};
 use super::resync;
+use super::segment::Segment;
 use super::topics::Topics;
 use crate::format::checkpoint::Checkpoint;
 use crate::format::record::{self, BLANK_LEN, Found, View};
@@ -178,14 +179,7 @@ impl Recovery<'_> {
         let Some(next) = segments.iter().find(|s| s.base() > end) else {
             return Ok(());
         };
-        let bytes = Resident::new(Wait::ForDisk).record(next, 0)?;
-        let Found::Record(v) = record::read(bytes, true) else {
-            return Ok(());
-        };
-        let known = clean || self.point.physic_msg_timestamp == 0;
-        if v.phys == next.base() as i64
-            && (known || v.store_timestamp <= self.point.min_timestamp())
-        {
+        if self.starts_flushed(next, clean)? {
             return Err(StoreError::Damaged {
                 path: next.path().to_path_buf(),
                 message: format!(
@@ -197,6 +191,19 @@ impl Recovery<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Whether a file starts with a record that is known to be on disk, by its place or its store time.
+    fn starts_flushed(&self, segment: &Segment, clean: bool) -> Result<bool> {
+        let bytes = Resident::new(Wait::ForDisk).record(segment, 0)?;
+        let Found::Record(v) = record::read(bytes, true) else {
+            return Ok(false);
+        };
+        let known = clean || self.point.physic_msg_timestamp == 0;
+        Ok(v.phys == segment.base() as i64
+            && (known
+                || v.end() <= self.point.confirm_phy_offset
+                || v.store_timestamp <= self.point.min_timestamp()))
     }
 
     /// Index of the newest file that the queues are known to cover up to its start; 0 if none, so

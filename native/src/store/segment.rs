@@ -12,6 +12,7 @@
 //! readers load it with Acquire and look only below.
 
 use super::error::{Result, StoreError};
+use super::file_set::wrong_size;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
@@ -368,7 +369,7 @@ fn open_sized(path: &Path, size: usize) -> Result<File> {
     if len != size as u64 {
         return Err(StoreError::Damaged {
             path: path.to_path_buf(),
-            message: format!("file has {len} bytes, the configured size is {size}"),
+            message: wrong_size(path, len, size),
         });
     }
     Ok(file)

@@ -56,8 +56,11 @@ impl Stalls {
         self.write.store(self.now(), Ordering::Relaxed);
         let done = write();
         if self.taken(&self.write) > LONG_WRITE {
+            let took = self.taken(&self.write);
             let until = self.now() + REMEMBERED;
-            self.slow_until.store(until, Ordering::Relaxed);
+            if self.slow_until.swap(until, Ordering::Relaxed) + REMEMBERED < until {
+                log::warn!("a write of the commit log took {took} ms: its disk is slow");
+            }
         }
         self.write.store(0, Ordering::Relaxed);
         done
