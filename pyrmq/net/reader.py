@@ -156,7 +156,8 @@ class Reader:
             slow = store is not None and store.stall() != 0
             events = self._epoll.poll(0, EVENTS_SLOW if slow else EVENTS)
             self._several = slow or len(events) + len(self._feed_next) > 1
-            arrivals = self._feed_waiting() if self._feed_next else False
+            fed = bool(self._feed_next)
+            arrivals = self._feed_waiting() if fed else False
             now = clock_ms()
             plain: list[Connection] = []
             for ready, event in events:
@@ -164,6 +165,7 @@ class Reader:
                     self._confirmed()
                     arrivals = True
                     continue
+                fed = True
                 connection = self.connections.get(ready)
                 if connection is None:
                     continue
@@ -180,7 +182,8 @@ class Reader:
                 if connection.is_closed:
                     self.close(connection)
             if writes is not None and slow:
-                writes.leave()
+                if fed:
+                    writes.leave()
             elif plain:
                 arrivals |= self._serve(plain, now)
             elif writes is not None and self._several:
