@@ -56,10 +56,8 @@ cdef void receive_one(pyrmq_slot *s, RecvBuffer buffer, int64_t now) noexcept no
 
 
 cdef void release_one(pyrmq_slot *s, int64_t now, int64_t timeout) noexcept nogil:
-    cdef bint arrivals = s.fed.arrivals
     s.settled = True
     s.rc = C.session_release(s.session, now, timeout, &s.fed)
-    s.fed.arrivals = s.fed.arrivals or arrivals
     if s.rc == PYRMQ_OK:
         send_out(s)
 
@@ -141,10 +139,10 @@ cdef class Turn:
         what all sessions have stored, also those that were fed before (`feed` with `more`), and with
         `answers` sends the answers that are confirmed by it.
 
-        Returns what is left to do, a list of (index of the session, whether its stream has ended or failed, bytes
-        that its socket did not take or None, what failed or None: an OSError of its socket or an
-        EngineError). Sessions that need no care are not in it: see `Session.needs_care`. Second, the
-        error of the write, None if there is none.
+        Returns what is left to do, a list of (index of the session, whether its stream has ended or
+        failed, bytes that its socket did not take or None, what failed or None: an OSError of its
+        socket or an EngineError). Sessions that need no care are not in it: see
+        `Session.needs_care`. Second, the error of the write, None if there is none.
         """
         cdef Py_ssize_t n = self.begin(sessions), i
         cdef int32_t rc = PYRMQ_OK
@@ -164,9 +162,7 @@ cdef class Turn:
         if rc != PYRMQ_OK:
             try:
                 raise_failed(rc)
-            except EngineError as e:
-                failure = e
-            except ServiceNotAvailableError as e:
+            except (EngineError, ServiceNotAvailableError) as e:
                 failure = e
         return self.end(sessions), failure
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-import trio
 
 from pyrmq.engine import Command, Listener, Session
+from pyrmq.errors import EngineError
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import State
 from pyrmq.net.reader import Reader
@@ -103,8 +103,5 @@ async def test_who_is_no_longer_plain_is_not_in_the_turn(world: World) -> None:
 
 
 async def test_a_failure_of_the_engine_closes(world: World) -> None:
-    from pyrmq.errors import EngineError
-
     world.serve((0, False, None, EngineError("a bug")))
     assert world.connections[0].state is State.CLOSED
-    await trio.lowlevel.checkpoint()

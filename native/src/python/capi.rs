@@ -432,11 +432,7 @@ unsafe extern "C" fn store_get(
             max_count: (max_count as usize).min(n_chunks),
             max_bytes: max_bytes as usize,
             tags: TagFilter(tags),
-            wait: if wait == 0 {
-                Wait::Never
-            } else {
-                Wait::ForDisk
-            },
+            wait: Wait::from(wait != 0),
         };
         let got = match store.get(queue.as_deref(), &wanted) {
             Ok(got) => got,

@@ -233,9 +233,8 @@ impl Store {
         offset: i64,
         wait: bool,
     ) -> PyResult<Option<bool>> {
-        let wait = if wait { Wait::ForDisk } else { Wait::Never };
         let entry = py.detach(|| match self.queue(topic, queue_id) {
-            Some(queue) => queue.entry_if(offset, wait),
+            Some(queue) => queue.entry_if(offset, wait.into()),
             None => Ok(None),
         });
         match entry {

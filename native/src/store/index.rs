@@ -151,7 +151,7 @@ impl Index {
 
     fn roll(&self, writer: &mut Writer) -> Result<Arc<IndexFile>> {
         let files = self.files.load();
-        let (end_time, end_phys) = ends(&files);
+        let (end_time, end_phys) = ends(&files)?;
         if files.is_empty() {
             create_dirs(&self.dir)?;
         }
@@ -190,9 +190,7 @@ impl Index {
 
     /// Store time and physical offset of the last message in the index, (0, 0) if there is none.
     pub fn last_update(&self) -> Result<(i64, i64)> {
-        let files = self.files.load();
-        let last = files.last().map(|f| f.load_header()).transpose()?;
-        Ok(last.map_or((0, 0), |h| (h.end_time, h.end_phys)))
+        ends(&self.files.load())
     }
 
     /// Deletes leading files of which no message is left in the log, never the last one. Returns
@@ -225,11 +223,9 @@ impl Index {
     pub fn flush(&self, all: bool) -> Result<Option<i64>> {
         let mut newest = 0;
         for file in self.files.load().iter() {
-            if !file.is_finished() {
-                file.load_header()?;
-            }
+            file.load_header()?;
             if file.is_finished() || ((all || file.is_full()) && file.flush()?) {
-                newest = file.load_header()?.end_time;
+                newest = file.end_time();
             }
         }
         let before = self.finished_time.fetch_max(newest, Ordering::AcqRel);
@@ -261,10 +257,9 @@ impl Index {
     }
 }
 
-fn ends(files: &[Arc<IndexFile>]) -> (i64, i64) {
-    files
-        .last()
-        .map_or((0, 0), |f| (f.end_time(), f.end_phys()))
+fn ends(files: &[Arc<IndexFile>]) -> Result<(i64, i64)> {
+    let last = files.last().map(|f| f.load_header()).transpose()?;
+    Ok(last.map_or((0, 0), |h| (h.end_time, h.end_phys)))
 }
 
 /// Names and paths of the folder's index files, in order.

@@ -22,7 +22,7 @@ impl LateWriter {
         self.changed.notify_one();
     }
 
-    /// Whether something was left that is not written yet, or that could not be written.
+    /// Whether something was left that the thread has not tried to write yet.
     pub fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire)
     }

@@ -52,12 +52,8 @@ impl Query {
         let Some((bytes, v)) = parts(&chunk) else {
             return Ok(None);
         };
-        let topic = self.topics.get(&bytes[v.topic.clone()]);
-        let queue = topic.and_then(|t| t.existing_queue(u32::try_from(v.queue_id).ok()?));
-        let entry = match queue {
-            Some(queue) => queue.entry(v.queue_offset)?,
-            None => None,
-        };
+        let topic = &bytes[v.topic.clone()];
+        let entry = self.topics.entry(topic, v.queue_id, v.queue_offset)?;
         let leads_here = entry.is_some_and(|e| (e.cq.phys, e.cq.end()) == (v.phys, v.end()));
         Ok((leads_here || starts_record(&chunk)?).then_some(chunk))
     }

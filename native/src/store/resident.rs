@@ -28,6 +28,12 @@ pub enum Wait {
     Never,
 }
 
+impl From<bool> for Wait {
+    fn from(for_disk: bool) -> Self {
+        if for_disk { Wait::ForDisk } else { Wait::Never }
+    }
+}
+
 /// Reads parts of files, and remembers of which part of which file it is known to be in memory.
 pub struct Resident {
     wait: Wait,
@@ -93,7 +99,6 @@ impl Resident {
         let want = segment.written().min(at + len.max(self.ahead));
         self.file = segment.address();
         self.from = at;
-        self.to = at;
         self.to = present_to(segment.mapping(), at, want);
         if self.to >= at + len {
             return Ok(());

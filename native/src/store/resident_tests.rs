@@ -3,7 +3,6 @@ use crate::store::{
     Chunk, ConsumeQueue, GetStatus, Store, StoreConfig, StoreError, Wanted, testing,
 };
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,18 +45,9 @@ fn log_file(root: &Path, index: usize) -> std::path::PathBuf {
 /// Gives up what the kernel keeps of a file, in the mapping and in memory. False where it keeps it
 /// all the same (tmpfs has no other place).
 fn give_up(segment: &Segment) -> bool {
-    let file = File::open(segment.path()).unwrap();
-    file.sync_all().unwrap();
+    File::open(segment.path()).unwrap().sync_all().unwrap();
     segment.flush(0, segment.size()).unwrap();
-    // SAFETY: a shared mapping of a file: what is given up is read again when it is touched.
-    unsafe {
-        libc::madvise(
-            segment.address() as *mut libc::c_void,
-            segment.size(),
-            libc::MADV_DONTNEED,
-        );
-        libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
-    }
+    segment.give_up_cache().unwrap();
     present_to(segment.mapping(), 0, 1) == 0
 }
 

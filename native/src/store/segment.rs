@@ -13,7 +13,7 @@
 
 use super::error::{Result, StoreError};
 use super::file_set::wrong_size;
-use memmap2::{Advice, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -305,17 +305,8 @@ impl Segment {
     pub fn give_up_cache(&self) -> Result<()> {
         let io = |e: std::io::Error| StoreError::io("advise", &self.path, &e);
         // First from the page tables: pages that are mapped are not given up.
-        // SAFETY: all of a shared mapping of a file; what is touched again is read again.
-        let advised = unsafe {
-            libc::madvise(
-                self.map.as_mut_ptr().cast(),
-                self.size(),
-                libc::MADV_DONTNEED,
-            )
-        };
-        if advised != 0 {
-            return Err(io(std::io::Error::last_os_error()));
-        }
+        // SAFETY: a shared mapping of a file: what is touched again is read again.
+        unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) }.map_err(io)?;
         let file = File::open(&self.path).map_err(|e| StoreError::io("open", &self.path, &e))?;
         // SAFETY: a plain system call on a descriptor that `file` keeps open.
         match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {

@@ -7,7 +7,7 @@ use super::guard::create_dirs;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
-use crate::format::cq_entry::Layout;
+use crate::format::cq_entry::{Entry, Layout};
 use crate::format::{delay, names};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -235,6 +235,15 @@ impl Topics {
 
     pub fn get(&self, name: &[u8]) -> Option<Arc<Topic>> {
         self.table.read().get(name).cloned()
+    }
+
+    /// The entry of a queue offset; None if there is no such topic, queue or entry.
+    pub fn entry(&self, topic: &[u8], queue_id: i32, offset: i64) -> Result<Option<Entry>> {
+        let topic = self.get(topic);
+        match topic.and_then(|t| t.existing_queue(u32::try_from(queue_id).ok()?)) {
+            Some(queue) => queue.entry(offset),
+            None => Ok(None),
+        }
     }
 
     /// The topic `name`, made if it is new. The name becomes a folder, so it is checked here.

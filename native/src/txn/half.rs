@@ -112,11 +112,7 @@ impl Half {
         let Some(half) = Half::read(store, phys)?.filter(|half| half.topic() == topic) else {
             return Ok(None);
         };
-        let queue = store.topics().get(topic).and_then(|t| t.existing_queue(0));
-        let entry = match queue {
-            Some(queue) => queue.entry(half.view.queue_offset)?,
-            None => None,
-        };
+        let entry = store.topics().entry(topic, 0, half.view.queue_offset)?;
         let leads_here = entry.is_some_and(|e| e.cq.phys == half.view.phys);
         Ok(leads_here.then_some(half))
     }
