@@ -41,6 +41,7 @@ _NAMES = {
         UnusableNameError
     """,
     "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
+    "pyrmq.model.subscription": "Sql",
     "pyrmq.model.transaction": "TransactionState",
     "pyrmq.outbox": "Outbox",
     "pyrmq.segments.scan": "Scan scan",
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from pyrmq.model.message import ReceivedMessage as ReceivedMessage
     from pyrmq.model.message import SendResult as SendResult
     from pyrmq.model.message import SendStatus as SendStatus
+    from pyrmq.model.subscription import Sql as Sql
     from pyrmq.model.transaction import TransactionState as TransactionState
     from pyrmq.outbox import Outbox as Outbox
     from pyrmq.segments.scan import Scan as Scan

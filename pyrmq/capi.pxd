@@ -49,7 +49,7 @@ cdef extern from "pyrmq_capi.h":
         void (*session_filled)(void *, size_t, size_t) nogil
         void (*session_give_up)(void *) nogil
         int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
-                             uint32_t, uint32_t, const int32_t *, size_t, uint8_t,
+                             uint32_t, uint32_t, const int32_t *, size_t, const void *, uint8_t,
                              pyrmq_get *, pyrmq_chunk *, size_t) nogil
         int32_t (*store_write_staged)(const void *, uint8_t *) nogil
         int32_t (*store_stall)(const void *) nogil

@@ -32,6 +32,10 @@ parse_json = _native.parse_json
 Listener = _native.Listener
 Transactions = _native.Transactions
 half_timing = _native.half_timing
+Delays = _native.Delays
+SqlFilter = _native.SqlFilter
+Returned = _native.Returned
+delay_levels = _native.delay_levels
 Verifier = _native.Verifier
 Records = _native.Records
 SendRows = _native.SendRows
@@ -146,11 +150,12 @@ cdef class Store:
         return getattr(self.native, name)
 
     def get(self, str topic, unsigned int queue_id, long long offset, unsigned int max_count=32,
-            unsigned int max_bytes=0x7fffffff, tags=None, bint wait=True):
+            unsigned int max_bytes=0x7fffffff, tags=None, bint wait=True, sql=None):
         """Reads records of a queue from `offset` on.
 
         `tags`: tag hashes (int32) to select by, as `array('i')` or another contiguous buffer of
-        int32; None or empty for all. At most 256 records. Without `wait` the disk is not waited for:
+        int32; None or empty for all. `sql`: a SqlFilter that their properties have to satisfy as
+        well; a read that has examined many ends early. At most 256 records. Without `wait` the disk is not waited for:
         what is found before the first place that is not in memory is given, None if that is
         nothing.
         """
@@ -162,6 +167,7 @@ cdef class Store:
         cdef const int32_t *tag_ptr = NULL
         cdef size_t n_tags = 0
         cdef int32_t rc
+        cdef const void *program = NULL if sql is None else <const void *><size_t>sql._ptr()
         if tags is not None:
             PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
             tag_ptr = <const int32_t *>view.buf
@@ -173,7 +179,7 @@ cdef class Store:
                 tag_ptr = <const int32_t *>view.buf
         with nogil:
             rc = C.store_get(self.ptr, <const uint8_t *>topic_ptr, topic_len, queue_id, offset,
-                             max_count, max_bytes, tag_ptr, n_tags, wait, &got, chunks,
+                             max_count, max_bytes, tag_ptr, n_tags, program, wait, &got, chunks,
                              MAX_CHUNKS)
         if tags is not None:
             PyBuffer_Release(&view)

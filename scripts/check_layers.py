@@ -32,7 +32,7 @@ PYTHON_LAYERS = [
 RUST_LAYERS = [
     {"format"},
     {"store"},
-    {"txn"},
+    {"txn", "delay"},
     {"broker"},
     {"filter", "wire", "arrow"},
     {"offline"},

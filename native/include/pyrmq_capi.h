@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PYRMQ_ABI_VERSION 4
+#define PYRMQ_ABI_VERSION 5
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */
@@ -81,10 +81,11 @@ typedef struct {
     void (*session_filled)(void *session, size_t room, size_t n);
     /* Gives back the memory of an unfinished frame. The connection is of no use then. */
     void (*session_give_up)(void *session);
-    /* Without `wait` what is found before the first place that is not in memory is given. */
+    /* `program`: a compiled SQL92 expression that properties have to satisfy, or null.
+     * Without `wait` what is found before the first place that is not in memory is given. */
     int32_t (*store_get)(const void *store, const uint8_t *topic, size_t topic_len, uint32_t queue_id,
                          int64_t offset, uint32_t max_count, uint32_t max_bytes,
-                         const int32_t *tags, size_t n_tags, uint8_t wait,
+                         const int32_t *tags, size_t n_tags, const void *program, uint8_t wait,
                          pyrmq_get *out, pyrmq_chunk *chunks, size_t n_chunks);
     /* Writes what is staged into the commit log and dispatches it. `arrivals`: as in pyrmq_feed. */
     int32_t (*store_write_staged)(const void *store, uint8_t *arrivals);

@@ -13,6 +13,8 @@ import trio
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
@@ -22,8 +24,11 @@ from pyrmq.broker.pull import PullProcessor
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
+from pyrmq.broker.reply import ReplyProcessor
+from pyrmq.broker.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
+from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.broker.transactions import (
@@ -41,6 +46,7 @@ from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import Address, message_id, own_ip
 from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners
+from pyrmq.net.questions import Questions
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
@@ -87,7 +93,13 @@ class Broker:
             keep_progress=self._keep_progress,
             overflow=partial(make_overflow_topic, self.topics),
         )
+        self.delays = DelayService(
+            self.store,
+            DelayOffsets(folder / "delayOffset.json", len(config.delay_levels)),
+            lambda: self.server.wake_parked(),
+        )
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
+        self.questions = Questions()
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
@@ -100,6 +112,7 @@ class Broker:
                 trace_on=config.trace_on,
             ),
             store=self.store,
+            questions=self.questions,
             idle_seconds=config.server_channel_max_idle_time_seconds,
             flush_timeout_ms=config.sync_flush_timeout,
         )
@@ -110,14 +123,33 @@ class Broker:
             self.config, self.store, self.topics, self.groups, self.clients, self.offsets
         )
         send = SendProcessor(self.config, self.topics, self.groups, locks)
+        back = SendBackProcessor(self.config, self.topics, self.groups, self.delays.engine)
         manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
         query = QueryProcessor(self.config, self.store)
         transaction = TransactionProcessor(self.transactions)
+        reply = ReplyProcessor(
+            self.config, self.store, self.topics, self.clients, self.questions, self.address
+        )
+        stats = ConsumeStatsProcessor(
+            self.config.broker_name, self.store, self.topics, self.clients, self.offsets
+        )
+        resets = ResetOffsetProcessor(
+            self.config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            lambda topic, queue_id: self.server.release_parked(topic, queue_id),
+        )
         queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
         return {
             RequestCode.SEND_MESSAGE: send,
             RequestCode.SEND_MESSAGE_V2: send,
             RequestCode.SEND_BATCH_MESSAGE: send,
+            RequestCode.CONSUMER_SEND_MSG_BACK: back,
+            RequestCode.SEND_REPLY_MESSAGE: reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: reply,
             RequestCode.PULL_MESSAGE: pull,
             RequestCode.LITE_PULL_MESSAGE: pull,
             RequestCode.HEART_BEAT: manage.heartbeat,
@@ -135,12 +167,21 @@ class Broker:
             RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: queues.consumed_by,
+            RequestCode.GET_TOPIC_STATS_INFO: stats.topic_stats,
+            RequestCode.GET_CONSUME_STATS: stats.consume_stats,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: stats.consumers,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: stats.producers,
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: resets.reset,
+            RequestCode.CLONE_GROUP_OFFSET: resets.clone,
             RequestCode.LOCK_BATCH_MQ: queues.lock,
             RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
             RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
+            RequestCode.GET_TOPIC_CONFIG: queues.topic_config,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
-            RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(self.store, self.transactions),
+            RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
+                self.store, self.transactions, self.delays.engine
+            ),
         }
 
     @classmethod
@@ -163,6 +204,7 @@ class Broker:
                 tasks.start_soon(broker._scan_clients)
                 tasks.start_soon(broker.transactions.run)
                 tasks.start_soon(broker._count_transactions)
+                tasks.start_soon(broker.delays.run)
                 if config.page_cache_drop_behind:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)
@@ -175,12 +217,16 @@ class Broker:
         finally:
             with trio.CancelScope(shield=True):
                 try:
-                    await broker.save()
+                    try:
+                        await broker.save()
+                    finally:
+                        await broker.delays.finish()
                 finally:
                     await trio.to_thread.run_sync(broker.store.close)
 
     async def _drain(self) -> None:
         self.transactions.stop()
+        self.delays.stop()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.registration.unregister)
             nursery.start_soon(self.server.drain, GRACE)

@@ -10,6 +10,7 @@ from pyrmq.broker import fields
 from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGroup
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
@@ -108,12 +109,11 @@ class ClientManageProcessor:
         """CHECK_CLIENT_CONFIG: whether a subscription can be served."""
         data = fastjson.loads_object(command.body)
         sub = data.get("subscriptionData")
-        kind = sub.get("expressionType") if isinstance(sub, dict) else None
-        if kind not in (None, "", TAG):
-            raise ResponseError(
-                f"The broker does not support consumer to filter message by {str(kind)[:64]}",
-                ResponseCode.SYSTEM_ERROR,
-            )
+        if isinstance(sub, dict):
+            kind = str(sub.get("expressionType") or TAG)
+            check_kind(self._config, kind)
+            if kind != TAG:
+                sql_filter(str(sub.get("subString") or ""))
         return Response()
 
     def consumer_list(self, connection: Connection, command: Command) -> Response:

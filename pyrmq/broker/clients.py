@@ -68,6 +68,7 @@ class ClientTable:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
+        self._producers_by_id: dict[str, Connection] = {}
         self._on_change = on_change
 
     def groups_of(self, connection: Connection) -> set[str]:
@@ -80,6 +81,7 @@ class ClientTable:
 
     def register_producer(self, group: str, connection: Connection, client: Client) -> None:
         self.producers.setdefault(group, {})[connection] = client
+        self._producers_by_id[client.client_id] = connection
         self._groups_of.setdefault(connection, (set(), set()))[0].add(group)
         self._watch(connection)
 
@@ -132,8 +134,18 @@ class ClientTable:
 
     def _remove_producer(self, name: str, connection: Connection) -> None:
         members = self.producers.get(name)
-        if members is not None and members.pop(connection, None) is not None and not members:
+        client = members.pop(connection, None) if members is not None else None
+        if client is None:
+            return
+        if not members:
             del self.producers[name]
+        producing, _ = self._groups_of.get(connection, ((), ()))
+        if not producing and self._producers_by_id.get(client.client_id) is connection:
+            del self._producers_by_id[client.client_id]
+
+    def by_client_id(self, client_id: str) -> Connection | None:
+        """The connection of the producer with this client id."""
+        return self._producers_by_id.get(client_id)
 
     def _remove_consumer(self, name: str, connection: Connection) -> None:
         group = self.consumers.get(name)

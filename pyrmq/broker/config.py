@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from pyrmq.broker.config_keys import OTHER_KEYS
+from pyrmq.engine import delay_levels
 from pyrmq.net.address import parse_addresses
 from pyrmq.net.config_table import check_fields, from_properties, key
 
@@ -132,6 +133,17 @@ class BrokerConfig:
     consumer_offset_update_version_step: int = key(
         500, "Commits of offsets after which the version of their table grows."
     )
+    enable_property_filter: bool = key(
+        False, "Whether consumers may select messages by SQL92 expressions over their properties."
+    )
+    use_server_side_reset_offset: bool = key(
+        True,
+        "Whether the broker resets the offsets of a group by itself; "
+        "else it has the group's connected clients do it.",
+    )
+    store_reply_message_enable: bool = key(
+        True, "Whether replies to requests are stored in the topic that they name as well."
+    )
     long_polling_enable: bool = key(
         True, "Whether a pull without messages is parked as long as its client allows."
     )
@@ -147,6 +159,14 @@ class BrokerConfig:
     )
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400
+    )
+
+    message_delay_level: str = key(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        "The delays of the levels 1, 2, ….",
+        check=delay_levels,
+        values="numbers with s, m, h or d, separated by spaces",
+        section="Delayed messages ([delay.md](delay.md))",
     )
 
     transaction_time_out: int = key(
@@ -304,6 +324,11 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def delay_levels(self) -> list[int]:
+        """messageDelayLevel in ms, level 1 first."""
+        return delay_levels(self.message_delay_level)
 
     @property
     def hours(self) -> list[int]:

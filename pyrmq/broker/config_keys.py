@@ -7,7 +7,8 @@ from pyrmq.net.config_table import FixedKey, UnusedKey
 _THREADS = "there are no thread pools here: trio and one native writer do the work"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 _REPLICATION = "this version does not replicate"
-_TIMER = "this version refuses delayed messages"
+_TIMER = "this version refuses timer messages"
+_DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
 _OP_BATCH = "op records are written along with what they settle"
 _DELETING = "a file in use stays readable, and a failed deletion is tried again in the next round"
 
@@ -23,7 +24,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     FixedKey("aclEnable", ("false",)),
     FixedKey("authenticationEnabled", ("false",)),
     FixedKey("authorizationEnabled", ("false",)),
-    FixedKey("enablePropertyFilter", ("false",)),
+    FixedKey("enableCalcFilterBitMap", ("false",)),
     FixedKey("enableLmq", ("false",)),
     FixedKey("enableMultiDispatch", ("false",)),
     FixedKey("enabledAppendPropCRC", ("false",)),
@@ -73,7 +74,9 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("serverSelectorThreads", _THREADS),
     UnusedKey("transferMsgByHeap", "bodies always go from the mapped log to the socket"),
     UnusedKey("timerWheelEnable", _TIMER),
-    UnusedKey("messageDelayLevel", _TIMER),
+    UnusedKey("flushDelayOffsetInterval", _DELAY),
+    UnusedKey("delayOffsetUpdateVersionStep", _DELAY),
+    UnusedKey("enableScheduleAsyncDeliver", _DELAY),
     UnusedKey("transactionOpBatchInterval", _OP_BATCH),
     UnusedKey("endTransactionPoolQueueCapacity", _QUEUES),
     UnusedKey("waitTimeMillsInTransactionQueue", _QUEUES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ class OffsetTable(PersistentTable):
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._topics: dict[str, list[str]] = {}
         """The topics that a group has offsets of."""
+        self.resets: dict[tuple[str, str, int], int] = {}
+        """Offsets that an operator set, by topic, group and queue, until the group's next pull."""
+        self.pulled: dict[tuple[str, str, int], int] = {}
+        """Where the next pull of a group is expected, by topic, group and queue."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
         value = config_file.load(path)
@@ -56,15 +61,33 @@ class OffsetTable(PersistentTable):
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
         return self.offsets.get((topic, group), {}).get(queue_id)
 
+    def all_of(self, topic: str, group: str) -> Mapping[int, int]:
+        """The offsets of a group by queue."""
+        return self.offsets.get((topic, group), {})
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that a group has an offset of."""
+        return sorted(self._topics.get(group, ()))
+
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have an offset of this topic."""
         return sorted(group for name, group in self.offsets if name == topic)
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores a client's offset as it is; going back is a consumer's right."""
+        self._check_group(group)
+        if (topic, group, queue_id) not in self.resets:  # what a client had before does not count
+            self.keep(topic, group, queue_id, offset)
+
+    def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """Sets an offset by an operator's word; the group's next pull is sent there."""
+        self._check_group(group)
+        self.keep(topic, group, queue_id, offset)
+        self.resets[topic, group, queue_id] = offset
+
+    def _check_group(self, group: str) -> None:
         if group == TRANSACTION_GROUP:
             raise NoPermissionError(f"the offsets of {group} are the broker's own")
-        self.keep(topic, group, queue_id, offset)
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset, whoever it is of."""

@@ -34,6 +34,7 @@ def open_store(config: BrokerConfig, address: Address) -> Store:
         flush_queue_least_pages=config.flush_consume_queue_least_pages,
         flush_queue_thorough_interval=config.flush_consume_queue_thorough_interval,
         warm_mapped_file=config.warm_maped_file_enable,
+        message_delay_level=config.message_delay_level,
         max_message_size=config.max_message_size,
         store_host=format_address(address),
         check_crc_on_recover=config.check_crc_on_recover,

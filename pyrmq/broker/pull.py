@@ -13,8 +13,9 @@ from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
-from pyrmq.engine import Command, GetResult, Slice, Store
+from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
@@ -23,7 +24,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.subscription import TAG, Subscription
+from pyrmq.model.subscription import SQL92, TAG, Subscription
 from pyrmq.model.topic import PERM_READ
 from pyrmq.net.answers import Elsewhere, Park
 from pyrmq.net.command import Response
@@ -49,6 +50,9 @@ MAX_READS = 64
 """Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
 sent on to pull from there."""
 
+MAX_SQL_READS = 4
+"""The same with an SQL92 filter: each may take milliseconds."""
+
 
 @dataclass(slots=True, eq=False)
 class CheckedPull:
@@ -60,11 +64,17 @@ class CheckedPull:
     offset: int
     max_count: int
     tags: array[int]
+    sql: SqlFilter | None = None
 
     def _get(self, wait: bool) -> GetResult | None:
-        tags = self.tags or None
         return self.store.get(
-            self.topic, self.queue_id, self.offset, self.max_count, tags=tags, wait=wait
+            self.topic,
+            self.queue_id,
+            self.offset,
+            self.max_count,
+            tags=self.tags or None,
+            wait=wait,
+            sql=self.sql,
         )
 
     def read_memory(self) -> Response | None:
@@ -86,7 +96,7 @@ class CheckedPull:
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
         that the tags leave out are left behind."""
-        for _ in range(MAX_READS):
+        for _ in range(MAX_READS if self.sql is None else MAX_SQL_READS):
             response = self.read_memory()
             if response is None:
                 return self._elsewhere()
@@ -155,14 +165,18 @@ class PullProcessor:
         queue_id = fields.int32(command, "queueId")
         offset = fields.int64(command, "queueOffset")
         sys_flag = fields.int32(command, "sysFlag")
-        tags = self._check(command, group, topic, queue_id, sys_flag)
+        sub = self._check(command, group, topic, queue_id, sys_flag)
+        key = (topic, group, queue_id)
+        if self._offsets.resets and (reset := self._offsets.resets.pop(key, None)) is not None:
+            return self._moved(topic, queue_id, reset)
         pull = CheckedPull(
             self._store,
             topic,
             queue_id,
             offset,
             min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
-            tags,
+            sub.tag_codes,
+            sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
         )
         response = pull.read_memory()
         if sys_flag & COMMIT_OFFSET:
@@ -171,7 +185,13 @@ class PullProcessor:
                 self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(command, sys_flag, pull))
+        self._offsets.pulled[key] = int(response.ext["nextBeginOffset"])
         return self._parked_if_nothing(command, sys_flag, pull, response)
+
+    def _moved(self, topic: str, queue_id: int, offset: int) -> Response:
+        """An operator has moved the group's offset: its next pull begins there."""
+        low, high = self._store.queue_range(topic, queue_id)
+        return _answer(_NO_MATCH, offset, low, high, ResponseCode.PULL_OFFSET_MOVED)
 
     async def _from_disk(
         self, command: Command, sys_flag: int, pull: CheckedPull
@@ -192,8 +212,8 @@ class PullProcessor:
 
     def _check(
         self, command: Command, group: str, topic: str, queue_id: int, sys_flag: int
-    ) -> array[int]:
-        """The checks in RocketMQ's order; returns the tag codes to filter by."""
+    ) -> Subscription:
+        """The checks in RocketMQ's order; returns what to filter by."""
         config = self._config
         if not config.broker_permission & PERM_READ:
             raise NoPermissionError(
@@ -221,12 +241,8 @@ class PullProcessor:
             )
         sub = self._subscription(command, group, topic, sys_flag)
         if sub.expression_type != TAG:
-            kind = sub.expression_type[:64]
-            raise ResponseError(
-                f"The broker does not support consumer to filter message by {kind}",
-                ResponseCode.SYSTEM_ERROR,
-            )
-        return sub.tag_codes
+            check_kind(config, sub.expression_type)
+        return sub
 
     def _subscription(
         self, command: Command, group: str, topic: str, sys_flag: int

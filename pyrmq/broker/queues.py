@@ -171,6 +171,14 @@ class QueueProcessor:
         topic = self._topics.get(queue.topic)
         return topic is not None and 0 <= queue.queue_id < topic.read_queue_nums
 
+    def topic_config(self, connection: Connection, command: Command) -> Response:
+        """GET_TOPIC_CONFIG."""
+        topic = fields.text(command, "topic")
+        known = self._topics.get(topic)
+        if known is None:
+            raise TopicNotExistError(f"No topic in this broker. topic: {topic[:255]}")
+        return Response(body=fastjson.dumps(known.to_json()))
+
     def consumed_by(self, connection: Connection, command: Command) -> Response:
         """QUERY_TOPIC_CONSUME_BY_WHO: the groups that have offsets of a topic."""
         groups = self._offsets.groups_of(fields.text(command, "topic"))

@@ -6,7 +6,7 @@ measure is left out rather than made up.
 
 from __future__ import annotations
 
-from pyrmq.engine import Command, Store
+from pyrmq.engine import Command, Delays, Store
 from pyrmq.model.codes import VERSION
 from pyrmq.net import fastjson
 from pyrmq.net.clock import now_ms
@@ -31,9 +31,10 @@ _TRANSACTION_KEYS = {
 
 
 class RuntimeInfo:
-    def __init__(self, store: Store, transactions: TransactionService) -> None:
+    def __init__(self, store: Store, transactions: TransactionService, delays: Delays) -> None:
         self._store = store
         self._transactions = transactions
+        self._delays = delays
         self._boot = now_ms()
 
     def table(self) -> dict[str, str]:
@@ -50,6 +51,8 @@ class RuntimeInfo:
             "dispatchBehindBytes": end - stats["indexedWhere"],
             "remainHowManyDataToFlush": f"{end - stats['flushedWhere']} B",
         }
+        for level, (offset, end) in enumerate(self._delays.levels(), 1):
+            table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         for name, value in self._transactions.stats().items():
             table[_TRANSACTION_KEYS[name]] = value
         return {key: str(value) for key, value in sorted(table.items())}

@@ -3,11 +3,12 @@ this version refuses. Nothing is stored here. [SendMessageProcessor]"""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import trio
 
-from pyrmq.broker import fields
+from pyrmq.broker import send_fields
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
@@ -20,19 +21,31 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import DELAY_PROPERTIES, decode_properties
+from pyrmq.model.message import DELAY, TIMER_PROPERTIES, decode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.answers import After, Answer, Resend
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
-_LETTERS = {
-    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
-    "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
-    "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
-}  # fmt: skip
 _TRANSACTION_BITS = 0xC
+_LEVEL = re.compile(r"[ \t\n\f\r]*[+-]?[0-9]{1,19}[ \t\n\f\r]*")
+"""As the engine reads it."""
+
+
+def is_delayed(properties: dict[str, str]) -> bool:
+    """Whether DELAY asks for a delay; MessageIllegalError if it is no number."""
+    level = properties.get(DELAY, "0")
+    if not _LEVEL.fullmatch(level) or not -(1 << 63) <= int(level) < 1 << 63:
+        raise MessageIllegalError(f"property DELAY={level[:32]!r} is no delay level")
+    return int(level) > 0
+
+
+def _is_batch(command: Command) -> bool:
+    return (
+        command.code == RequestCode.SEND_BATCH_MESSAGE
+        or send_fields.text(command, "batch", "false").lower() == "true"
+    )
 
 
 class SendProcessor:
@@ -62,31 +75,20 @@ class SendProcessor:
             "TRACE_ON": "true" if self._config.trace_on else "false",
         }
 
-    def _field(self, command: Command, name: str, default: str | None = None) -> str:
-        key = name if command.code == RequestCode.SEND_MESSAGE else _LETTERS[name]
-        value = command.ext.get(key, default)
-        if value is None:
-            raise ResponseError(f"the custom field <{name}> is null", ResponseCode.SYSTEM_ERROR)
-        return value
-
-    def _int(self, command: Command, name: str, default: str | None = None) -> int:
-        bits = 64 if name == "bornTimestamp" else 32
-        return fields.number(name, self._field(command, name, default), 1 << bits - 1)
-
     def _send(self, command: Command) -> Answer:
-        topic = self._field(command, "topic")
+        topic = send_fields.text(command, "topic")
         check_topic(topic)
         check_sendable(topic)
-        properties = decode_properties(self._field(command, "properties", ""))
+        properties = decode_properties(send_fields.text(command, "properties", ""))
         if topic.startswith(RETRY_PREFIX):
             return self._send_back(command, topic, properties)
         self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
                 topic,
-                self._field(command, "defaultTopic"),
-                self._int(command, "defaultTopicQueueNums"),
-                self._field(command, "unitMode", "false").lower() == "true",
+                send_fields.text(command, "defaultTopic"),
+                send_fields.number(command, "defaultTopicQueueNums"),
+                send_fields.text(command, "unitMode", "false").lower() == "true",
             )
             if created is None:
                 raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
@@ -120,17 +122,21 @@ class SendProcessor:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending transaction message is forbidden"
             )
-        retried = self._field(command, "topic").startswith(RETRY_PREFIX)
-        if not (half or retried) and self._int(command, "sysFlag") & _TRANSACTION_BITS:
+        retried = send_fields.text(command, "topic").startswith(RETRY_PREFIX)
+        if not (half or retried) and send_fields.number(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
-        for name in DELAY_PROPERTIES & properties.keys():
-            if not (name == "DELAY" and properties[name] == "0"):
-                why = (
-                    "a half message cannot be delayed"
-                    if half
-                    else "delayed messages are not supported by this version"
-                )
-                raise MessageIllegalError(f"property {name}: {why}")
+        delayed = is_delayed(properties)
+        if delayed and _is_batch(command):
+            raise MessageIllegalError("a batch cannot be delayed")
+        timers = TIMER_PROPERTIES & properties.keys()
+        if half and (delayed or timers):
+            name = next(iter(timers), DELAY)
+            raise MessageIllegalError(f"property {name}: a half message cannot be delayed")
+        if timers and not delayed:
+            raise MessageIllegalError(
+                f"property {next(iter(timers))}: timer messages are not supported by this version, "
+                "delay levels (property DELAY) are"
+            )
 
     def _send_back(self, command: Command, topic: str, properties: dict[str, str]) -> Answer:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
@@ -142,13 +148,13 @@ class SendProcessor:
             )
         if not command.body:
             raise MessageIllegalError("the message has no body")
-        times = self._int(command, "reconsumeTimes", "0")
-        most = self._int(command, "maxReconsumeTimes", str(group.retry_max_times))
+        times = send_fields.number(command, "reconsumeTimes", "0")
+        most = send_fields.number(command, "maxReconsumeTimes", str(group.retry_max_times))
         # An orderly consumer (it holds locks) sends back only what it has given up.
         dead = times > most or self._locks.any_live(name, trio.current_time())
         properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
         if dead:
-            properties.pop("DELAY", None)  # dead letters are not retried
+            properties.pop(DELAY, None)  # dead letters are not retried
         self._refuse_special(command, properties)
         target = (
             self._topics.create_send_back(DLQ_PREFIX + name, 1)

@@ -53,7 +53,7 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (cluster, 16, cluster_perm),
         (name, 1, broker_perm),
         ("OFFSET_MOVED_EVENT", 1, _RW),
-        (SCHEDULE_TOPIC, 18, _RW),
+        (SCHEDULE_TOPIC, len(config.delay_levels), _RW),
         (f"{cluster}_REPLY_TOPIC", 1, _RW),
         (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
         (f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT),
@@ -97,7 +97,11 @@ class TopicTable(PersistentTable):
                 self._put(TopicConfig.from_json(str(name), config))
         for system in _system_topics(self._config):
             known = self.topics.get(system.topic_name)
-            if known is None or known.perm != system.perm:
+            if (
+                known is None
+                or known.perm != system.perm
+                or known.write_queue_nums < system.write_queue_nums
+            ):
                 self._put(system)
                 self._bump()
         self._adopt_stored()

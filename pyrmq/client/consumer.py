@@ -72,7 +72,7 @@ class PushConsumer:
     do that before a `break`. What is not consumed is delivered again (at least once).
 
     group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
-    subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all.
+    subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     listener: an async function that messages go to instead of the loop, consumed when it returns;
     one that it raises on is given to it again after five seconds. concurrency: calls of it at a

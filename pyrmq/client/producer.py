@@ -33,7 +33,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.message import (
     COMPRESSED,
-    DELAY_PROPERTIES,
+    TIMER_PROPERTIES,
     UNIQ_KEY,
     Message,
     MessageQueue,
@@ -203,8 +203,15 @@ class Producer:
             raise UnsendableMessageError(
                 f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
             )
-        for name in DELAY_PROPERTIES & message.properties.keys():
-            raise UnsendableMessageError(f"property {name}: this version sends no delayed messages")
+        for name in TIMER_PROPERTIES & message.properties.keys():
+            raise UnsendableMessageError(
+                f"property {name}: this version sends no timer messages, set delay_time_level"
+            )
+        level = message.delay_time_level
+        if type(level) is not int or not 0 <= level < 1 << 31:
+            raise UnsendableMessageError(
+                f"delay_time_level {level!r}: a level from 1 on expected, or 0"
+            )
         if TRAN_MSG in message.properties:
             raise UnsendableMessageError(
                 f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
@@ -244,6 +251,8 @@ class Producer:
             entries.append((m.flag, m.body, encode_properties(properties)))
         if first.topic.startswith(RETRY_PREFIX):
             raise UnsendableMessageError("a batch goes to no retry topic")
+        if any(message.is_delayed for message in messages):
+            raise UnsendableMessageError("the messages of a batch cannot be delayed")
         body = encode_batch(entries)
         if len(body) > self._max_size:
             raise UnsendableMessageError(

@@ -18,7 +18,7 @@ from pyrmq.errors import (
 )
 from pyrmq.model import message, names
 from pyrmq.model.message import Message, MessageQueue
-from pyrmq.model.subscription import Subscription
+from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
 
 
 def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
@@ -74,9 +74,10 @@ def encode_properties(properties: Mapping[str, str]) -> str:
 
 
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
-    """A topic with a tag expression; `version` in ms. UnusableExpressionError."""
-    check_kind(f"the tag expression of {topic}", expression, (str, type(None)), "str")
+    """A topic with a tag expression or `Sql`; `version` in ms. UnusableExpressionError."""
+    check_kind(f"the expression of {topic}", expression, (str, type(None)), "str or Sql")
+    kind = SQL92 if isinstance(expression, Sql) else TAG
     try:
-        return Subscription.parse(topic, expression, version)
+        return Subscription.parse(topic, expression, version, kind)
     except SubscriptionError as e:
         raise UnusableExpressionError(*e.args) from None

@@ -33,7 +33,8 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
-    DELAY_PROPERTIES,
+    DELAY,
+    TIMER_PROPERTIES,
     UNIQ_KEY,
     Message,
     MessageQueue,
@@ -308,7 +309,9 @@ class TransactionalProducer(Producer):
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
-        for name in DELAY_PROPERTIES & message.properties.keys():
+        timers = TIMER_PROPERTIES & message.properties.keys()
+        if message.is_delayed or timers:
+            name = next(iter(timers), DELAY)
             raise UnsendableMessageError(
                 f"property {name}: a message sent in a transaction cannot be delayed"
             )

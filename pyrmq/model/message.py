@@ -32,10 +32,12 @@ _ZLIB_TYPES = (0, 0x300)
 
 TAGS = "TAGS"
 KEYS = "KEYS"
-DELAY_PROPERTIES = frozenset(
-    {"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
+DELAY = "DELAY"
+"""Delay level, from 1 on; 0 and less: none. [MessageConst]"""
+TIMER_PROPERTIES = frozenset(
+    {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
 )
-"""Each makes a delayed or timer message, or ends one. [MessageConst]"""
+"""Each makes a timer message, or ends one. [MessageConst]"""
 UNIQ_KEY = "UNIQ_KEY"
 WAIT = "WAIT"
 
@@ -90,7 +92,9 @@ class Message:
     is found by, several as a list or separated by blanks. flag: 32 bits for the user's own use.
     wait_store_ok: with a broker of SYNC_FLUSH, the answer waits for the disk. properties: the
     user's own, names and values without 0x01 and 0x02, all properties together at most 32767
-    bytes of UTF-8; empty values are not sent.
+    bytes of UTF-8; empty values are not sent. delay_time_level: consumers get it after the delay
+    of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m 30m 1h 2h (messageDelayLevel
+    of the broker; a higher one counts as the highest); 0: at once.
     """
 
     topic: str
@@ -100,16 +104,24 @@ class Message:
     flag: int = 0
     wait_store_ok: bool = True
     properties: dict[str, str] = field(default_factory=dict)
+    delay_time_level: int = 0
 
     def all_properties(self) -> dict[str, str]:
-        """The user's properties with WAIT, TAGS and KEYS."""
+        """The user's properties with WAIT, TAGS, KEYS and DELAY."""
         out = dict(self.properties)
         out[WAIT] = "true" if self.wait_store_ok else "false"
         if self.tags:
             out[TAGS] = self.tags
         if self.keys:
             out[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
+        if self.delay_time_level:
+            out[DELAY] = str(self.delay_time_level)
         return out
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it has a delay level, whichever way it was set."""
+        return self.delay_time_level > 0 or self.properties.get(DELAY, "0") != "0"
 
     @property
     def transaction_id(self) -> str | None:

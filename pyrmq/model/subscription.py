@@ -12,9 +12,18 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import as_int
 
 TAG = "TAG"
+SQL92 = "SQL92"
 ALL = "*"
 MAX_EXPRESSION = 16_384
 """Longest tag expression, characters."""
+
+
+class Sql(str):
+    """An SQL92 expression over properties, for a consumer's subscription:
+    `{"Orders": Sql("amount > 5 AND region = 'north'")}`. The broker needs
+    enablePropertyFilter=true."""
+
+    __slots__ = ()
 
 
 def java_hash(text: str) -> int:

@@ -34,6 +34,7 @@ from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event
 from pyrmq.net.parked import ParkedPulls
+from pyrmq.net.questions import Questions
 from pyrmq.net.unconfirmed import Unconfirmed
 
 log = logging.getLogger(__name__)
@@ -56,12 +57,14 @@ class Dispatcher:
         processors: Mapping[int, Processor],
         unconfirmed: Unconfirmed,
         parked: ParkedPulls | None = None,
+        questions: Questions | None = None,
     ) -> None:
         self.nursery: trio.Nursery | None = None
         self._name = name
         self._processors = processors
         self._unconfirmed = unconfirmed
         self._parked = parked
+        self._questions = questions or Questions()
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
         self._awaited = 0
         self._waiting: dict[str, list[tuple[Connection, Command, After]]] = {}
@@ -83,7 +86,8 @@ class Dispatcher:
     def process(self, connection: Connection, command: Command) -> None:
         """Has one request answered, now or later."""
         if command.flag & 1:
-            return  # nothing here asks clients anything that they answer
+            self._questions.answered(connection, command)
+            return
         processor = self._processors.get(command.code)
         answer: Answer | Awaitable[Answer]
         if processor is None:

@@ -134,6 +134,11 @@ class ParkedPulls:
             del self._of_connection[parked.connection]
         return True
 
+    def release(self, key: Key) -> None:
+        """Answers everything that is parked on a queue."""
+        for parked in list(self._parked.get(key, ())):
+            self._read_and_finish(parked)
+
     def connection_gone(self, connection: Connection) -> None:
         """Forgets the pulls of a connection that ended."""
         for parked in list(self._of_connection.get(connection, ())):

@@ -20,6 +20,7 @@ from pyrmq.net.answers import Processor
 from pyrmq.net.connection import Connection
 from pyrmq.net.dispatch import Dispatcher
 from pyrmq.net.parked import ParkedPulls
+from pyrmq.net.questions import Questions
 from pyrmq.net.reader import Reader
 from pyrmq.net.unconfirmed import Unconfirmed
 
@@ -42,6 +43,7 @@ class RemotingServer:
         listener: Listener,
         *,
         store: Store | None = None,
+        questions: Questions | None = None,
         idle_seconds: float = 120,
         flush_timeout_ms: int = 5000,
     ) -> None:
@@ -50,7 +52,7 @@ class RemotingServer:
         self._listener = listener
         self._unconfirmed = Unconfirmed(name, store, flush_timeout_ms)
         self._parked = ParkedPulls(store) if store is not None else None
-        self._dispatcher = Dispatcher(name, processors, self._unconfirmed, self._parked)
+        self._dispatcher = Dispatcher(name, processors, self._unconfirmed, self._parked, questions)
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self._idle = idle_seconds
 
@@ -68,6 +70,15 @@ class RemotingServer:
     def close(self, connection: Connection) -> None:
         """Closes a connection and calls those who asked to know."""
         self._reader.close(connection)
+
+    def release_parked(self, topic: str, queue_id: int) -> None:
+        """Answers the pulls that are parked on a queue, whatever there is."""
+        if self._parked is not None:
+            self._parked.release((topic, queue_id))
+
+    def wake_parked(self) -> None:
+        """Answers parked pulls on queues that have grown by other means than requests."""
+        self._dispatcher.wake_parked()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; then every connection is closed."""

@@ -60,6 +60,7 @@ fn wanted(offset: i64, max_count: usize, tags: &[i32]) -> Wanted<'_> {
         max_count,
         max_bytes: 1 << 16,
         tags: TagFilter(tags),
+        properties: None,
         wait: Wait::ForDisk,
     }
 }

@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
         None => assert!(number.is_none() || data.len() > 19),
     }
     let at = 1_700_000_000_000;
-    if let Some(time) = delay::deliver_time(data, at) {
+    if let Some(time) = delay::Levels::default().deliver_time(data, at) {
         assert!((at + 1_000..=at + 7_200_000).contains(&time));
     }
 });

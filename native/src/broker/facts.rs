@@ -1,5 +1,6 @@
 //! What the send path must know of a message's property string, found in one pass.
 
+use crate::format::delay::is_timer;
 use crate::format::{parse_i64, properties};
 use crate::txn::is_half_only;
 
@@ -9,8 +10,10 @@ pub struct Facts<'a> {
     pub unique_key: Option<&'a [u8]>,
     /// WAIT=false: the sender does not wait for the disk.
     pub no_wait: bool,
-    /// It has a delay level or a timer.
-    pub delayed: bool,
+    /// DELAY, if it asks for a delay or is no number.
+    pub delay: Option<&'a [u8]>,
+    /// It has a timer, or ends one.
+    pub timer: bool,
     /// TRAN_MSG: a half message.
     pub half: bool,
     /// It has properties that only the broker gives a half message.
@@ -22,6 +25,11 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
+    /// It is to be delivered later.
+    pub fn is_delayed(&self) -> bool {
+        self.delay.is_some() || self.timer
+    }
+
     pub fn read(props: &'a [u8]) -> Self {
         let mut facts = Facts::default();
         for (name, value) in properties::pairs(props) {
@@ -30,9 +38,8 @@ impl<'a> Facts<'a> {
                 b"UNIQ_KEY" => facts.unique_key = Some(value),
                 b"WAIT" => facts.no_wait = value.eq_ignore_ascii_case(b"false"),
                 b"TRAN_MSG" => facts.half |= value.eq_ignore_ascii_case(b"true"),
-                b"DELAY" => facts.delayed |= parse_i64(value) != Some(0),
-                b"TIMER_DELAY_SEC" | b"TIMER_DELAY_MS" | b"TIMER_DELIVER_MS"
-                | b"TIMER_DEL_UNIQKEY" => facts.delayed = true,
+                b"DELAY" => facts.delay = asks_for_delay(value).then_some(value),
+                name if is_timer(name) => facts.timer = true,
                 b"INNER_NUM" => facts.inner_batch = true,
                 name if is_half_only(name) => facts.half_only = true,
                 name if is_brokers(name) => facts.rewrite = true,
@@ -41,6 +48,11 @@ impl<'a> Facts<'a> {
         }
         facts
     }
+}
+
+/// Whether a DELAY property is anything but a number that asks for no delay.
+fn asks_for_delay(value: &[u8]) -> bool {
+    parse_i64(value.trim_ascii()).is_none_or(|level| level > 0)
 }
 
 /// Properties that a client cannot set: the broker adds its own, or drops them.

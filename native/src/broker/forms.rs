@@ -1,6 +1,6 @@
-//! The four ways in which a request is stored.
+//! The ways in which a request is stored.
 //!
-//! Three of them are one record each and differ in data only (`Record`): where it goes, its flags,
+//! All but one are one record each and differ in data only (`Record`): where it goes, its flags,
 //! the properties it gets and the entry in its queue. A batch is a record for each of its messages.
 
 use super::codes;
@@ -10,7 +10,7 @@ use super::plan::{Form, Plan};
 use super::request::{Decision, Refusal, Scratch, SendRequest};
 use super::unique_key;
 use crate::format::record::sys_flag;
-use crate::format::{get_i16, get_i32, java, names, properties, push_int};
+use crate::format::{delay, get_i16, get_i32, java, names, properties};
 use crate::store::{Appended, Content, Message, PutGuard, Topic};
 use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
 use std::borrow::Cow;
@@ -76,14 +76,18 @@ impl Broker {
                 let own = own_properties(rq, &plan.facts);
                 let count = count_entries(rq.body)?;
                 let first = guard.next_offset(&whole.message(rq))?;
-                push_number(&mut scratch.added, b"INNER_NUM", count as i64);
-                push_number(&mut scratch.added, b"INNER_BASE", first);
+                properties::push_number(&mut scratch.added, b"INNER_NUM", count as i64);
+                properties::push_number(&mut scratch.added, b"INNER_BASE", first);
                 let record = Record {
                     sys_flag: whole.sys_flag | sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH,
                     count,
                     ..whole
                 };
                 Ok(self.store_record(guard, rq, &record, &own, scratch)?.into())
+            }
+            Form::Delayed(level) => {
+                let done = self.store_delayed(guard, rq, &whole, level, &plan.facts, scratch)?;
+                Ok(done.into())
             }
             Form::Half(transactions) => {
                 self.store_half(transactions, guard, rq, whole, &plan.facts, scratch)
@@ -115,6 +119,29 @@ impl Broker {
         let host = self.store.store_host();
         host.push_message_id(done.phys, &mut scratch.message_ids);
         Ok(done)
+    }
+
+    /// Stores a message in the queue of its delay level, with what says where it belongs.
+    fn store_delayed(
+        &self,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        whole: &Record<'_>,
+        level: usize,
+        facts: &Facts<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Appended, Refusal> {
+        let own = own_properties(rq, facts);
+        self.add_key(rq, facts, scratch);
+        let added = &mut scratch.added;
+        delay::push_place(added, level, whole.topic.name(), whole.queue_id);
+        let schedule = self.store.topics().topic(delay::SCHEDULE_TOPIC)?;
+        let record = Record {
+            topic: &schedule,
+            queue_id: level as u32 - 1,
+            ..*whole
+        };
+        self.store_record(guard, rq, &record, &own, scratch)
     }
 
     fn store_half(
@@ -149,7 +176,7 @@ impl Broker {
         let key = facts.unique_key.unwrap_or(&scratch.unique_key);
         properties::push(added, b"__transactionId__", key);
         properties::push(added, b"REAL_TOPIC", fields.topic);
-        push_number(added, b"REAL_QID", whole.queue_id as i64);
+        properties::push_number(added, b"REAL_QID", whole.queue_id as i64);
         let room = properties::MAX_LEN - CHECK_COUNT_LEN;
         let len = own.len() + close.len() + added.len() + self.suffix.len();
         if len > room {
@@ -194,7 +221,7 @@ impl Broker {
         for entry in Entries(rq.body) {
             let entry = entry?;
             let facts = Facts::read(entry.props);
-            if facts.delayed || facts.half || facts.inner_batch {
+            if facts.is_delayed() || facts.half || facts.inner_batch {
                 return Err(Refusal::illegal(NOT_IN_A_BATCH));
             }
             codes.push(facts.tags.map_or(0, |t| java::hash(t) as i64));
@@ -265,7 +292,8 @@ fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> 
         _ => (false, false),
     };
     let half = facts.half && !back;
-    if !(facts.rewrite || half && facts.half_only || back) {
+    let delayed = facts.delay.is_some() && !dead;
+    if !(facts.rewrite || half && facts.half_only || back || delayed) {
         return Cow::Borrowed(rq.properties);
     }
     Cow::Owned(properties::without(rq.properties, |name| {
@@ -273,14 +301,8 @@ fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> 
             || half && is_half_only(name)
             || back && name == b"TRAN_MSG"
             || dead && name == b"DELAY"
+            || delayed && (delay::is_timer(name) || delay::is_place(name))
     }))
-}
-
-fn push_number(out: &mut Vec<u8>, name: &[u8], n: i64) {
-    out.extend_from_slice(name);
-    out.push(properties::NAME_END);
-    push_int(out, n);
-    out.push(properties::VALUE_END);
 }
 
 /// How many messages a batch body holds; refused if it is none or holds what a batch may not.
@@ -288,7 +310,7 @@ fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
     let mut count = 0i16;
     for entry in Entries(body) {
         let facts = Facts::read(entry?.props);
-        if facts.delayed || facts.half {
+        if facts.is_delayed() || facts.half {
             return Err(Refusal::illegal(NOT_IN_A_BATCH));
         }
         count = count.checked_add(1).ok_or(Refusal::illegal(

@@ -1,7 +1,7 @@
 //! The checks of a send request, and in which form it is stored.
 //!
 //! The checks are in RocketMQ's order. Everything that is plain is stored in `forms`; an unknown
-//! topic, a retry topic, a delayed message and a half message that is not to be stored here need a
+//! topic, a retry topic, a timer message and a half message that is not to be stored here need a
 //! decision of the broker in Python. [SendMessageProcessor]
 
 use super::codes;
@@ -26,6 +26,9 @@ pub(super) enum Form<'t> {
     Batch,
     /// One record that holds the whole body, which consumers unwrap: in BatchCQ topics.
     InnerBatch,
+    /// One record in the schedule topic, to be delivered later: its delay level.
+    /// [HookUtils.transformDelayLevelMessage]
+    Delayed(usize),
 }
 
 impl Form<'_> {
@@ -70,20 +73,33 @@ impl Broker {
         let queue_id = self.queue_of(rq, &settings)?;
         let facts = Facts::read(rq.properties);
         let (form, sys_flag) = if sent_back {
-            // A committed transaction that comes back is a plain message.
-            (Form::Plain, rq.sys_flag & !sys_flag::TRANSACTION_MASK)
+            // A committed transaction that comes back is a plain message. Dead letters do not wait.
+            let dead = matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }));
+            let level = match facts.delay.filter(|_| !dead) {
+                Some(delay) => Some(self.level(delay)?),
+                None => None,
+            };
+            let form = level.map_or(Form::Plain, Form::Delayed);
+            (form, rq.sys_flag & !sys_flag::TRANSACTION_MASK)
         } else {
             let bits = rq.sys_flag & sys_flag::TRANSACTION_MASK != 0;
             let transactions = self.transactions().filter(|_| facts.half && !rq.batch);
-            if facts.delayed || (bits || facts.half) && transactions.is_none() {
+            let timer = facts.timer && facts.delay.is_none();
+            if timer || (bits || facts.half) && (transactions.is_none() || facts.delay.is_some()) {
                 return undecided(rq);
+            }
+            if facts.delay.is_some() && rq.batch {
+                return Err(Refusal::illegal("a batch cannot be delayed"));
             }
             let kept_whole = topic.is_batch() && facts.unique_key.is_some();
             let form = match transactions {
                 Some(transactions) => Form::Half(transactions),
                 None if rq.batch && kept_whole => Form::InnerBatch,
                 None if rq.batch => Form::Batch,
-                None => Form::Plain,
+                None => match facts.delay {
+                    Some(delay) => Form::Delayed(self.level(delay)?),
+                    None => Form::Plain,
+                },
             };
             (form, rq.sys_flag)
         };
@@ -106,6 +122,18 @@ impl Broker {
             facts,
             form,
         }))
+    }
+
+    /// The delay level that a DELAY property asks for.
+    fn level(&self, delay: &[u8]) -> Result<usize, Refusal> {
+        self.store
+            .config()
+            .delay_levels
+            .level(delay)
+            .ok_or_else(|| {
+                let shown = String::from_utf8_lossy(&delay[..delay.len().min(32)]);
+                Refusal::illegal(format!("property DELAY={shown:?} is no delay level"))
+            })
     }
 
     fn queue_of(&self, rq: &SendRequest<'_>, settings: &TopicSettings) -> Result<u32, Refusal> {

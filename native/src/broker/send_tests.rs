@@ -404,10 +404,6 @@ fn what_the_broker_decides() {
             ..base
         },
         SendRequest {
-            properties: b"DELAY\x013\x02",
-            ..base
-        },
-        SendRequest {
             properties: b"TIMER_DELAY_MS\x01100\x02",
             ..base
         },
@@ -432,6 +428,76 @@ fn what_the_broker_decides() {
 }
 
 #[test]
+fn a_delayed_message_waits_in_the_queue_of_its_level() {
+    let rig = Rig::new(false);
+    let forged =
+        b"REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x019\x02TIMER_DELAY_SEC\x015\x02";
+    for (asked, level) in [
+        ("3", 3),
+        ("18", 18),
+        ("19", 18),
+        ("999999999999", 18),
+        (" 1 ", 1),
+    ] {
+        let mut props = forged.to_vec();
+        properties::push(&mut props, b"DELAY", asked.as_bytes());
+        properties::push(&mut props, b"TAGS", b"a");
+        let done = rig.send(&plain(&props, b"x")).unwrap();
+        assert_eq!(done.queue_id, 1, "as it was asked for");
+        let (view, topic, stored) = rig.record(&done.ids);
+        assert_eq!(
+            (&*topic, view.queue_id),
+            (&b"SCHEDULE_TOPIC_XXXX"[..], level - 1)
+        );
+        let text = level.to_string();
+        let expected: [(&[u8], Option<&[u8]>); 6] = [
+            (b"DELAY", Some(text.as_bytes())),
+            (b"REAL_TOPIC", Some(TOPIC)),
+            (b"REAL_QID", Some(b"1")),
+            (b"TAGS", Some(b"a")),
+            (b"UNIQ_KEY", Some(&done.key)),
+            (b"TIMER_DELAY_SEC", None),
+        ];
+        for (name, value) in expected {
+            assert_eq!(properties::find(&stored, name), value);
+        }
+        let queue = rig
+            .topic(b"SCHEDULE_TOPIC_XXXX")
+            .queue(level as u32 - 1)
+            .unwrap();
+        let entry = queue.entry(done.queue_offset).unwrap().unwrap();
+        let delay = rig
+            .broker
+            .store()
+            .config()
+            .delay_levels
+            .delay(level as usize);
+        assert_eq!(entry.cq.tags_code, view.store_timestamp + delay);
+    }
+}
+
+#[test]
+fn a_level_that_asks_for_no_delay_is_ignored() {
+    let rig = Rig::new(false);
+    for level in ["0", "-1", "-9223372036854775808"] {
+        let mut props = Vec::new();
+        properties::push(&mut props, b"DELAY", level.as_bytes());
+        let done = rig.send(&plain(&props, b"x")).unwrap();
+        assert_eq!(rig.record(&done.ids).1, TOPIC);
+    }
+    for level in ["x", "1.5", "99999999999999999999"] {
+        let mut props = Vec::new();
+        properties::push(&mut props, b"DELAY", level.as_bytes());
+        assert_eq!(rig.refusal(&plain(&props, b"x")).0, codes::MESSAGE_ILLEGAL);
+        let batch = SendRequest {
+            batch: true,
+            ..plain(&props, b"x")
+        };
+        assert_eq!(rig.refusal(&batch).0, codes::MESSAGE_ILLEGAL);
+    }
+}
+
+#[test]
 fn a_message_that_goes_back_to_its_group() {
     let rig = Rig::new(true);
     let props = b"TRAN_MSG\x01true\x02DELAY\x013\x02POP_CK\x01p\x02UNIQ_KEY\x01U\x02KEYS\x01k\x02";
@@ -448,10 +514,12 @@ fn a_message_that_goes_back_to_its_group() {
         let done = rig.send(&rq).unwrap();
         assert_eq!(done.queue_id, stored_in);
         let (view, topic, stored) = rig.record(&done.ids);
-        assert_eq!((&*topic, view.reconsume_times), (retry, 3));
+        let place = if dead { retry } else { b"SCHEDULE_TOPIC_XXXX" };
+        assert_eq!((&*topic, view.reconsume_times), (place, 3));
         assert_eq!(view.sys_flag & sys_flag::TRANSACTION_MASK, 0);
         for (name, value) in [
-            (&b"TRAN_MSG"[..], None),
+            (&b"REAL_TOPIC"[..], delay.map(|_| retry)),
+            (b"TRAN_MSG", None),
             (b"POP_CK", None),
             (b"DELAY", delay),
             (b"KEYS", Some(&b"k"[..])),

@@ -1,5 +1,7 @@
-//! Selecting messages without reading them: the tag scan over queue entries.
+//! Selecting messages: the tag scan over queue entries, which reads none of them, and SQL92 expressions
+//! over their properties (`sql`).
 
+pub mod sql;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 

@@ -1,5 +1,7 @@
 //! The property string: `name 0x01 value 0x02` repeated, no escaping. [MessageDecoder]
 
+use super::push_int;
+
 pub const NAME_END: u8 = 1;
 pub const VALUE_END: u8 = 2;
 /// Longest property string a record can hold (its length is a signed i16).
@@ -131,6 +133,14 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.push(NAME_END);
     out.extend_from_slice(value);
+    out.push(VALUE_END);
+}
+
+/// Appends a pair with a decimal integer.
+pub fn push_number(out: &mut Vec<u8>, name: &[u8], n: i64) {
+    out.extend_from_slice(name);
+    out.push(NAME_END);
+    push_int(out, n);
     out.push(VALUE_END);
 }
 

@@ -259,6 +259,12 @@ pub fn parse(r: &[u8]) -> Option<View> {
     })
 }
 
+/// The property string of a record that is exactly `r`, as `parse` takes it.
+#[inline]
+pub fn props(r: &[u8]) -> Option<&[u8]> {
+    r.get(Layout::of(r).parts(r)?.props)
+}
+
 #[cfg(test)]
 #[path = "record_tests.rs"]
 mod tests;

@@ -4,8 +4,9 @@ use super::findings::{Findings, Severity, shown};
 use super::log::{Head, HeadReader};
 use super::queues::{EMPTY, Queue};
 use crate::format::cq_entry::{CqEntry, SIZE};
+use crate::format::delay::{self, Levels};
+use crate::format::properties;
 use crate::format::record::sys_flag;
-use crate::format::{delay, properties};
 use crate::store::tags_code;
 
 /// Tag codes from here down are places in `consumequeue_ext`. [ConsumeQueueExt]
@@ -67,7 +68,7 @@ pub struct Owner<'a> {
 /// whole number of seconds after the store time will do.
 fn tags_fit(code: i64, topic: &[u8], props: &[u8], stored: i64, has_ext: bool) -> bool {
     let parked = topic == delay::SCHEDULE_TOPIC && properties::find(props, b"DELAY").is_some();
-    code == tags_code(topic, props, stored)
+    code == tags_code(topic, props, stored, &Levels::default())
         || (has_ext && code <= EXT_ADDRESS)
         || (parked && code > stored && (code - stored) % 1000 == 0)
 }
@@ -341,7 +342,8 @@ fn explain(
         head.store_timestamp,
         queue.has_ext,
     ) {
-        let code = tags_code(&head.topic, &head.props, head.store_timestamp);
+        let levels = Levels::default();
+        let code = tags_code(&head.topic, &head.props, head.store_timestamp, &levels);
         faults.push(format!(
             "has tag code {code}, the entry {}",
             entry.tags_code

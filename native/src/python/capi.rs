@@ -4,8 +4,9 @@
 use super::listener::Shared;
 use crate::broker::Decision;
 use crate::filter;
+use crate::filter::sql::Program;
 use crate::format::host::Host;
-use crate::store::{self, Segment, StoreError, TagFilter, Wait, Wanted};
+use crate::store::{self, PropertyTest, Segment, StoreError, TagFilter, Wait, Wanted};
 use crate::wire::frame::Codec;
 use crate::wire::reply::To;
 use crate::wire::{Command, Session, WireError};
@@ -17,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-const ABI_VERSION: u32 = 4;
+const ABI_VERSION: u32 = 5;
 const OK: i32 = 0;
 const NONE: i32 = 1;
 const CLOSE: i32 = -1;
@@ -405,6 +406,7 @@ unsafe extern "C" fn store_get(
     max_bytes: u32,
     tags: *const i32,
     n_tags: usize,
+    program: *const c_void,
     wait: u8,
     result: *mut GetOut,
     chunks: *mut ChunkOut,
@@ -427,11 +429,15 @@ unsafe extern "C" fn store_get(
             .topics()
             .get(topic)
             .and_then(|t| t.existing_queue(queue_id));
+        // SAFETY: null, or `SqlFilter._ptr()` of an object that the caller keeps for this call.
+        let program = unsafe { program.cast::<Program>().as_ref() };
+        let properties = program.map(|program| |props: &[u8]| program.matches(props));
         let wanted = Wanted {
             offset,
             max_count: (max_count as usize).min(n_chunks),
             max_bytes: max_bytes as usize,
             tags: TagFilter(tags),
+            properties: properties.as_ref().map(|wanted| wanted as &PropertyTest),
             wait: Wait::from(wait != 0),
         };
         let got = match store.get(queue.as_deref(), &wanted) {
@@ -618,6 +624,7 @@ struct Table {
         u32,
         *const i32,
         usize,
+        *const c_void,
         u8,
         *mut GetOut,
         *mut ChunkOut,

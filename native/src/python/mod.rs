@@ -3,12 +3,14 @@
 
 mod arrow;
 mod capi;
+mod delays;
 mod encode;
 mod error;
 mod json;
 mod listener;
 mod offline;
 mod options;
+mod sql;
 mod store;
 mod transactions;
 
@@ -38,6 +40,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<store::Store>()?;
     m.add_class::<transactions::Transactions>()?;
     m.add_function(wrap_pyfunction!(transactions::half_timing, m)?)?;
+    m.add_class::<sql::SqlFilter>()?;
+    m.add_class::<delays::Delays>()?;
+    m.add_class::<delays::Returned>()?;
+    m.add_function(wrap_pyfunction!(delays::delay_levels, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<encode::SendRows>()?;
     m.add_class::<encode::SendRequest>()?;

@@ -1,5 +1,6 @@
 //! The keywords of `Store(root, …)`: RocketMQ's configuration keys in snake_case.
 
+use crate::format::delay::Levels;
 use crate::store::{FlushMode, StoreConfig};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,6 +11,11 @@ use std::path::PathBuf;
 pub fn address(text: &str) -> PyResult<SocketAddr> {
     text.parse()
         .map_err(|_| PyValueError::new_err(format!("{text:?} is not IP:PORT")))
+}
+
+/// `messageDelayLevel`.
+fn levels(text: &str) -> PyResult<Levels> {
+    Levels::parse(text).map_err(|e| PyValueError::new_err(format!("messageDelayLevel {e}")))
 }
 
 /// Reads the keywords; TypeError for one that does not exist.
@@ -53,6 +59,7 @@ fn set(cfg: &mut StoreConfig, key: &str, value: &Bound<'_, PyAny>) -> PyResult<(
         "flush_queue_least_pages" => cfg.flush_queue_least_pages = value.extract()?,
         "flush_queue_thorough_interval" => cfg.flush_queue_thorough_interval = value.extract()?,
         "warm_mapped_file" => cfg.warm_mapped_file = value.extract()?,
+        "message_delay_level" => cfg.delay_levels = levels(&value.extract::<String>()?)?,
         "max_message_size" => cfg.max_message_size = value.extract()?,
         "store_host" => cfg.store_host = address(&value.extract::<String>()?)?,
         "check_crc_on_recover" => cfg.check_crc_on_recover = value.extract()?,

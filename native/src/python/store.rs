@@ -213,6 +213,15 @@ impl Store {
         .map_err(|e| to_py(py, e))
     }
 
+    /// Store time of the message at a queue offset, -1 if there is none. May read the disk.
+    fn store_time(&self, py: Python<'_>, topic: &str, queue_id: u32, offset: i64) -> PyResult<i64> {
+        py.detach(|| {
+            self.queue(topic, queue_id)
+                .map_or(Ok(-1), |q| self.inner.store_time(&q, offset))
+        })
+        .map_err(|e| to_py(py, e))
+    }
+
     /// Store time of the oldest message of a queue, -1 if there is none.
     fn earliest_time(&self, py: Python<'_>, topic: &str, queue_id: u32) -> PyResult<i64> {
         py.detach(|| {

@@ -3,6 +3,7 @@
 use super::clock::now_ms;
 use super::error::{Result, StoreError};
 use crate::format::cq_entry;
+use crate::format::delay::Levels;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -92,6 +93,8 @@ pub struct StoreConfig {
     pub flush_interval_commit_log: u64,
     /// osPageCacheBusyTimeOutMills, ms.
     pub busy_timeout: u64,
+    /// messageDelayLevel
+    pub delay_levels: Levels,
     /// flushIntervalConsumeQueue, ms
     pub flush_interval_consume_queue: u64,
     /// flushConsumeQueueLeastPages: pages a queue must have to be flushed when many have some
@@ -137,6 +140,7 @@ impl StoreConfig {
             flush_mode: FlushMode::Async,
             flush_interval_commit_log: 500,
             busy_timeout: 1000,
+            delay_levels: Levels::default(),
             flush_interval_consume_queue: 1000,
             flush_queue_least_pages: 2,
             flush_queue_thorough_interval: 60_000,

@@ -1,8 +1,9 @@
 //! Dispatch: which records have an entry in a queue, and what it says.
 //! [CommitLogDispatcherBuildConsumeQueue]
 
+use crate::format::delay::{Levels, SCHEDULE_TOPIC};
 use crate::format::record::sys_flag;
-use crate::format::{delay, java, properties};
+use crate::format::{java, properties};
 
 /// Whether records with this sysFlag stand in a queue: half messages of old brokers and rollbacks
 /// do not.
@@ -21,10 +22,10 @@ pub fn inner_count(props: &[u8]) -> i32 {
 }
 
 /// The tag code of a queue entry: the hash of TAGS, or in the schedule topic the time of delivery.
-pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64) -> i64 {
-    if topic == delay::SCHEDULE_TOPIC
+pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64, levels: &Levels) -> i64 {
+    if topic == SCHEDULE_TOPIC
         && let Some(time) = properties::find(props, b"DELAY")
-            .and_then(|level| delay::deliver_time(level, store_timestamp))
+            .and_then(|level| levels.deliver_time(level, store_timestamp))
     {
         return time;
     }

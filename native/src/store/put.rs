@@ -26,6 +26,7 @@ use super::stalls::Stalls;
 use super::store_time::StoreTime;
 use super::topics::Topic;
 use crate::format::cq_entry::{CqEntry, Entry};
+use crate::format::delay::Levels;
 use crate::format::host::Host;
 use crate::format::record::{self, BLANK_LEN, Head};
 use crate::format::{names, properties};
@@ -127,6 +128,7 @@ pub struct Writer {
     links: Links,
     store_host: Host,
     max_message_size: usize,
+    delay_levels: Levels,
     position: Mutex<Position>,
 }
 
@@ -147,6 +149,7 @@ impl Writer {
             links,
             store_host: Host::new(cfg.store_host),
             max_message_size: cfg.max_message_size,
+            delay_levels: cfg.delay_levels.clone(),
             position: Mutex::default(),
         }
     }
@@ -233,6 +236,12 @@ impl Writer {
     /// Writes what is staged, however long that takes.
     pub fn write_late(&self) -> Result<()> {
         self.written(self.position.lock()).map(drop)
+    }
+
+    /// The tag code of an entry of the schedule topic.
+    #[cold]
+    fn deliver_time(&self, topic: &Topic, c: &Content<'_>, now: i64) -> i64 {
+        dispatch::tags_code(topic.name(), &c.props.concat(), now, &self.delay_levels)
     }
 
     fn written<'s>(&'s self, position: MutexGuard<'s, Position>) -> Result<PutGuard<'s>> {
@@ -413,10 +422,9 @@ impl PutGuard<'_> {
             store_timestamp: self.now,
         };
         let entry = queued.then(|| {
-            let tags_code = if m.topic.is_schedule() {
-                dispatch::tags_code(m.topic.name(), c.props[0], self.now)
-            } else {
-                c.tags_code
+            let tags_code = match m.topic.is_schedule() {
+                true => self.writer.deliver_time(m.topic, c, self.now),
+                false => c.tags_code,
             };
             Entry {
                 cq: CqEntry {

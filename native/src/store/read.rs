@@ -13,6 +13,7 @@ use crate::format::record::{self, Found};
 use crate::format::{properties, queue_ext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes of queue entries that are looked at ahead.
 const ENTRIES_AHEAD: usize = 4096;
@@ -65,6 +66,9 @@ impl TagFilter<'_> {
     }
 }
 
+/// Whether a property string is wanted.
+pub type PropertyTest = dyn Fn(&[u8]) -> bool;
+
 /// What a consumer asks a queue for.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
@@ -74,9 +78,39 @@ pub struct Wanted<'a> {
     pub max_count: usize,
     pub max_bytes: usize,
     pub tags: TagFilter<'a>,
+    /// What a message's property string has to satisfy beside its tag; None: nothing.
+    pub properties: Option<&'a PropertyTest>,
     /// With `Never`, what is found before the first place that is not in memory is all that is given;
     /// `StoreError::Cold` if that is nothing.
     pub wait: Wait,
+}
+
+/// Time after which a read examines no more properties: it may be on the thread that serves everybody, and
+/// an expression may take long. The next read continues there.
+const FILTER_TIME: Duration = Duration::from_millis(5);
+
+/// Asks for each record whether its properties are wanted.
+struct PropertyFilter<'a> {
+    wanted: &'a PropertyTest,
+    start: Instant,
+}
+
+impl<'a> PropertyFilter<'a> {
+    fn new(wanted: &'a PropertyTest) -> Self {
+        PropertyFilter {
+            wanted,
+            start: Instant::now(),
+        }
+    }
+
+    fn passes(&self, segment: &Segment, at: usize, size: usize) -> bool {
+        let record = segment.bytes(at, size).unwrap_or(&[]);
+        record::props(record).is_some_and(self.wanted)
+    }
+
+    fn is_over(&self) -> bool {
+        self.start.elapsed() > FILTER_TIME
+    }
 }
 
 /// Where an entry leads.
@@ -224,7 +258,11 @@ impl Reader {
         let mut gone_below = 0;
         let mut of_queue = Resident::reading_ahead(wanted.wait, ENTRIES_AHEAD);
         let mut of_log = Resident::new(wanted.wait);
+        let filter = wanted.properties.map(PropertyFilter::new);
         for (i, slot) in entries.chunks_exact(unit).enumerate() {
+            if i > 0 && filter.as_ref().is_some_and(PropertyFilter::is_over) {
+                break;
+            }
             match of_queue.bytes(&file, at + i * unit, unit) {
                 Err(_) if r.count > 0 => break, // the next read says so
                 read => read?,
@@ -261,6 +299,12 @@ impl Reader {
             let Some(place) = place else { continue };
             match place {
                 Place::Record(segment, at) => {
+                    if filter
+                        .as_ref()
+                        .is_some_and(|f| !f.passes(&segment, at, size))
+                    {
+                        continue;
+                    }
                     push_chunk(&mut r.chunks, segment, at, size);
                     r.count += entry.count.max(1) as usize;
                     r.bytes += size;
@@ -412,9 +456,14 @@ impl Reader {
         Ok(if upper { (low - 1).max(min) } else { low }.min(max))
     }
 
+    /// Store time of the message at a queue offset, -1 if there is none.
+    pub fn store_time(&self, queue: &ConsumeQueue, offset: i64) -> Result<i64> {
+        Ok(self.time_of(queue, offset)?.unwrap_or(-1))
+    }
+
     /// Store time of the oldest message of a queue, -1 if it has none.
     pub fn earliest_time(&self, queue: &ConsumeQueue) -> Result<i64> {
-        Ok(self.time_of(queue, queue.min_offset())?.unwrap_or(-1))
+        self.store_time(queue, queue.min_offset())
     }
 }
 

@@ -290,7 +290,7 @@ impl Recovery<'_> {
         let segments = self.log.segments();
         let mut end = segments.get(first).map_or(0, |s| s.base());
         let mut newest = 0;
-        let mut replay = Replay::new(self.topics, self.log.min_offset());
+        let mut replay = Replay::new(self.topics, &self.cfg.delay_levels, self.log.min_offset());
         'files: for segment in segments.iter().skip(first) {
             let mut near = Resident::reading_ahead(Wait::ForDisk, READ_AT_ONCE);
             let mut at = 0;

@@ -10,6 +10,7 @@ use super::dispatch::{inner_count, is_queued, tags_code};
 use super::error::{Result, StoreError};
 use super::topics::Topics;
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
+use crate::format::delay::Levels;
 use crate::format::record::{View, sys_flag};
 use crate::format::{names, properties};
 use rustc_hash::FxHashMap;
@@ -24,6 +25,7 @@ const MAX_QUEUE_OFFSET: i64 = 1 << 56;
 
 pub struct Replay<'t> {
     topics: &'t Topics,
+    levels: &'t Levels,
     /// The log still has its very first file: every queue starts at 0.
     whole_log: bool,
     /// Entries whose queue offset is in doubt, by the address of their queue.
@@ -37,9 +39,10 @@ pub struct Replay<'t> {
 
 impl<'t> Replay<'t> {
     /// `log_min`: where the log begins.
-    pub fn new(topics: &'t Topics, log_min: u64) -> Self {
+    pub fn new(topics: &'t Topics, levels: &'t Levels, log_min: u64) -> Self {
         Replay {
             topics,
+            levels,
             whole_log: log_min == 0,
             in_doubt: FxHashMap::default(),
             gap: false,
@@ -75,7 +78,7 @@ impl<'t> Replay<'t> {
             cq: CqEntry {
                 phys: phys as i64,
                 size: v.total as i32,
-                tags_code: tags_code(name, props, v.store_timestamp),
+                tags_code: tags_code(name, props, v.store_timestamp, self.levels),
             },
             base: v.queue_offset,
             count: if inner { inner_count(props) } else { 1 },

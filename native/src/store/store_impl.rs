@@ -338,6 +338,11 @@ impl Store {
         self.reader.offset_by_time(queue, time, upper)
     }
 
+    /// See `Reader::store_time`.
+    pub fn store_time(&self, queue: &ConsumeQueue, offset: i64) -> Result<i64> {
+        self.reader.store_time(queue, offset)
+    }
+
     /// See `Reader::earliest_time`.
     pub fn earliest_time(&self, queue: &ConsumeQueue) -> Result<i64> {
         self.reader.earliest_time(queue)

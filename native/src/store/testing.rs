@@ -41,6 +41,7 @@ pub fn all_from(offset: i64) -> Wanted<'static> {
         max_count: 1000,
         max_bytes: usize::MAX >> 1,
         tags: TagFilter(&[]),
+        properties: None,
         wait: Wait::ForDisk,
     }
 }

@@ -1,13 +1,10 @@
 //! A half message as it stands in the log, and what its properties say.
 
-use crate::format::host::Host;
-use crate::format::record::{self, Found, View};
 use crate::format::{java, properties};
-use crate::store::{Content, Message, Resident, Result, Segment, Store, Topic, Wait};
+use crate::store::{Result, Store, Stored};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
-use std::ops::Range;
-use std::sync::Arc;
+use std::ops::Deref;
 
 /// Longest producer group, bytes.
 pub const MAX_GROUP: usize = 255;
@@ -24,11 +21,15 @@ pub fn is_half_only(name: &[u8]) -> bool {
     )
 }
 
-/// A record of the log, in the mapping of its file.
-pub struct Half {
-    segment: Arc<Segment>,
-    bytes: Range<usize>,
-    view: View,
+/// A record of the half topic, or one that is taken for one.
+pub struct Half(Stored);
+
+impl Deref for Half {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        &self.0
+    }
 }
 
 /// What a half's properties say, found in one pass.
@@ -88,22 +89,9 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
 }
 
 impl Half {
-    /// The record that starts at a physical offset, also one that is not flushed yet; None if none
-    /// does.
+    /// See `Stored::read`.
     pub fn read(store: &Store, phys: u64) -> Result<Option<Half>> {
-        let Some((segment, at)) = store.log().locate(phys) else {
-            return Ok(None);
-        };
-        let bytes = Resident::new(Wait::ForDisk).record(&segment, at)?;
-        let Found::Record(view) = record::read(bytes, false) else {
-            return Ok(None);
-        };
-        let bytes = at..at + view.total;
-        Ok((view.phys == phys as i64).then_some(Half {
-            segment,
-            bytes,
-            view,
-        }))
+        Ok(Stored::read(store, phys)?.map(Half))
     }
 
     /// The same for an offset that a client names: it counts only if the queue of `topic` says that
@@ -112,54 +100,18 @@ impl Half {
         let Some(half) = Half::read(store, phys)?.filter(|half| half.topic() == topic) else {
             return Ok(None);
         };
-        let entry = store.topics().entry(topic, 0, half.view.queue_offset)?;
-        let leads_here = entry.is_some_and(|e| e.cq.phys == half.view.phys);
+        let entry = store.topics().entry(topic, 0, half.view().queue_offset)?;
+        let leads_here = entry.is_some_and(|e| e.cq.phys == half.view().phys);
         Ok(leads_here.then_some(half))
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        let r = &self.bytes;
-        self.segment.bytes(r.start, r.len()).unwrap_or(&[])
-    }
-
-    fn part(&self, part: &Range<usize>) -> &[u8] {
-        self.bytes().get(part.clone()).unwrap_or(&[])
-    }
-
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
-    pub fn phys(&self) -> u64 {
-        self.view.phys as u64
-    }
-
-    pub fn topic(&self) -> &[u8] {
-        self.part(&self.view.topic)
-    }
-
-    pub fn body(&self) -> &[u8] {
-        self.part(&self.view.body)
-    }
-
-    pub fn props(&self) -> &[u8] {
-        self.part(&self.view.props)
     }
 
     pub fn fields(&self) -> Fields<'_> {
         Fields::read(self.props())
     }
 
-    pub fn born_host(&self) -> Host {
-        Host::read(
-            &self.bytes()[48..],
-            self.view.sys_flag & record::sys_flag::BORN_HOST_V6 != 0,
-        )
-    }
-
     /// The same for all copies of one transaction.
     pub fn key(&self) -> u64 {
-        transaction_key(self.fields().unique_key, self.view.born_timestamp)
+        transaction_key(self.fields().unique_key, self.view().born_timestamp)
     }
 
     /// Whether both are copies of one half: one send, asked about more or less often.
@@ -169,42 +121,7 @@ impl Half {
             && a.unique_key == b.unique_key
             && a.group == b.group
             && a.topic == b.topic
-            && self.view.born_timestamp == other.view.born_timestamp
-    }
-
-    /// This message again, in another topic and queue.
-    pub fn again<'a>(
-        &'a self,
-        topic: &'a Arc<Topic>,
-        queue_id: u32,
-        sys_flag: i32,
-        prepared: i64,
-    ) -> Message<'a> {
-        Message {
-            topic,
-            queue_id,
-            sys_flag,
-            born_timestamp: self.view.born_timestamp,
-            born_host: self.born_host(),
-            reconsume_times: self.view.reconsume_times,
-            prepared_transaction_offset: prepared,
-        }
-    }
-
-    /// Body and flag again; `props` in two parts.
-    pub fn content<'a>(&'a self, props: &'a [u8], more: &'a [u8], tags_code: i64) -> Content<'a> {
-        Content {
-            flag: self.view.flag,
-            body: self.body(),
-            props: [props, properties::closing(props), more, b""],
-            tags_code,
-            count: 1,
-        }
-    }
-
-    /// The property string without the pairs of these names.
-    pub fn props_without(&self, names: &[&[u8]]) -> Vec<u8> {
-        properties::without(self.props(), |name| names.contains(&name))
+            && self.view().born_timestamp == other.view().born_timestamp
     }
 }
 

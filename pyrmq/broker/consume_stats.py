@@ -1,0 +1,144 @@
+"""How far queues and groups are, and who is connected, for operators. [AdminBrokerProcessor]"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import trio
+
+from pyrmq.broker import fields
+from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command, Store
+from pyrmq.errors import ResponseError, TopicNotExistError
+from pyrmq.model.codes import LANGUAGES, ResponseCode
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+
+READERS = 4
+"""Requests at a time; they have threads of their own, as they may read a cold disk."""
+
+Key = tuple[tuple[str, object], ...]
+
+
+class ConsumeStatsProcessor:
+    def __init__(
+        self,
+        broker_name: str,
+        store: Store,
+        topics: TopicTable,
+        clients: ClientTable,
+        offsets: OffsetTable,
+    ) -> None:
+        self._broker_name = broker_name
+        self._store = store
+        self._topics = topics
+        self._clients = clients
+        self._offsets = offsets
+        self._readers = trio.CapacityLimiter(READERS)
+
+    def _key(self, topic: str, queue_id: int) -> Key:
+        """A queue as fastjson writes one that is an object's key."""
+        return ("brokerName", self._broker_name), ("queueId", queue_id), ("topic", topic)
+
+    async def topic_stats(self, connection: Connection, command: Command) -> Response:
+        """GET_TOPIC_STATS_INFO: where the queues of a topic begin and end, and when the last
+        message of each was stored."""
+        topic = fields.text(command, "topic")
+        known = self._topics.get(topic)
+        if known is None:
+            raise TopicNotExistError(f"topic[{topic[:255]}] not exist")
+        queues = range(max(known.read_queue_nums, known.write_queue_nums))
+        table = await trio.to_thread.run_sync(
+            self._topic_rows, topic, queues, limiter=self._readers
+        )
+        return Response(body=fastjson.dumps({"offsetTable": table, "topicPutTps": 0.0}))
+
+    def _topic_rows(self, topic: str, queues: Iterable[int]) -> dict[Key, dict[str, int]]:
+        rows = {}
+        for queue_id in queues:
+            low, high = self._store.queue_range(topic, queue_id)
+            rows[self._key(topic, queue_id)] = {
+                "lastUpdateTimestamp": max(self._time(topic, queue_id, high - 1), 0),
+                "maxOffset": high,
+                "minOffset": low,
+            }
+        return rows
+
+    def _time(self, topic: str, queue_id: int, offset: int) -> int:
+        return self._store.store_time(topic, queue_id, offset) if offset >= 0 else 0
+
+    async def consume_stats(self, connection: Connection, command: Command) -> Response:
+        """GET_CONSUME_STATS: how far a group is in its topics, or in those that are named."""
+        group = fields.text(command, "consumerGroup")
+        named = command.ext.get("topicList") or command.ext.get("topic") or ""
+        topics = [t for t in named.split(";") if t] or self._offsets.topics_of(group)
+        live = self._clients.consumers.get(group)
+        wanted = []
+        for topic in topics:
+            known = self._topics.get(topic)
+            if known is None:
+                continue
+            if live is not None and live.subscriptions and topic not in live.subscriptions:
+                continue  # what the group consumed before it subscribed to something else
+            for queue_id in range(known.read_queue_nums):
+                offset = self._offsets.query(topic, group, queue_id) or 0
+                pulled = self._offsets.pulled.get((topic, group, queue_id), 0)
+                wanted.append((topic, queue_id, offset, max(pulled, offset)))
+        table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)
+        return Response(body=fastjson.dumps({"consumeTps": 0.0, "offsetTable": table}))
+
+    def _group_rows(self, wanted: list[tuple[str, int, int, int]]) -> dict[Key, dict[str, int]]:
+        return {
+            self._key(topic, queue_id): {
+                "brokerOffset": self._store.queue_range(topic, queue_id)[1],
+                "consumerOffset": offset,
+                "lastTimestamp": max(self._time(topic, queue_id, offset - 1), 0),
+                "pullOffset": pulled,
+            }
+            for topic, queue_id, offset, pulled in wanted
+        }
+
+    def consumers(self, connection: Connection, command: Command) -> Response:
+        """GET_CONSUMER_CONNECTION_LIST."""
+        name = fields.text(command, "consumerGroup")
+        group = self._clients.consumers.get(name)
+        if group is None or not group.clients:
+            raise ResponseError(
+                f"the consumer group[{name[:255]}] not online", ResponseCode.CONSUMER_NOT_ONLINE
+            )
+        body = {
+            "connectionSet": _connections(group.clients),
+            "consumeFromWhere": group.consume_from_where,
+            "consumeType": group.consume_type,
+            "messageModel": group.message_model,
+            "subscriptionTable": {t: s.to_json() for t, s in sorted(group.subscriptions.items())},
+        }
+        return Response(body=fastjson.dumps(body))
+
+    def producers(self, connection: Connection, command: Command) -> Response:
+        """GET_PRODUCER_CONNECTION_LIST."""
+        name = fields.text(command, "producerGroup")
+        members = self._clients.producers.get(name)
+        if not members:
+            raise ResponseError(
+                f"the producer group[{name[:255]}] not exist", ResponseCode.SYSTEM_ERROR
+            )
+        return Response(body=fastjson.dumps({"connectionSet": _connections(members)}))
+
+
+def _connections(members: dict[Connection, Client]) -> list[dict[str, Any]]:
+    return [
+        {
+            "clientAddr": connection.peer,
+            "clientId": client.client_id,
+            "language": LANGUAGES[client.language]
+            if 0 <= client.language < len(LANGUAGES)
+            else "OTHER",
+            "version": client.version,
+        }
+        for connection, client in members.items()
+    ]

@@ -1,0 +1,148 @@
+"""CONSUMER_SEND_MSG_BACK: a message that a consumer could not deal with goes to its group's retry
+topic after a delay, or to its dead-letter topic.
+[AbstractSendMessageProcessor.consumerSendMsgBack]"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.broker import fields
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command, Delays, Returned
+from pyrmq.errors import (
+    MessageIllegalError,
+    NoPermissionError,
+    ResponseError,
+    ServiceNotAvailableError,
+    SystemBusyError,
+)
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from pyrmq.model.topic import PERM_WRITE, TopicConfig
+from pyrmq.net.answers import Durable, Elsewhere
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+
+FIRST_LEVEL = 3
+"""Delay level of the first retry, where the consumer leaves it to the broker."""
+HIGHEST_LEVEL = 1024
+"""More than any broker has; a level above the highest counts as that one."""
+DISK_READERS = 16
+"""Messages that are read from the disk at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendBack:
+    """A request, as it was checked."""
+
+    group: Group
+    offset: int
+    delay_level: int
+    """0: the broker's choice; negative: it is not to be retried."""
+    max_times: int
+    unit: bool
+
+
+class SendBackProcessor:
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, engine: Delays
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._engine = engine
+        self._readers = trio.CapacityLimiter(DISK_READERS)
+
+    def __call__(self, connection: Connection, command: Command) -> Response | Durable | Elsewhere:
+        asked = self._check(command)
+        if asked.group.retry_queue_nums <= 0:
+            return Response()  # the group wants no retries: it is as good as consumed
+        known, returned = self._engine.find_returned(asked.offset, False)
+        if not known:
+            return Elsewhere(self._from_disk(asked))
+        return self._send(asked, returned)
+
+    def _check(self, command: Command) -> SendBack:
+        name = fields.text(command, "group")
+        offset = fields.int64(command, "offset")
+        level = fields.int32(command, "delayLevel")
+        group = self._groups.find(name)
+        if group is None:
+            raise ResponseError(
+                f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            )
+        if not self._config.broker_permission & PERM_WRITE:
+            raise NoPermissionError(
+                f"the broker[{self._config.broker_name}] sending message is forbidden"
+            )
+        if offset < 0:
+            raise self._no_message(offset)
+        most = fields.int32(command, "maxReconsumeTimes", group.retry_max_times)
+        unit = fields.flag(command, "unitMode")
+        return SendBack(group, offset, level, most, unit)
+
+    def _no_message(self, offset: int) -> ResponseError:
+        text = f"look message by offset failed, {offset}"
+        return ResponseError(text, ResponseCode.SYSTEM_ERROR)
+
+    async def _from_disk(self, asked: SendBack) -> Durable:
+        _, returned = await trio.to_thread.run_sync(
+            self._engine.find_returned, asked.offset, True, limiter=self._readers
+        )
+        return await self._send_when_saved(*self._destination(asked, returned))
+
+    def _send(self, asked: SendBack, returned: Returned | None) -> Durable | Elsewhere:
+        found, topic, level = self._destination(asked, returned)
+        if not self._topics.is_saved(topic.topic_name):
+            return Elsewhere(self._send_when_saved(found, topic, level))
+        return self._store(found, topic, level)
+
+    async def _send_when_saved(self, returned: Returned, topic: TopicConfig, level: int) -> Durable:
+        """A topic takes messages once it is in its file."""
+        if not self._topics.is_saved(topic.topic_name):
+            await self._topics.saved(topic.topic_name)
+        return self._store(returned, topic, level)
+
+    def _destination(
+        self, asked: SendBack, returned: Returned | None
+    ) -> tuple[Returned, TopicConfig, int]:
+        """The message, its topic, made if it is new, and the delay level."""
+        if returned is None:
+            raise self._no_message(asked.offset)
+        times = returned.reconsume_times
+        if times >= asked.max_times or asked.delay_level < 0:
+            name, queues, level = DLQ_PREFIX + asked.group.name, 1, 0
+        else:
+            name, queues = RETRY_PREFIX + asked.group.name, asked.group.retry_queue_nums
+            level = asked.delay_level or min(FIRST_LEVEL + times, HIGHEST_LEVEL)
+        topic = self._topics.get(name)
+        if topic is None:
+            with _one_code():  # else nothing is made for it
+                self._engine.check_send_back(returned, name, level)
+            topic = self._topics.create_send_back(name, queues, unit=asked.unit and level > 0)
+        if not topic.writable:
+            raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
+        return returned, topic, level
+
+    def _store(self, returned: Returned, topic: TopicConfig, level: int) -> Durable:
+        queue_id = random.randrange(max(topic.write_queue_nums, 1))
+        with _one_code():
+            end = self._engine.send_back(returned, topic.topic_name, queue_id, level)
+        return Durable(Response(), end)
+
+
+@contextmanager
+def _one_code() -> Iterator[None]:
+    """RocketMQ has one code for all that the store refuses; the client then sends the message by
+    itself."""
+    try:
+        yield
+    except (MessageIllegalError, SystemBusyError, ServiceNotAvailableError) as e:
+        raise ResponseError(str(e), ResponseCode.SYSTEM_ERROR) from e

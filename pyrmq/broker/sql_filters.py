@@ -1,0 +1,42 @@
+"""SQL92 filters of subscriptions, compiled once for each expression."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.engine import SqlFilter
+from pyrmq.errors import ResponseError, SubscriptionError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.subscription import SQL92, TAG
+
+CACHED = 1024
+"""Expressions that are kept compiled; the same few come with every pull."""
+
+
+@lru_cache(CACHED)
+def _compile(expression: str) -> SqlFilter | str:
+    """What is wrong with it, if it does not compile."""
+    try:
+        return SqlFilter(expression)
+    except ValueError as e:
+        return str(e)
+
+
+def check_kind(config: BrokerConfig, kind: str) -> None:
+    """SYSTEM_ERROR for kinds of expressions that this broker does not evaluate, as it is set."""
+    if kind == TAG or (kind == SQL92 and config.enable_property_filter):
+        return
+    hint = " (enablePropertyFilter)" if kind == SQL92 else ""
+    raise ResponseError(
+        f"The broker does not support consumer to filter message by {kind[:64]}{hint}",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
+def sql_filter(expression: str) -> SqlFilter:
+    """SUBSCRIPTION_PARSE_FAILED, with a text that says where and why, if it does not compile."""
+    found = _compile(expression)
+    if isinstance(found, str):
+        raise SubscriptionError(found, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+    return found
