@@ -39,7 +39,11 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
         (Message("T", b""), MessageIllegalError),
         (Message("T", "text"), MessageIllegalError),  # type: ignore[arg-type]
         (Message("T", b"x" * 101), MessageIllegalError),
-        (Message("T", b"x", properties={"DELAY": "1"}), MessageIllegalError),
+        (Message("T", b"x", delay_time_level=-1), MessageIllegalError),
+        (Message("T", b"x", delay_time_level=1 << 31), MessageIllegalError),
+        (Message("T", b"x", delay_time_level=True), MessageIllegalError),
+        (Message("T", b"x", delay_time_level="3"), MessageIllegalError),  # type: ignore[arg-type]
+        (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), MessageIllegalError),
         (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
@@ -88,6 +92,8 @@ async def test_arguments_of_the_wrong_kind() -> None:
         [],
         [Message("T", b"x"), Message("U", b"x")],
         [Message("%RETRY%g", b"x")],
+        [Message("T", b"x"), Message("T", b"x", delay_time_level=1)],
+        [Message("T", b"x", properties={"DELAY": "1"})],
         [Message("T", b"x" * 90), Message("T", b"x" * 90)],
     ],
 )
@@ -97,7 +103,14 @@ async def test_batches(batch: list[Message]) -> None:
     check_refusal(caught.value, MessageIllegalError)
 
 
-@pytest.mark.parametrize("message", [[], Message("T", b"x", properties={"DELAY": "1"})])
+@pytest.mark.parametrize(
+    "message",
+    [
+        [],
+        Message("T", b"x", properties={"DELAY": "1"}),
+        Message("T", b"x", delay_time_level=1),
+    ],
+)
 async def test_halves(message: Any) -> None:
     producer = TransactionalProducer("g", namesrv=NOWHERE)
 

@@ -132,6 +132,13 @@ def test_a_signal_acknowledges_what_was_printed(namesrv: str, topic: str, signum
     assert [line.rpartition(" ")[2] for line in got] == ["next"]
 
 
+def test_a_message_with_a_delay_level(namesrv: str, topic: str) -> None:
+    send(namesrv, topic, "-b", "at once")
+    send(namesrv, topic, "-b", "later", "-p", "DELAY=1")
+    got = consume(namesrv, topic, "--count", "2", "--timeout", "10")
+    assert sorted(line.rpartition("keys= ")[2] for line in got) == ["at once", "later"]
+
+
 def test_timeout_ends_without_a_message(namesrv: str, topic: str) -> None:
     assert consume(namesrv, topic, "--timeout", "0.3", "-g", "nobody") == []
 
@@ -151,7 +158,8 @@ def test_refusals_are_one_line(namesrv: str, topic: str) -> None:
     start = ("send", "-n", namesrv, "-t")
     assert_refused(run(*start, "bad topic", "-b", "x"), "bad topic")
     assert_refused(run(*start, topic, "-b", ""), "empty")
-    assert_refused(run(*start, topic, "-b", "x", "-p", "DELAY=3"), "DELAY")
+    assert_refused(run(*start, topic, "-b", "x", "-p", "DELAY=x"), "DELAY")
+    assert_refused(run(*start, topic, "-b", "x", "-p", "TIMER_DELAY_SEC=3"), "TIMER_DELAY_SEC")
     assert_refused(run(*start, topic, "-b", "x", "-p", "novalue"), "novalue")
     assert_refused(run("send", "-b", "x"), "--topic")
     assert_refused(run("consume", "-n", namesrv, "-t", topic, "-s", "||"), "||")

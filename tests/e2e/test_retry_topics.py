@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import LOCK_BATCH_MQ, PULL_SUSPEND, Client, pull_command, send_command
+from tests.support.delays import SCHEDULE_TOPIC, is_unknown, log_end, place, record_at
 from tests.support.server import ServerProcess
 
 _numbers = count()
@@ -78,10 +79,24 @@ def test_what_an_orderly_consumer_gives_up_is_a_dead_letter(client: Client, grou
     assert "DELAY" not in record.properties
 
 
-def test_a_delayed_retry_is_refused_and_not_stored(client: Client, group: str) -> None:
-    answer = client.send(f"%RETRY%{group}", b"later", properties={"DELAY": "4"})
-    assert answer.code == 13
-    assert "DELAY" in (answer.remark or "")
+def test_a_delayed_retry_waits_for_its_time(client: Client, group: str) -> None:
+    answer = client.send(f"%RETRY%{group}", b"later", properties={"DELAY": "4"}, change={"j": "3"})
+    waits = record_at(client, place(answer))
+    assert (waits.topic, waits.queue_id) == (SCHEDULE_TOPIC, 3)
+    assert (waits.body, waits.reconsume_times) == (b"later", 3)
+    assert waits.properties["REAL_TOPIC"] == f"%RETRY%{group}"
+    assert client.max_offset(f"%RETRY%{group}", 0) == 0
+
+
+def test_a_retry_without_a_level_that_can_be_meant_is_refused(client: Client, group: str) -> None:
+    """It is not stored, and its topic is not made."""
+    end = log_end(client)
+    for level in ("soon", "1.5"):
+        answer = client.send(f"%RETRY%{group}", b"later", properties={"DELAY": level})
+        assert answer.code == 13
+        assert "DELAY" in (answer.remark or "")
+    assert log_end(client) == end
+    assert is_unknown(client, f"%RETRY%{group}")
 
 
 def test_a_parked_pull_is_woken_by_a_retry_message(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 from . import checks
 from .drivers import Driver, body
+from .txn import serving
 
 
 def test_sends_and_consumes(go: Driver, topic: str, group: str) -> None:
@@ -20,6 +24,19 @@ def test_tags_select_messages(go: Driver, topic: str, group: str) -> None:
     wanted = [line for line in sent if line["tags"] in ("TagA", "TagC")]
     report = go.run("consume", topic=topic, group=group, filter="TagA || TagC", count=len(wanted))
     checks.arrived(wanted, report.received)
+
+
+def test_sql_selects_messages(go: Driver, tmp_path: Path, topic: str, group: str) -> None:
+    with serving(tmp_path, "enablePropertyFilter=true\n", "") as server:
+        go = dataclasses.replace(go, namesrv=server.namesrv, alive=server.state)
+        sent = go.run("produce", topic=topic, group="P-" + group, count=40).sent
+        wanted = [line for line in sent if line["index"] > 25 and line["tags"] == "TagB"]
+        sql = "index > 25 AND TAGS = 'TagB'"
+        run = go.run(
+            "consume", topic=topic, group=group, sql=sql, count=len(wanted), deliveries=len(wanted)
+        )
+        checks.arrived(wanted, run.received)
+        assert len(run.received) == len(wanted)
 
 
 def test_batches(go: Driver, topic: str, group: str) -> None:

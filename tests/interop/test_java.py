@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
 
 from . import checks
 from .drivers import Driver, body, places
+from .txn import TxnServer, serving
 
+SQL = "enablePropertyFilter=true\n"
 QUEUES = 4
 """What a client asks for when the broker creates a topic on the first send."""
+
+
+@pytest.fixture(scope="module")
+def sql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TxnServer]:
+    with serving(tmp_path_factory.mktemp("sql"), SQL, "") as running:
+        yield running
 
 
 def test_sends_and_consumes(java: Driver, topic: str, group: str) -> None:
@@ -44,6 +56,19 @@ def test_tags_select_messages(java: Driver, topic: str, group: str) -> None:
     }
     scans = [line for line in report.of("pull") if line["step"] == "scan"]
     assert {tag for line in scans for tag in line["wireTags"]} == {"TagB"}
+
+
+def test_sql_selects_messages(java: Driver, sql_server: TxnServer, topic: str, group: str) -> None:
+    """An SQL92 expression over properties: the broker sends what it wants and nothing else."""
+    java = dataclasses.replace(java, namesrv=sql_server.namesrv, alive=sql_server.state)
+    sent = java.run("produce", topic=topic, group="P-" + group, count=40).sent
+    wanted = [line for line in sent if 10 <= line["index"] <= 30 and line["tags"] != "TagB"]
+    sql = "index BETWEEN 10 AND 30 AND TAGS IN ('TagA', 'TagC')"
+    run = java.run(
+        "consume", topic=topic, group=group, sql=sql, count=len(wanted), deliveries=len(wanted)
+    )
+    checks.arrived(wanted, run.received)
+    assert len(run.received) == len(wanted)
 
 
 def test_tags_of_equal_hash(java: Driver, topic: str, group: str) -> None:
@@ -135,6 +160,27 @@ def test_lite_pull(java: Driver, topic: str, group: str) -> None:
     # A poll may still hand out what was fetched before the seek; nothing may be missing.
     again = places(report.of("again"))
     assert {(line["queueId"], line["queueOffset"]) for line in rest} <= again.keys()
+
+
+def test_requests_get_their_replies(java: Driver, topic: str, group: str) -> None:
+    """The reply goes through the broker to the client that asked, compressed or not, and is stored
+    as well; a request that nobody answers times out."""
+    report = java.run("request-reply", topic=topic, group=group, count=3)
+    asked = report.of("request")
+    assert [line.get("error") for line in asked] == [None] * 3
+    assert [line["reply"].split(",")[0] for line in asked] == [
+        f"answer to ask {n}" for n in range(3)
+    ]
+    assert len(asked[1]["reply"]) >= 10_000
+    for line in asked:
+        assert line["properties"]["MSG_TYPE"] == "reply"
+        assert {"CORRELATION_ID", "PUSH_REPLY_TIME", "ARRIVE_TIME"} <= line["properties"].keys()
+    replied = report.of("replied")
+    assert [line.get("sendStatus") for line in replied] == ["SEND_OK"] * 3
+    assert {line["topic"] for line in replied} == {"DefaultCluster_REPLY_TOPIC"}
+    assert len({line["offsetMsgId"] for line in replied}) == 3, "each is stored"
+    (unanswered,) = report.of("unanswered")
+    assert unanswered["timeout"] is True
 
 
 def test_offsets_and_pull_statuses(java: Driver, topic: str, group: str) -> None:

@@ -56,15 +56,16 @@ def use_peer() -> bool:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[TxnServer]:
+def serving(folder: Path, conf: str = CONF, peer_conf: str = PEER_CONF) -> Iterator[TxnServer]:
+    """A server with this configuration; Apache's broker gets `peer_conf` as well."""
     if use_peer():
         with peer.NameServer(folder / "namesrv") as names:
-            conf = CONF + PEER_CONF
             home = folder / "apache"
-            with peer.RealBroker(folder / "store", names.address, conf, home=home) as broker:
+            both = conf + peer_conf
+            with peer.RealBroker(folder / "store", names.address, both, home=home) as broker:
                 yield TxnServer(broker, names.address, broker.address)
     else:
-        with ServerProcess(folder / "store", conf=CONF) as server:
+        with ServerProcess(folder / "store", conf=conf) as server:
             yield TxnServer(server, "{}:{}".format(*server.namesrv), server.broker)
 
 

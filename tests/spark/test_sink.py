@@ -13,8 +13,10 @@ import pytest
 from pyrmq.net.address import format_address
 from tests.spark.reading import read_all
 from tests.support.client import Client
+from tests.support.delays import parked
 from tests.support.records import Record
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +97,26 @@ def test_what_was_read_can_be_written(spark: SparkSession, server: ServerProcess
     assert len(second) == 500
 
 
+def test_rows_with_a_delay_arrive_later(spark: SparkSession, server: ServerProcess) -> None:
+    """Level 1 is a second; what has no level, or 0, is there at once."""
+    frame = spark.range(20).selectExpr(
+        "concat('b', id) as body",
+        "case id % 4 when 0 then 1 when 1 then 0 else null end as delayTimeLevel",
+    )
+    write(frame, server, topic="Waits")
+    arrived = eventually(
+        lambda: stored(server, "Waits"), "all have arrived", until=lambda rows: len(rows) >= 20
+    )
+    assert sorted(row.body for row in arrived) == sorted(b"b%d" % n for n in range(20))
+    with Client(server.broker) as client:
+        waited = {r.body: r.store_timestamp for r in parked(client, 1)}
+    assert set(waited) == {b"b%d" % n for n in range(0, 20, 4)}
+    for row in arrived:
+        if row.body in waited:
+            assert row.store_timestamp >= waited[row.body] + 1000
+            assert row.properties["DELAY"] == "1"
+
+
 @pytest.mark.parametrize(
     ("select", "options", "said"),
     [
@@ -104,11 +126,6 @@ def test_what_was_read_can_be_written(spark: SparkSession, server: ServerProcess
         (["'x' as body"], {}, "need a topic"),
         (["'x' as body"], {"topic": "Bad", "sendBatchBites": "1"}, "did you mean sendBatchBytes"),
         (["'x' as body", "9 as queueId"], {"topic": "Columns"}, "has no queue 9"),
-        (
-            ["'x' as body", "3 as delayTimeLevel"],
-            {"topic": "Columns", "retryTimesWhenSendFailed": "0"},
-            "property DELAY: delayed messages are not supported by this version",
-        ),
         (
             ["'x' as body", "map('DELAY', '3') as properties"],
             {"topic": "Columns"},

@@ -29,6 +29,8 @@ LONG: tuple[str, ...] = (
     "tests/interop/test_mqadmin.py",
     "tests/outbox/test_example.py",
     "tests/crash/test_transaction_kill_loop.py",
+    "tests/e2e/test_delay_progress.py",
+    "tests/crash/test_killed_deliveries.py",
     "tests/outbox/test_killed_service.py",
     "tests/spark/test_apache_broker.py",
     "tests/spark/test_worker.py",

@@ -19,6 +19,7 @@ SEED = 20240229
 FAILED: dict[str, tuple[int, ...]] = {
     "kill-loop": (),
     "transaction-kill-loop": (),
+    "killed-deliveries": (),
     "hostile-fuzz": (),
     "segments-stream": (),
     "simulation": (),

@@ -19,6 +19,8 @@ type seen struct {
 	deliveries int
 	complete   chan struct{}
 	want       int
+	// deliveries to wait for instead, if not 0
+	wantDeliveries int
 }
 
 func (s *seen) add(m *primitive.MessageExt) {
@@ -26,11 +28,13 @@ func (s *seen) add(m *primitive.MessageExt) {
 	defer s.Unlock()
 	s.deliveries++
 	place := fmt.Sprintf("%s:%d:%d", m.Topic, m.Queue.QueueId, m.QueueOffset)
-	if s.places[place] {
-		return
-	}
+	fresh := !s.places[place]
 	s.places[place] = true
-	if len(s.places) == s.want {
+	if s.wantDeliveries > 0 {
+		if s.deliveries == s.wantDeliveries {
+			close(s.complete)
+		}
+	} else if fresh && len(s.places) == s.want {
 		close(s.complete)
 	}
 }
@@ -56,18 +60,26 @@ func consume(args *arguments) (object, error) {
 		consumer.WithGroupName(args.get("group", "")),
 		consumer.WithConsumerModel(consumer.Clustering),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithMaxReconsumeTimes(int32(args.number("max", -1))),
 	)
 	if err != nil {
 		return nil, err
 	}
 	got := &seen{places: map[string]bool{}, complete: make(chan struct{}), want: args.number("count", 1)}
+	got.wantDeliveries = args.number("deliveries", 0)
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: args.get("filter", "*")}
+	if sql := args.get("sql", ""); sql != "" {
+		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: sql}
+	}
 	for _, topic := range strings.Split(args.get("topic", ""), ",") {
 		err = c.Subscribe(topic, selector,
 			func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 				for _, m := range messages {
 					write(received(m))
 					got.add(m)
+				}
+				if int(messages[0].ReconsumeTimes) < args.number("fail", 0) {
+					return consumer.ConsumeRetryLater, nil
 				}
 				return consumer.ConsumeSuccess, nil
 			})
@@ -83,6 +95,9 @@ func consume(args *arguments) (object, error) {
 	case <-got.complete:
 		complete = true
 	case <-time.After(time.Duration(args.number("timeout", 60)-10) * time.Second):
+	}
+	if got.wantDeliveries > 0 {
+		time.Sleep(2 * time.Second) // for what becomes of the last ones, and for what is too many
 	}
 	err = c.Shutdown()
 	got.Lock()

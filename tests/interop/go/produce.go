@@ -35,6 +35,9 @@ func message(args *arguments, i int) *primitive.Message {
 		keys = append(keys, fmt.Sprintf("second-%d", i))
 	}
 	m.WithTag(tags[i%len(tags)]).WithKeys(keys)
+	if level := args.number("delay", 0); level != 0 {
+		m.WithDelayTimeLevel(level)
+	}
 	m.WithProperty("index", strconv.Itoa(i))
 	m.WithProperty("greeting", "h\u00e9llo w\u00f6rld \u2013 \u4f60\u597d \U0001f680")
 	m.WithProperty("quotes", "say \"hi\" \\ {a:1}\n= next")

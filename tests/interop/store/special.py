@@ -39,7 +39,7 @@ def with_long_topic(store: Path, ledger: Ledger) -> None:
 
 
 def delayed(ledger: Ledger, client: Client) -> None:
-    """Messages that come due during our turn, and one that does not within this test."""
+    """Messages that come due in the next turn, and one that does not within this test."""
     ledger.knows(SCHEDULE, 18)
     ledger.knows(LATER, 1)
     for level in ("2", "2", "18"):
@@ -49,7 +49,7 @@ def delayed(ledger: Ledger, client: Client) -> None:
 
 
 def arrives_later(ledger: Ledger, client: Client) -> None:
-    """What was parked before our turn is delivered after it."""
+    """What was parked in the turn before is delivered, once."""
     await_messages(client, LATER, 2)
     ledger.check(client)
     assert [r.body for r in ledger.records[LATER, 0]] == [b"delay level 2"] * 2

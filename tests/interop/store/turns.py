@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -77,12 +78,12 @@ def committed(client: Client) -> dict[int, int]:
     return found
 
 
-def await_text(path: Path, text: str) -> None:
-    """Until a file below config/ has the text: it is written some time after the change."""
+def await_text(path: Path, pattern: str) -> None:
+    """Until a file below config/ has such a text: it is written some time after the change."""
     eventually(
         lambda: path.read_text() if path.exists() else "",
-        f"{text!r} in {path}",
-        until=lambda found: text in found,
+        f"{pattern!r} in {path}",
+        until=lambda found: re.search(pattern, found) is not None,
     )
 
 

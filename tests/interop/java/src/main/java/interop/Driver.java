@@ -32,6 +32,7 @@ public final class Driver {
             case "consume": return PushConsumers::concurrent;
             case "consume-orderly": return PushConsumers::orderly;
             case "consume-two": return TwoConsumers::run;
+            case "request-reply": return RequestReply::run;
             case "pull-lite": return LitePull::run;
             case "pull": return Lookups::pull;
             case "view": return Lookups::view;

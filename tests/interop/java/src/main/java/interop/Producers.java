@@ -35,6 +35,9 @@ final class Producers {
         if (i % 5 == 0) {
             message.setKeys(Arrays.asList("key-" + i, "second-" + i));
         }
+        if (args.number("delay", 0) != 0) {
+            message.setDelayTimeLevel(args.number("delay", 0));
+        }
         message.putUserProperty("index", String.valueOf(i));
         message.putUserProperty("greeting", "h\u00e9llo w\u00f6rld \u2013 \u4f60\u597d \ud83d\ude80");
         message.putUserProperty("quotes", "say \"hi\" \\ {a:1}\n= next");

@@ -11,6 +11,7 @@ import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -70,12 +71,24 @@ final class PushConsumers {
         consumer.setHeartbeatBrokerInterval(2_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         for (String topic : args.topic().split(",")) {
-            consumer.subscribe(topic, args.get("filter", "*"));
+            if (args.get("sql", null) != null) {
+                consumer.subscribe(topic, MessageSelector.bySql(args.get("sql", null)));
+            } else {
+                consumer.subscribe(topic, args.get("filter", "*"));
+            }
         }
         // One thread takes the messages of a queue in the order in which they were pulled.
         consumer.setConsumeThreadMin(args.number("threads", 1));
         consumer.setConsumeThreadMax(args.number("threads", 1));
+        if (args.number("max", -1) >= 0) {
+            consumer.setMaxReconsumeTimes(args.number("max", -1));
+        }
         return consumer;
+    }
+
+    /** Whether the listener fails on a message: it does on its first deliveries, fail=N. */
+    private static boolean fails(Args args, MessageExt message) {
+        return message.getReconsumeTimes() < args.number("fail", 0);
     }
 
     static MessageListenerConcurrently listener(String name, Seen seen, Out out) {
@@ -103,7 +116,12 @@ final class PushConsumers {
     static void concurrent(Args args, Out out, Map<String, Object> summary) throws Exception {
         Seen seen = new Seen();
         DefaultMQPushConsumer consumer = create(args, null);
-        consumer.registerMessageListener(listener("one", seen, out));
+        MessageListenerConcurrently listener = listener("one", seen, out);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            listener.consumeMessage(messages, context);
+            return fails(args, messages.get(0)) ? ConsumeConcurrentlyStatus.RECONSUME_LATER
+                : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
         run(args, consumer, seen, summary);
     }
 
@@ -115,24 +133,34 @@ final class PushConsumers {
                 out.write(Out.received("received", "one", message));
                 seen.add(message);
             }
-            return ConsumeOrderlyStatus.SUCCESS;
+            return fails(args, messages.get(0)) ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+                : ConsumeOrderlyStatus.SUCCESS;
         });
         run(args, consumer, seen, summary);
     }
 
-    /** Consumes until count different messages came or the time is up, then leaves in good order. */
+    /**
+     * Consumes until count different messages came, or so many deliveries if deliveries=N says so, or
+     * the time is up, then leaves in good order. With deliveries=N some may have failed: it stays for
+     * two seconds more, for what becomes of the last ones, and for deliveries that are too many.
+     */
     private static void run(Args args, DefaultMQPushConsumer consumer, Seen seen, Map<String, Object> summary)
         throws Exception {
         int count = args.number("count", 1);
+        int deliveries = args.number("deliveries", 0);
         consumer.start();
-        boolean complete = await(args.timeout() - 10, () -> seen.distinct() >= count);
+        boolean complete = await(args.timeout() - 10, () -> deliveries > 0
+            ? seen.deliveries >= deliveries : seen.distinct() >= count);
+        if (deliveries > 0) {
+            Thread.sleep(2_000);
+        }
         Set<MessageQueue> held = held(consumer, args.topic());
         List<Object> queues = new ArrayList<>();
         for (MessageQueue mq : held) {
             queues.add(Out.queue(mq));
         }
         // The offset of a message is recorded after the listener has returned.
-        boolean settled = complete && await(5, () -> {
+        boolean settled = complete && deliveries == 0 && await(5, () -> {
             for (MessageQueue mq : held) {
                 Long position = seen.positions(mq.getTopic()).get(mq.getQueueId());
                 if (position != null && consumer.getDefaultMQPushConsumerImpl().getOffsetStore()

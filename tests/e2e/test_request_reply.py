@@ -1,0 +1,173 @@
+"""SEND_REPLY_MESSAGE: the broker hands a reply to the client that waits for it, and answers the one
+that replied when it has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.client import HEART_BEAT, SEND_MESSAGE_V2, Client, send_command
+from tests.support.server import ServerProcess
+from tests.support.wire import FLAG_RESPONSE, Command, encode
+
+SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2, PUSH_REPLY = 324, 325, 326
+SYSTEM_ERROR, TOPIC_NOT_EXIST, INVALID_PARAMETER = 1, 17, 29
+REPLIES = "DefaultCluster_REPLY_TOPIC"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("reply") / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def asker(server: ServerProcess) -> Iterator[Client]:
+    """A producer that waits for a reply."""
+    with Client(server.broker) as client:
+        heartbeat(client, "asker", "P")
+        yield client
+
+
+@pytest.fixture
+def replier(server: ServerProcess) -> Iterator[Client]:
+    with Client(server.broker) as client:
+        yield client
+
+
+def heartbeat(client: Client, client_id: str, *groups: str) -> None:
+    data = {
+        "clientID": client_id,
+        "consumerDataSet": [],
+        "producerDataSet": [{"groupName": group} for group in groups],
+    }
+    assert client.call(HEART_BEAT, json.dumps(data).encode()).code == 0
+
+
+def reply(to: str | None = "asker", *, topic: str = REPLIES, queue_id: int = 0) -> Command:
+    properties = {"MSG_TYPE": "reply", "CORRELATION_ID": "c-1"}
+    if to is not None:
+        properties["REPLY_TO_CLIENT"] = to
+    return send_command(
+        topic, b"the answer", properties=properties, queue_id=queue_id, code=SEND_REPLY_MESSAGE_V2
+    )
+
+
+def take(asker: Client, code: int = 0, remark: str | None = None) -> Command:
+    """What was pushed to the asker, which answers it."""
+    if not asker.pushed:
+        asker.wait_pushed(10)
+    pushed = asker.pushed.pop(0)
+    assert pushed.code == PUSH_REPLY
+    asker.send_raw(encode(Command(code, opaque=pushed.opaque, flag=FLAG_RESPONSE, remark=remark)))
+    return pushed
+
+
+def test_a_reply_reaches_the_client_and_is_stored(asker: Client, replier: Client) -> None:
+    end = replier.max_offset(REPLIES, 0)
+    opaque = replier.post(reply())
+    pushed = take(asker)
+    answer = replier.receive()
+    assert (answer.opaque, answer.code) == (opaque, 0)
+    assert pushed.body == b"the answer"
+    ext = pushed.ext
+    assert ext["topic"] == REPLIES
+    assert "CORRELATION_ID\x01c-1\x02" in ext["properties"]
+    assert "\x02PUSH_REPLY_TIME\x01" in ext["properties"]
+    assert {"bornHost", "storeHost", "storeTimestamp", "bornTimestamp", "sysFlag"} <= ext.keys()
+    assert answer.ext["queueOffset"] == str(end)
+    (record,) = replier.pull_all(REPLIES, 0, end, end + 1)
+    assert record.body == b"the answer"
+
+
+def test_the_long_names_do_as_well(asker: Client, replier: Client) -> None:
+    short = reply()
+    names = {
+        "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums",
+        "e": "queueId", "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties",
+        "j": "reconsumeTimes", "k": "unitMode", "m": "batch",
+    }  # fmt: skip
+    ext = {names[key]: value for key, value in short.ext.items() if key in names}
+    replier.post(Command(SEND_REPLY_MESSAGE, ext, short.body))
+    assert take(asker).body == b"the answer"
+    assert replier.receive().code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        (reply("nobody"), SYSTEM_ERROR, "nobody that waits for the reply is not connected"),
+        (reply(None), SYSTEM_ERROR, "no property REPLY_TO_CLIENT"),
+        (reply(topic="NoSuchTopic"), TOPIC_NOT_EXIST, "NoSuchTopic"),
+        (reply(topic="../x"), INVALID_PARAMETER, "illegal"),
+        (reply(queue_id=9), INVALID_PARAMETER, "queueId[9] is illegal"),
+    ],
+)
+def test_refusals(asker: Client, replier: Client, command: Command, code: int, text: str) -> None:
+    answer = replier.request(command)
+    assert answer.code == code
+    assert answer.remark is not None
+    assert text in answer.remark
+    assert asker.pushed == []
+
+
+def test_what_the_client_does_not_take_is_an_error(asker: Client, replier: Client) -> None:
+    replier.post(reply())
+    take(asker, 1, "nobody waits for it")
+    answer = replier.receive()
+    assert answer.code == SYSTEM_ERROR
+    assert answer.remark == "the client did not take the reply: nobody waits for it"
+
+
+def test_a_client_that_goes_away(server: ServerProcess, replier: Client) -> None:
+    with Client(server.broker) as leaving:
+        heartbeat(leaving, "leaving", "P1", "P2")
+        replier.post(reply("leaving"))
+        leaving.wait_pushed(10)
+    answer = replier.receive()
+    assert answer.code == SYSTEM_ERROR
+    assert answer.remark is not None
+    assert "is gone" in answer.remark
+    again = replier.request(reply("leaving"))
+    assert again.remark is not None
+    assert "is not connected" in again.remark
+
+
+def test_leaving_one_of_two_groups_keeps_the_client_known(
+    server: ServerProcess, replier: Client
+) -> None:
+    with Client(server.broker) as asker:
+        heartbeat(asker, "of-two", "P1", "P2")
+        assert asker.call(35, clientID="of-two", producerGroup="P1").code == 0
+        replier.post(reply("of-two"))
+        take(asker)
+        assert replier.receive().code == 0
+
+
+def test_answers_that_nobody_waits_for_are_left_alone(asker: Client) -> None:
+    asker.send_raw(encode(Command(0, opaque=77, flag=FLAG_RESPONSE)))
+    assert asker.max_offset(REPLIES, 0) >= 0
+
+
+def test_replies_need_not_be_stored(tmp_path: Path) -> None:
+    conf = "storeReplyMessageEnable=false\n"
+    with (
+        ServerProcess(tmp_path / "store", conf=conf) as server,
+        Client(server.broker) as asker,
+        Client(server.broker) as replier,
+    ):
+        heartbeat(asker, "asker", "P")
+        replier.post(reply(queue_id=0))
+        take(asker)
+        answer = replier.receive()
+        assert (answer.code, answer.ext["msgId"]) == (0, "0")
+        assert replier.max_offset(REPLIES, 0) == 0
+
+
+def test_a_plain_send_is_no_reply(replier: Client) -> None:
+    command = reply()
+    command.code = SEND_MESSAGE_V2
+    assert replier.request(command).code == 0

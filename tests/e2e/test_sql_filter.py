@@ -1,0 +1,197 @@
+"""SQL92 expressions over properties: what a pull gets, what is refused, and what waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+import pyrmq
+from pyrmq.testing import broker
+from tests.support.client import (
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    Client,
+    Pulled,
+    pull_command,
+)
+from tests.support.records import decode_records
+from tests.support.server import ServerProcess
+from tests.support.wire import Command
+
+CHECK_CLIENT_CONFIG = 46
+HEART_BEAT = 34
+FOUND, NOT_FOUND, RETRY, PARSE_FAILED, SYSTEM_ERROR = 0, 19, 20, 23, 1
+CONF = "enablePropertyFilter=true\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("sql") / "store", conf=CONF) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Client]:
+    with Client(server.broker) as client:
+        yield client
+
+
+def load(client: Client, topic: str, count: int = 40) -> None:
+    for n in range(count):
+        properties = {"n": str(n), "kind": "odd" if n % 2 else "even"}
+        assert client.send(topic, b"%d" % n, properties=properties).code == 0
+
+
+def by_sql(client: Client, topic: str, sql: str, offset: int = 0, **options: object) -> Command:
+    change = {"expressionType": "SQL92"}
+    command = pull_command(topic, 0, offset, subscription=sql, change=change, **options)
+    return client.request(command)
+
+
+def read(answer: Command) -> Pulled:
+    ext = answer.ext
+    offsets = (int(ext.get(name, -1)) for name in ("nextBeginOffset", "minOffset", "maxOffset"))
+    records = decode_records(answer.body) if answer.code == FOUND else []
+    return Pulled(answer.code, *offsets, records)
+
+
+def pull(client: Client, topic: str, sql: str, offset: int = 0) -> Pulled:
+    return read(by_sql(client, topic, sql, offset))
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("n > 35", range(36, 40)),
+        ("n BETWEEN 3 AND 5 AND kind = 'odd'", (3, 5)),
+        ("kind = 'even' AND n < 6", (0, 2, 4)),
+        ("n IN ('7', '9') OR kind IS NULL", (7, 9)),
+        ("missing IS NULL AND n = 1", (1,)),
+        ("kind CONTAINS 'dd' AND NOT (n > 3)", (1, 3)),
+    ],
+)
+def test_a_pull_gets_what_is_true(client: Client, sql: str, wanted: Iterable[int]) -> None:
+    topic = "Selected"
+    if client.max_offset(topic, 0) == 0:
+        load(client, topic)
+    found = pull(client, topic, sql)
+    assert [int(record.body) for record in found.records] == list(wanted)
+    assert (found.code, found.next_offset) == (FOUND, 40)
+
+
+def test_nothing_matches(client: Client) -> None:
+    load(client, "None", 10)
+    found = pull(client, "None", "n > 100")
+    assert (found.code, found.next_offset) == (RETRY, 10)
+    assert pull(client, "None", "n > 100", 10).code == NOT_FOUND
+
+
+@pytest.mark.parametrize("sql", ["", "n >", "(" * 10_000 + "n > 1" + ")" * 10_000, "n = NULL", "*"])
+def test_what_does_not_compile(client: Client, sql: str) -> None:
+    client.send("Broken")
+    answer = by_sql(client, "Broken", sql)
+    assert answer.code == PARSE_FAILED
+    assert answer.remark is not None
+    assert "SQL92 expression, character" in answer.remark
+    data = {"subscriptionData": {"topic": "T", "subString": sql, "expressionType": "SQL92"}}
+    told = client.call(CHECK_CLIENT_CONFIG, json.dumps(data).encode())
+    assert told.code == PARSE_FAILED
+
+
+def test_other_kinds_are_refused(client: Client) -> None:
+    client.send("Kinds")
+    change = {"expressionType": "XPATH"}
+    answer = client.request(pull_command("Kinds", 0, 0, subscription="/a", change=change))
+    assert answer.code == SYSTEM_ERROR
+    assert answer.remark == "The broker does not support consumer to filter message by XPATH"
+
+
+def test_by_default_it_is_off(tmp_path: Path) -> None:
+    """As in RocketMQ; the answer names the key."""
+    with ServerProcess(tmp_path / "store") as server, Client(server.broker) as client:
+        client.send("Off")
+        answer = by_sql(client, "Off", "n > 1")
+        assert answer.code == SYSTEM_ERROR
+        assert answer.remark is not None
+        assert "by SQL92 (enablePropertyFilter)" in answer.remark
+        data = {"subscriptionData": {"topic": "T", "subString": "a=1", "expressionType": "SQL92"}}
+        assert client.call(CHECK_CLIENT_CONFIG, json.dumps(data).encode()).code == SYSTEM_ERROR
+
+
+def test_a_subscription_of_a_heartbeat(client: Client) -> None:
+    load(client, "Beats", 6)
+    subscription = {
+        "classFilterMode": False, "codeSet": [], "expressionType": "SQL92", "subString": "n >= 4",
+        "subVersion": 1, "tagsSet": [], "topic": "Beats",
+    }  # fmt: skip
+    consumer = {
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_PASSIVELY",
+        "groupName": "G_sql", "messageModel": "CLUSTERING",
+        "subscriptionDataSet": [subscription], "unitMode": False,
+    }  # fmt: skip
+    data = {"clientID": "c1", "consumerDataSet": [consumer], "producerDataSet": []}
+    assert client.call(HEART_BEAT, json.dumps(data).encode()).code == 0
+    change = {"subscription": None, "expressionType": None, "subVersion": "1"}
+    answer = client.request(pull_command("Beats", 0, 0, group="G_sql", sys_flag=0, change=change))
+    assert [r.body for r in read(answer).records] == [b"4", b"5"]
+
+
+def test_a_parked_pull_waits_for_what_it_wants(server: ServerProcess, client: Client) -> None:
+    load(client, "Parked", 3)
+    flags = {"expressionType": "SQL92", "sysFlag": str(PULL_SUSPEND | PULL_SUBSCRIPTION)}
+    command = pull_command("Parked", 0, 3, subscription="n = 7", suspend_ms=20_000, change=flags)
+    with Client(server.broker) as waiting:
+        opaque = waiting.post(command)
+        waiting.max_offset("Parked", 0)  # is answered behind the pull
+        client.send("Parked", b"other", properties={"n": "6"})
+        client.send("Parked", b"wanted", properties={"n": "7"})
+        answer = waiting.receive(10)
+    assert answer.opaque == opaque
+    found = read(answer)
+    assert ([r.body for r in found.records], found.next_offset) == ([b"wanted"], 5)
+
+
+def test_a_slow_expression_holds_up_nobody(server: ServerProcess, client: Client) -> None:
+    """One of 16 KB over properties of 30 KB takes milliseconds for each message: a read ends early
+    and is continued by the next one."""
+    number = "1" * 30_000 + ".5"
+    for _ in range(40):
+        assert client.send("Slow", b"x", properties={"n": number}).code == 0
+    clauses = " OR ".join(["n = 2.5"] * 1400)
+    answers, offset = 0, 0
+    while offset < 40:
+        answer = by_sql(client, "Slow", clauses, offset)
+        assert answer.code == RETRY, answer.remark
+        assert int(answer.ext["nextBeginOffset"]) > offset
+        offset = int(answer.ext["nextBeginOffset"])
+        answers += 1
+    assert answers > 1
+
+
+def test_the_python_consumer_selects_by_sql() -> None:
+    async def main() -> None:
+        async with (
+            broker(enable_property_filter=True) as server,
+            pyrmq.Producer("P", namesrv=server.namesrv) as producer,
+        ):
+            for n in range(6):
+                await producer.send(pyrmq.Message("T", b"%d" % n, properties={"n": str(n)}))
+            async with pyrmq.PushConsumer(
+                "G",
+                {"T": pyrmq.Sql("n >= 3 AND n <> 4")},
+                namesrv=server.namesrv,
+                consume_from=pyrmq.ConsumeFrom.FIRST_OFFSET,
+            ) as consumer:
+                found = set()
+                with trio.fail_after(20):
+                    async for message in consumer:
+                        found.add(message.body)
+                        if len(found) == 2:
+                            break
+                assert found == {b"3", b"5"}
+
+    trio.run(main)

@@ -1,0 +1,108 @@
+"""mqadmin of Apache RocketMQ against our server: how far topics and groups are, and moving offsets.
+
+All commands are run in one JVM, one after the other: some move what the next ones show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.client import QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, Client
+from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
+
+from .store.tool import Tool
+
+TOPIC = "Counted"
+GROUP = "G"
+FOUND, MOVED = 0, 21
+
+
+class Admin:
+    """A server with ten messages in two queues and a member of the group; `run` is mqadmin."""
+
+    def __init__(self, server: ServerProcess, client: Client, tool: Tool) -> None:
+        self.client = client
+        self._names = "{}:{}".format(*server.namesrv)
+        self._tool = tool
+
+    def run(self, *words: str) -> list[list[str]]:
+        """What a command printed, in words, without headings."""
+        out, err = self._tool.command(self._names, *words)
+        assert "Exception" not in out + err, out + err
+        lines = [line for line in out.splitlines() if " |-" not in line]
+        return [line.split() for line in lines if line.strip() and not line.startswith("#")]
+
+    def offset(self, queue_id: int, group: str = GROUP) -> int:
+        answer = self.client.call(
+            QUERY_CONSUMER_OFFSET, consumerGroup=group, topic=TOPIC, queueId=queue_id
+        )
+        return int(answer.ext["offset"])
+
+
+@pytest.fixture(scope="module")
+def admin(home: Path) -> Iterator[Admin]:
+    with (
+        ServerProcess(home / "counted") as server,
+        Client(server.broker) as client,
+        Tool(home / "tool") as tool,
+    ):
+        for n in range(10):
+            assert client.send(TOPIC, b"%d" % n, queue_id=n % 2, queues=2).code == 0
+        assert client.heartbeat("client-1", GROUP, TOPIC).code == 0
+        commit = client.call(
+            UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, topic=TOPIC, queueId=0, commitOffset=3
+        )
+        assert commit.code == 0
+        admin = Admin(server, client, tool)
+        eventually(lambda: topic_is_known(admin), "the name server knows topic and retry topic")
+        yield admin
+
+
+def topic_is_known(admin: Admin) -> bool:
+    try:
+        return bool(admin.run("topicStatus", "-t", TOPIC)) and bool(
+            admin.run("topicStatus", "-t", f"%RETRY%{GROUP}")
+        )
+    except AssertionError:
+        return False
+
+
+def test_topic_status(admin: Admin) -> None:
+    rows = admin.run("topicStatus", "-t", TOPIC)
+    assert [row[1:4] for row in rows[:2]] == [["0", "0", "5"], ["1", "0", "5"]]
+
+
+def progress(admin: Admin, group: str = GROUP) -> dict[str, tuple[int, int, int]]:
+    """Broker offset, consumer offset and difference by queue."""
+    rows = admin.run("consumerProgress", "-g", group)
+    mine = [row for row in rows if row[0] == TOPIC]
+    return {row[2]: (int(row[3]), int(row[4]), int(row[5])) for row in mine}
+
+
+def test_offsets_are_shown_moved_and_cloned(admin: Admin) -> None:
+    assert progress(admin) == {"0": (5, 3, 2), "1": (5, 0, 5)}
+    connections = admin.run("consumerConnection", "-g", GROUP)
+    assert connections[0][0] == "client-1"
+    assert [TOPIC, "*"] in connections
+
+    admin.run("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "-1")
+    assert progress(admin) == {"0": (5, 5, 0), "1": (5, 5, 0)}
+    admin.run("resetOffsetByTime", "-g", GROUP, "-t", TOPIC, "-s", "0")
+    assert [admin.offset(0), admin.offset(1)] == [0, 0]
+    # The next pull is sent there, whatever it asks for; the one after it is served.
+    moved = admin.client.pull(TOPIC, 0, 5, group=GROUP)
+    assert (moved.code, moved.next_offset) == (MOVED, 0)
+    served = admin.client.pull(TOPIC, 0, 0, group=GROUP)
+    assert (served.code, [r.body for r in served.records]) == (
+        FOUND,
+        [b"0", b"2", b"4", b"6", b"8"],
+    )
+
+    admin.run("skipAccumulatedMessage", "-g", GROUP, "-t", TOPIC)
+    assert [admin.offset(0), admin.offset(1)] == [5, 5]
+    admin.run("cloneGroupOffset", "-s", GROUP, "-d", "G2", "-t", TOPIC)
+    assert [admin.offset(0, "G2"), admin.offset(1, "G2")] == [5, 5]
