@@ -113,4 +113,9 @@ def main(check: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    words = sys.argv[1:]
+    if words not in ([], ["--check"]):
+        sys.exit(
+            "python scripts/docs_tables.py [--check]: writes the tables of docs/, or compares them"
+        )
+    sys.exit(main(bool(words)))

@@ -69,6 +69,8 @@ class ClientTable:
         self.producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
         self._producers_by_id: dict[str, Connection] = {}
+        self._ids: dict[Connection, str] = {}
+        """Client ids of the connections of producers."""
         self._on_change = on_change
 
     def groups_of(self, connection: Connection) -> set[str]:
@@ -81,6 +83,10 @@ class ClientTable:
 
     def register_producer(self, group: str, connection: Connection, client: Client) -> None:
         self.producers.setdefault(group, {})[connection] = client
+        known = self._ids.get(connection)
+        if known != client.client_id:
+            self._forget_id(connection)
+            self._ids[connection] = client.client_id
         self._producers_by_id[client.client_id] = connection
         self._groups_of.setdefault(connection, (set(), set()))[0].add(group)
         self._watch(connection)
@@ -140,8 +146,13 @@ class ClientTable:
         if not members:
             del self.producers[name]
         producing, _ = self._groups_of.get(connection, ((), ()))
-        if not producing and self._producers_by_id.get(client.client_id) is connection:
-            del self._producers_by_id[client.client_id]
+        if not producing:
+            self._forget_id(connection)
+
+    def _forget_id(self, connection: Connection) -> None:
+        client_id = self._ids.pop(connection, None)
+        if client_id is not None and self._producers_by_id.get(client_id) is connection:
+            del self._producers_by_id[client_id]
 
     def by_client_id(self, client_id: str) -> Connection | None:
         """The connection of the producer with this client id."""

@@ -9,6 +9,7 @@ _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 _REPLICATION = "this version does not replicate"
 _TIMER = "this version refuses timer messages"
 _DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
+_BLOOM = "this version has no Bloom filters"
 _OP_BATCH = "op records are written along with what they settle"
 _DELETING = "a file in use stays readable, and a failed deletion is tried again in the next round"
 
@@ -74,6 +75,16 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("serverSelectorThreads", _THREADS),
     UnusedKey("transferMsgByHeap", "bodies always go from the mapped log to the socket"),
     UnusedKey("timerWheelEnable", _TIMER),
+    UnusedKey("timerPrecisionMs", _TIMER),
+    UnusedKey("timerMaxDelaySec", _TIMER),
+    UnusedKey("timerRollWindowSlot", _TIMER),
+    UnusedKey("timerFlushIntervalMs", _TIMER),
+    FixedKey("filterSupportRetry", ("false",)),
+    UnusedKey("expectConsumerNumUseFilter", _BLOOM),
+    UnusedKey("maxErrorRateOfBloomFilter", _BLOOM),
+    UnusedKey("filterDataCleanTimeSpan", _BLOOM),
+    UnusedKey("bitMapLengthConsumeQueueExt", _BLOOM),
+    UnusedKey("enableScheduleMessageStats", "this version keeps no statistics"),
     UnusedKey("flushDelayOffsetInterval", _DELAY),
     UnusedKey("delayOffsetUpdateVersionStep", _DELAY),
     UnusedKey("enableScheduleAsyncDeliver", _DELAY),

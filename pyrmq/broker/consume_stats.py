@@ -12,12 +12,14 @@ from pyrmq.broker.clients import Client, ClientTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import ResponseError, TopicNotExistError
+from pyrmq.errors import InvalidParameterError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import LANGUAGES, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
+MAX_QUEUES = 32_768
+"""Most queues that one answer tells of."""
 READERS = 4
 """Requests at a time; they have threads of their own, as they may read a cold disk."""
 
@@ -75,15 +77,20 @@ class ConsumeStatsProcessor:
         """GET_CONSUME_STATS: how far a group is in its topics, or in those that are named."""
         group = fields.text(command, "consumerGroup")
         named = command.ext.get("topicList") or command.ext.get("topic") or ""
-        topics = [t for t in named.split(";") if t] or self._offsets.topics_of(group)
+        topics = [t for t in dict.fromkeys(named.split(";")) if t] or self._offsets.topics_of(group)
         live = self._clients.consumers.get(group)
-        wanted = []
+        wanted: list[tuple[str, int, int, int]] = []
         for topic in topics:
             known = self._topics.get(topic)
             if known is None:
                 continue
             if live is not None and live.subscriptions and topic not in live.subscriptions:
                 continue  # what the group consumed before it subscribed to something else
+            if len(wanted) + known.read_queue_nums > MAX_QUEUES:
+                raise InvalidParameterError(
+                    f"more than {MAX_QUEUES} queues: name fewer topics (topicList)"
+                )
+            await trio.lowlevel.checkpoint()
             for queue_id in range(known.read_queue_nums):
                 offset = self._offsets.query(topic, group, queue_id) or 0
                 pulled = self._offsets.pulled.get((topic, group, queue_id), 0)

@@ -80,6 +80,14 @@ class DelayService:
 
     def __init__(self, store: Store, offsets: DelayOffsets, wake: Callable[[], None]) -> None:
         """Blocking while it reads the log behind the progress that was kept."""
+        if offsets.log_end is not None and offsets.log_end > store.confirmed():
+            log.error(
+                "delayOffset.json speaks of a log of %d bytes, there are %d: messages that were "
+                "delivered may be delivered again",
+                offsets.log_end,
+                store.confirmed(),
+            )
+            offsets.log_end = None
         self.engine = Delays(store.native, offsets=offsets.offsets, log_end=offsets.log_end)
         self._store = store
         self._offsets = offsets

@@ -26,7 +26,8 @@ class OffsetTable(PersistentTable):
         self._topics: dict[str, list[str]] = {}
         """The topics that a group has offsets of."""
         self.resets: dict[tuple[str, str, int], int] = {}
-        """Offsets that an operator set, by topic, group and queue, until the group's next pull."""
+        """Offsets that an operator set, by topic, group and queue, until the group pulls from
+        there. What it commits before does not count."""
         self.pulled: dict[tuple[str, str, int], int] = {}
         """Where the next pull of a group is expected, by topic, group and queue."""
         self._offset_rows = Rows(self._offset_row)
@@ -76,7 +77,7 @@ class OffsetTable(PersistentTable):
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores a client's offset as it is; going back is a consumer's right."""
         self._check_group(group)
-        if (topic, group, queue_id) not in self.resets:  # what a client had before does not count
+        if not self.resets or (topic, group, queue_id) not in self.resets:
             self.keep(topic, group, queue_id, offset)
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
@@ -84,6 +85,15 @@ class OffsetTable(PersistentTable):
         self._check_group(group)
         self.keep(topic, group, queue_id, offset)
         self.resets[topic, group, queue_id] = offset
+
+    def moved(self, key: tuple[str, str, int], offset: int) -> int | None:
+        """Where a pull from `offset` has to begin instead, None if it is right. A pull may be of a
+        client that has not heard of the reset, or whose answer is lost: each is told."""
+        reset = self.resets.get(key)
+        if reset == offset:
+            del self.resets[key]
+            return None
+        return reset
 
     def _check_group(self, group: str) -> None:
         if group == TRANSACTION_GROUP:

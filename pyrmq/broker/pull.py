@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,8 +51,28 @@ MAX_READS = 64
 """Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
 sent on to pull from there."""
 
-MAX_SQL_READS = 4
-"""The same with an SQL92 filter: each may take milliseconds."""
+
+class LoopTime:
+    """Time on the event loop that some work may take: `share` of all time, counted by windows."""
+
+    def __init__(self, share: float, window: float) -> None:
+        self._most = share * window
+        self._window = window
+        self._end = 0.0
+        self._used = 0.0
+
+    def may_begin(self) -> bool:
+        now = time.monotonic()
+        if now >= self._end:
+            self._end, self._used = now + self._window, 0.0
+        return self._used < self._most
+
+    def took(self, seconds: float) -> None:
+        self._used += seconds
+
+
+SQL_WAKES = LoopTime(0.1, 0.1)
+"""For parked pulls with an SQL92 filter, when messages come."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +117,9 @@ class CheckedPull:
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
         that the tags leave out are left behind."""
-        for _ in range(MAX_READS if self.sql is None else MAX_SQL_READS):
+        if self.sql is not None:
+            return self._read_on_by_sql()
+        for _ in range(MAX_READS):
             response = self.read_memory()
             if response is None:
                 return self._elsewhere()
@@ -104,6 +127,22 @@ class CheckedPull:
                 return None if response.code == ResponseCode.PULL_NOT_FOUND else response
             self.offset = int(response.ext["nextBeginOffset"])
         return response
+
+    def _read_on_by_sql(self) -> Response | None:
+        """One read, if the loop has time for it. Otherwise the client is told to ask again, and a
+        thread reads for it."""
+        if not SQL_WAKES.may_begin():
+            return self._elsewhere()
+        began = time.monotonic()
+        response = self.read_memory()
+        SQL_WAKES.took(time.monotonic() - began)
+        if response is None:
+            return self._elsewhere()
+        if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            self.offset = int(response.ext["nextBeginOffset"])
+            if self.offset >= int(response.ext["maxOffset"]):
+                return None
+        return None if response.code == ResponseCode.PULL_NOT_FOUND else response
 
     def _elsewhere(self) -> Response:
         low, high = self.store.queue_range(self.topic, self.queue_id)
@@ -167,8 +206,8 @@ class PullProcessor:
         sys_flag = fields.int32(command, "sysFlag")
         sub = self._check(command, group, topic, queue_id, sys_flag)
         key = (topic, group, queue_id)
-        if self._offsets.resets and (reset := self._offsets.resets.pop(key, None)) is not None:
-            return self._moved(topic, queue_id, reset)
+        if self._offsets.resets and (moved := self._offsets.moved(key, offset)) is not None:
+            return self._moved(topic, queue_id, moved)
         pull = CheckedPull(
             self._store,
             topic,
@@ -178,7 +217,8 @@ class PullProcessor:
             sub.tag_codes,
             sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
         )
-        response = pull.read_memory()
+        # An expression may take long: not on the event loop.
+        response = pull.read_memory() if pull.sql is None else None
         if sys_flag & COMMIT_OFFSET:
             commit = fields.int64(command, "commitOffset")
             if commit >= 0:

@@ -3,23 +3,28 @@
 
 from __future__ import annotations
 
+import logging
+
 import trio
 
 from pyrmq.broker import send_fields
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
+    MessageIllegalError,
     NoPermissionError,
     PyrmqError,
     ResponseError,
+    SystemBusyError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import NAME_END, VALUE_END, decode_properties
-from pyrmq.model.names import check_topic
+from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net.address import Address, format_address, message_id
 from pyrmq.net.answers import Durable, Elsewhere
@@ -28,12 +33,18 @@ from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.questions import Questions
 
+log = logging.getLogger(__name__)
+
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 PUSH_TIMEOUT = 10.0
 """Seconds that the client has to take the reply."""
-MAX_PUSHES = 1024
-"""Replies that are under way at a time; more wait for their turn."""
+MAX_BYTES = 64 << 20
+"""Bytes of all replies that clients have not taken yet; more are refused."""
+COMPRESSION = 0x701
+"""The bits of a sysFlag that a stored reply keeps: whether and how it is compressed."""
+STORERS = 4
+"""Replies that are stored at a time, in threads."""
 
 
 class ReplyProcessor:
@@ -52,7 +63,8 @@ class ReplyProcessor:
         self._clients = clients
         self._questions = questions
         self._address = address
-        self._limit = trio.CapacityLimiter(MAX_PUSHES)
+        self._bytes = 0
+        self._storers = trio.CapacityLimiter(STORERS)
 
     def __call__(self, connection: Connection, command: Command) -> Elsewhere:
         return Elsewhere(self._reply(connection, command))
@@ -68,8 +80,11 @@ class ReplyProcessor:
         target = self._clients.by_client_id(asker)
         if target is None:
             raise _failed(f"the client {asker[:255]} that waits for the reply is not connected")
-        async with self._limit:
+        self._bytes += len(command.body)
+        try:
             await self._push(connection, command, target, properties)
+        finally:
+            self._bytes -= len(command.body)
         ext: dict[str, str | int | bool] = {
             "msgId": "0",
             "queueId": queue_id,
@@ -80,21 +95,29 @@ class ReplyProcessor:
         if not self._config.store_reply_message_enable:
             return Response(ext=ext)
         try:
-            phys, size, offset, _ = self._store.put(
-                topic,
-                queue_id,
-                command.body,
-                properties,
-                flag=send_fields.number(command, "flag", "0"),
-                sys_flag=send_fields.number(command, "sysFlag"),
-                born_timestamp=send_fields.number(command, "bornTimestamp"),
-                born_host=connection.peer,
-                reconsume_times=send_fields.number(command, "reconsumeTimes", "0"),
+            phys, size, offset, _ = await trio.to_thread.run_sync(
+                self._store_reply, connection, command, topic, queue_id, limiter=self._storers
             )
-        except PyrmqError:
+        except (PyrmqError, OSError) as e:
+            log.warning("a reply is not stored: %s", escape(e))
             return Response(ext=ext)
         ext |= {"msgId": message_id(self._address, phys), "queueOffset": offset}
         return Durable(Response(ext=ext), phys + size)
+
+    def _store_reply(
+        self, connection: Connection, command: Command, topic: str, queue_id: int
+    ) -> tuple[int, int, int, int]:
+        return self._store.put(
+            topic,
+            queue_id,
+            command.body,
+            send_fields.text(command, "properties", ""),
+            flag=send_fields.number(command, "flag", "0"),
+            sys_flag=send_fields.number(command, "sysFlag") & COMPRESSION,
+            born_timestamp=send_fields.number(command, "bornTimestamp"),
+            born_host=connection.peer,
+            reconsume_times=send_fields.number(command, "reconsumeTimes", "0"),
+        )
 
     def _check(self, command: Command) -> tuple[str, int]:
         topic = send_fields.text(command, "topic")
@@ -103,8 +126,9 @@ class ReplyProcessor:
                 f"the broker[{self._config.broker_name}] sending message is forbidden"
             )
         check_topic(topic)
+        check_sendable(topic)
         known = self._topics.get(topic)
-        if known is None:
+        if known is None or not self._topics.is_saved(topic) or topic.startswith(RETRY_PREFIX):
             raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
         queues = max(known.read_queue_nums, known.write_queue_nums)
         queue_id = send_fields.number(command, "queueId")
@@ -112,6 +136,11 @@ class ReplyProcessor:
             raise InvalidParameterError(
                 f"request queueId[{queue_id}] is illegal, topic has {queues} queues"
             )
+        size, most = len(command.body), self._config.max_message_size
+        if not 0 < size <= most:
+            raise MessageIllegalError(f"message body size {size}, maxMessageSize: {most}")
+        if self._bytes + size > MAX_BYTES:
+            raise SystemBusyError("too many replies wait for their clients: try again")
         return topic, max(queue_id, 0)
 
     async def _push(

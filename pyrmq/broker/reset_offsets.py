@@ -14,7 +14,12 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import InvalidParameterError, ResponseError, TopicNotExistError
+from pyrmq.errors import (
+    InvalidParameterError,
+    ResponseError,
+    SystemBusyError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
@@ -146,9 +151,13 @@ class ResetOffsetProcessor:
         frame = encode_request(
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET, 0, ext, self._body(topic, found), oneway=True
         )
+        full = [client.peer for client in live.clients if not client.has_room]
+        if full:
+            raise SystemBusyError(
+                f"{len(full)} clients of the group take no requests now: try again"
+            )
         for client in live.clients:
-            if client.takes_requests:
-                client.send(frame)
+            client.send(frame)
 
     def _body(self, topic: str, found: Offsets) -> bytes:
         name = self._config.broker_name

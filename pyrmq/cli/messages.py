@@ -28,6 +28,7 @@ _namesrv = click.option(
 @click.option("-k", "--keys", help="Keys, separated by blanks.")
 @click.option("--tags", help="The message's tag.")
 @click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE")
+@click.option("--delay-level", type=click.IntRange(0, 1024), default=0, help="Deliver it later.")
 @click.option("-g", "--group", default="pyrmq-cli", show_default=True)
 def send(
     namesrv: str,
@@ -36,6 +37,7 @@ def send(
     keys: str | None,
     tags: str | None,
     properties: tuple[str, ...],
+    delay_level: int,
     group: str,
 ) -> None:
     """Send one message, or each line of stdin as one."""
@@ -68,7 +70,14 @@ def send(
                     click.echo("an empty line is no message: left out", err=True)
 
     async def one(producer: Producer, text: bytes) -> None:
-        message = Message(topic, text, tags=tags, keys=keys, properties=dict(own))
+        message = Message(
+            topic,
+            text,
+            tags=tags,
+            keys=keys,
+            properties=dict(own),
+            delay_time_level=delay_level,
+        )
         result = await producer.send(message)
         where = result.queue
         click.echo(
@@ -84,6 +93,7 @@ def send(
 @click.option("-t", "--topic", required=True)
 @click.option("-g", "--group", default="pyrmq-cli", show_default=True)
 @click.option("-s", "--sub-expression", default="*", show_default=True, help="`TagA || TagB`.")
+@click.option("--sql", help="An SQL92 expression over properties, instead of tags.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option("--timeout", type=click.FloatRange(0), help="Stop after so many seconds.")
 @click.option("--from-first", is_flag=True, help="A new group starts at the oldest message.")
@@ -93,6 +103,7 @@ def consume(
     topic: str,
     group: str,
     sub_expression: str,
+    sql: str | None,
     count: int | None,
     timeout: float | None,
     from_first: bool,
@@ -112,6 +123,11 @@ def consume(
 
     from pyrmq.client import ConsumeFrom, PushConsumer
     from pyrmq.escape import escape, escape_bytes
+    from pyrmq.model.subscription import Sql
+
+    if sql is not None and sub_expression != "*":
+        raise click.UsageError("--sql and --sub-expression exclude each other")
+    wanted = sub_expression if sql is None else Sql(sql)
 
     start = ConsumeFrom.FIRST_OFFSET if from_first else ConsumeFrom.LAST_OFFSET
 
@@ -135,7 +151,7 @@ def consume(
     async def show() -> None:
         left = count
         async with PushConsumer(
-            group, {topic: sub_expression}, namesrv=namesrv, consume_from=start
+            group, {topic: wanted}, namesrv=namesrv, consume_from=start
         ) as consumer:
             async for message in consumer:
                 click.echo(message.body if raw else line_of(message))

@@ -18,6 +18,7 @@ from typing import Any, Self
 import trio
 
 from pyrmq.client.allocate import Strategy, average
+from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom
 from pyrmq.client.process_queue import ProcessQueue
@@ -83,8 +84,9 @@ class PushConsumer:
     `average_by_circle`; all members have the same.
 
     UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
-    ConfigError without a name server. What goes wrong later (no route, a broker that is away) is
-    logged and tried again.
+    ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
+    refuses (SubscriptionError, ResponseError). What goes wrong later (no route, a broker that is
+    away) is logged and tried again.
     """
 
     def __init__(
@@ -150,6 +152,11 @@ class PushConsumer:
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
+        try:
+            await check_expressions(self._client, self.group, self._subs.values())
+        except BaseException as e:
+            await self._client.__aexit__(type(e), e, e.__traceback__)
+            raise
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._rebalance_loop)
         self._tasks.start_soon(self._persist_loop)
@@ -367,7 +374,9 @@ class PushConsumer:
 
     async def _persist(self) -> None:
         for process in list(self._queues.values()):
-            await self._commit(process)
+            # Meanwhile it may have been moved or given up: what it knows is old then.
+            if self._queues.get(process.queue) is process:
+                await self._commit(process)
 
     async def _commit(self, process: ProcessQueue) -> None:
         await self._offsets.commit(process.queue, process.commit_offset())

@@ -210,7 +210,7 @@ class Producer:
         level = message.delay_time_level
         if type(level) is not int or not 0 <= level < 1 << 31:
             raise UnsendableMessageError(
-                f"delay_time_level {level!r}: a level from 1 on expected, or 0"
+                f"delay_time_level {level!r}: a level from 1 to 2^31-1 expected, or 0"
             )
         if TRAN_MSG in message.properties:
             raise UnsendableMessageError(

@@ -77,6 +77,8 @@ def parse_subscription(topic: str, expression: str, version: int) -> Subscriptio
     """A topic with a tag expression or `Sql`; `version` in ms. UnusableExpressionError."""
     check_kind(f"the expression of {topic}", expression, (str, type(None)), "str or Sql")
     kind = SQL92 if isinstance(expression, Sql) else TAG
+    if kind == SQL92 and not expression.strip():
+        raise UnusableExpressionError(f"the Sql of {topic} is empty: '*' subscribes to all")
     try:
         return Subscription.parse(topic, expression, version, kind)
     except SubscriptionError as e:

@@ -94,7 +94,7 @@ class Message:
     user's own, names and values without 0x01 and 0x02, all properties together at most 32767
     bytes of UTF-8; empty values are not sent. delay_time_level: consumers get it after the delay
     of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m 30m 1h 2h (messageDelayLevel
-    of the broker; a higher one counts as the highest); 0: at once.
+    of the broker; a higher one counts as the highest, at most 2^31-1); 0: at once.
     """
 
     topic: str

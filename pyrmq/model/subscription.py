@@ -97,7 +97,8 @@ class Subscription:
         kind = value.get("expressionType") or TAG
         sub = cls(
             topic=str(value.get("topic", "")),
-            sub_string=str(value.get("subString", ALL)),
+            # One that is too long is refused when it is used: nothing else is done with it.
+            sub_string=str(value.get("subString", ALL))[: MAX_EXPRESSION + 1],
             version=as_int(value.get("subVersion"), 0),
             expression_type=str(kind),
         )

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 Piece = bytes | Slice | memoryview
 MAX_PIECES = 512
 """Most buffers one sendmsg takes (IOV_MAX is 1024)."""
+MAX_WAITING_PIECES = 1024
+"""Pieces that wait to be sent, behind which no request is put."""
 MAX_AWAITED = 64
 """Requests of one connection that are answered later, after which it is not read on."""
 MAX_ELSEWHERE = 1024
@@ -74,6 +76,11 @@ class Connection:
     def takes_requests(self) -> bool:
         """Whether the broker may ask this peer something: it is there and keeps up."""
         return self.state is State.OPEN and not self.out
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a small request may wait behind what the peer has not taken yet."""
+        return self.state is State.OPEN and len(self.out) < MAX_WAITING_PIECES
 
     @property
     def is_plain(self) -> bool:

@@ -13,7 +13,7 @@ from pyrmq.errors import ConnectError, RequestTimeoutError, SystemBusyError
 from pyrmq.net.command import encode_request
 from pyrmq.net.connection import Connection
 
-MAX_OPEN = 1024
+MAX_OPEN = 64
 """Questions to one client that are not answered; one more is refused."""
 FIRST_OPAQUE = 1
 """One-way requests have 0."""
@@ -45,7 +45,7 @@ class Questions:
         """The client's answer, whatever its code. SystemBusyError if it takes no more now,
         ConnectError if the connection ends, RequestTimeoutError after `timeout` seconds."""
         mine = self._open.setdefault(connection, {})
-        if not connection.takes_requests or len(mine) >= MAX_OPEN:
+        if not connection.has_room or len(mine) >= MAX_OPEN:
             self._clean(connection)
             raise SystemBusyError(f"the client at {connection.peer} takes no more requests now")
         opaque = next(self._opaque) & 0x7FFFFFFF

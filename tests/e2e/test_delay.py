@@ -30,6 +30,7 @@ from tests.support.delays import (
     log_end,
     parked,
     place,
+    quiet_log_end,
     record_at,
 )
 from tests.support.records import Record, decode_records
@@ -203,7 +204,7 @@ def test_a_level_that_is_no_number_is_refused(
     client: Client, topic: str, level: str, serialize: int, code: int
 ) -> None:
     """Nothing is stored, and no topic is made."""
-    end = log_end(client)
+    end = quiet_log_end(client, 1, 2)
     for name in (topic, f"{topic}New", f"%RETRY%{topic}"):
         answer = client.send(name, properties={"DELAY": level}, serialize=serialize, code=code)
         assert answer.code == MESSAGE_ILLEGAL
@@ -226,7 +227,7 @@ def test_a_level_that_only_unicode_calls_a_number_creates_no_topic(
 
 
 def test_a_batch_cannot_be_delayed(client: Client, topic: str) -> None:
-    end = log_end(client)
+    end = quiet_log_end(client, 1, 2)
     pairs: list[tuple[bytes, dict[str, str]]] = [(b"a", {}), (b"b", {"DELAY": "1"})]
     inside = client.request(batch_command(topic, pairs))
     around = client.request(batch_command(topic, pairs[:1], properties={"DELAY": "1"}))
@@ -245,7 +246,7 @@ def test_a_refused_delayed_batch_creates_no_topic(client: Client, topic: str) ->
 @pytest.mark.parametrize("new", [False, True], ids=["known", "new"])
 def test_a_half_cannot_be_delayed(client: Client, topic: str, new: bool) -> None:
     name = f"{topic}New" if new else topic
-    end = log_end(client)
+    end = quiet_log_end(client, 1, 2)
     answer = client.request(half_command(name, properties={"DELAY": "1"}))
     assert answer.code == MESSAGE_ILLEGAL
     assert "DELAY: a half message cannot be delayed" in (answer.remark or "")
@@ -267,7 +268,7 @@ def test_timers_are_refused_with_what_there_is_instead(
     client: Client, topic: str, name: str, new: bool
 ) -> None:
     target = f"{topic}New" if new else topic
-    end = log_end(client)
+    end = quiet_log_end(client, 1, 2)
     # A level that asks for no delay takes no place of a timer.
     for level in ({}, {"DELAY": "0"}):
         answer = client.send(target, properties={name: TIMERS[name], **level})
@@ -299,7 +300,7 @@ def test_where_it_belongs_cannot_be_forged(client: Client, topic: str) -> None:
 def test_a_client_sends_nothing_to_the_schedule_topic(
     client: Client, properties: dict[str, str]
 ) -> None:
-    end = log_end(client)
+    end = quiet_log_end(client, 1, 2)
     own = {"REAL_TOPIC": "T", "REAL_QID": "0", **properties}
     for command in (
         send_command(SCHEDULE_TOPIC, properties=own),

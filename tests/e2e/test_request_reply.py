@@ -14,7 +14,7 @@ from tests.support.server import ServerProcess
 from tests.support.wire import FLAG_RESPONSE, Command, encode
 
 SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2, PUSH_REPLY = 324, 325, 326
-SYSTEM_ERROR, TOPIC_NOT_EXIST, INVALID_PARAMETER = 1, 17, 29
+SYSTEM_ERROR, NO_PERMISSION, TOPIC_NOT_EXIST, INVALID_PARAMETER = 1, 16, 17, 29
 REPLIES = "DefaultCluster_REPLY_TOPIC"
 
 
@@ -112,6 +112,42 @@ def test_refusals(asker: Client, replier: Client, command: Command, code: int, t
     assert answer.remark is not None
     assert text in answer.remark
     assert asker.pushed == []
+
+
+@pytest.mark.parametrize(
+    "topic", ["RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"]
+)
+def test_no_reply_goes_to_the_brokers_own_topics(
+    asker: Client, replier: Client, topic: str
+) -> None:
+    assert replier.request(reply(topic=topic)).code == NO_PERMISSION
+    assert asker.pushed == []
+    assert replier.max_offset(topic, 0) == 0
+
+
+def test_a_stored_reply_is_a_plain_message(asker: Client, replier: Client) -> None:
+    end = replier.max_offset(REPLIES, 0)
+    command = reply()
+    command.ext["f"] = str(0x1 | 0x300 | 0xC | 0x40 | 0x80)
+    replier.post(command)
+    take(asker)
+    assert replier.receive().code == 0
+    (record,) = replier.pull_all(REPLIES, 0, end, end + 1)
+    assert record.sys_flag == 0x301
+
+
+def test_a_client_that_answers_nothing_costs_only_itself(
+    server: ServerProcess, asker: Client, replier: Client
+) -> None:
+    with Client(server.broker) as mute, Client(server.broker) as other:
+        heartbeat(mute, "mute", "P")
+        for _ in range(80):
+            other.post(reply("mute"))
+        refused = [other.receive() for _ in range(16)]  # 64 wait for their answers
+        assert {answer.code for answer in refused} == {SYSTEM_ERROR}
+        replier.post(reply())
+        take(asker)
+        assert replier.receive(5).code == 0
 
 
 def test_what_the_client_does_not_take_is_an_error(asker: Client, replier: Client) -> None:

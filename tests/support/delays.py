@@ -40,6 +40,16 @@ def runtime_info(client: Client) -> dict[str, str]:
     return table
 
 
+def quiet_log_end(client: Client, *short: int) -> int:
+    """The same once nothing waits in these levels, so that nothing but requests adds to the log."""
+    eventually(
+        lambda: [levels(client)[level - 1] for level in short],
+        "what other tests have sent is delivered",
+        until=lambda found: all(given == end for given, end in found),
+    )
+    return log_end(client)
+
+
 def log_end(client: Client) -> int:
     return int(runtime_info(client)["commitLogMaxOffset"])
 

@@ -3,7 +3,7 @@
 
 use super::Delays;
 use crate::format::record::sys_flag;
-use crate::format::{delay, java, properties};
+use crate::format::{delay, java, names, properties};
 use crate::store::{Appended, Result, StoreError, Stored, Wait};
 
 /// A message that a consumer sends back, as it stands in the log.
@@ -33,6 +33,11 @@ impl Delays {
             return Ok(None);
         };
         let v = stored.view();
+        // Nobody has seen what is not confirmed, or what the broker keeps in topics of its own.
+        let is_own = names::is_brokers_own(stored.topic());
+        if is_own || !self.store.barrier().is_confirmed(v.end().max(0) as u64) {
+            return Ok(None);
+        }
         let topic = self.store.topics().get(stored.topic());
         let queue = topic.and_then(|topic| topic.existing_queue(u32::try_from(v.queue_id).ok()?));
         let entry = match queue {

@@ -268,8 +268,11 @@ fn one_call_delivers_about_as_many_as_it_was_asked_for() {
         rig.park(1, TOPIC, 0, format!("{n}").as_bytes());
     }
     let now = now_ms() + 5_000;
-    assert_eq!(rig.delays.deliver(now, 1).count, 256);
-    assert_eq!(rig.delays.deliver(now, 300).count, 344);
+    let first = rig.delays.deliver(now, 1).count;
+    assert!((1..=256).contains(&first), "{first}"); // a round, which may end early
+    let second = rig.delays.deliver(now, 300).count;
+    assert!((300..=555).contains(&second), "{second}");
+    rig.deliver(now);
     assert_eq!(rig.got(TOPIC).len(), 600);
 }
 

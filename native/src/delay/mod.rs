@@ -105,8 +105,8 @@ fn warn_of_other_levels(topic: &Topic, levels: usize) {
         let (level, waiting) = (queue.queue_id() as usize + 1, queue.max_offset());
         if level > levels && waiting > queue.min_offset() {
             log::error!(
-                "messages of delay level {level} are not delivered: messageDelayLevel names {levels} \
-                 levels. Add the others again if some of them still wait"
+                "messages of delay level {level} are not delivered: the highest level of \
+                 messageDelayLevel is {levels}. Add the others again if some of them still wait"
             );
         }
     }

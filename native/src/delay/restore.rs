@@ -37,14 +37,22 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
         let Some((segment, place)) = log.locate(at) else {
             break;
         };
-        let bytes = heads.record(&segment, place)?;
-        let next = match record::read(bytes, false) {
-            Found::Record(v) => {
-                restored.delivered += note(store, levels, &bytes[..v.total], &v)?;
+        let found = heads.record(&segment, place);
+        let read = found.as_ref().map(|bytes| record::read(bytes, false));
+        let next = match (read, &found) {
+            (Ok(Found::Record(v)), Ok(bytes)) => {
+                restored.delivered += note(store, levels, &bytes[..v.total], &v) as u64;
                 at + v.total as u64
             }
-            // Behind a damaged place the next file is the first that is sure to begin with a record.
-            _ => log.next_file_start(at),
+            (Ok(Found::Blank), _) => log.next_file_start(at),
+            // Behind such a place the next file is the first that is sure to begin with a record.
+            (read, _) => {
+                log::error!(
+                    "delayed messages: the log at {at} cannot be read ({read:?}): what was delivered from \
+                     there to the end of its file may be delivered again"
+                );
+                log.next_file_start(at)
+            }
         };
         restored.read += next - at;
         at = next;
@@ -59,31 +67,35 @@ fn text(props: &[u8]) -> &[u8] {
         .unwrap_or(props)
 }
 
-/// Notes a record if it is a delivered one; how many that is.
-fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) -> Result<u64> {
+/// Notes a record if it is a delivered one that was not known; whether it is.
+fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) -> bool {
     let props = &bytes[v.props.clone()];
     let topic = &bytes[v.topic.clone()];
     let Ok(from) = u64::try_from(v.prepared_transaction_offset) else {
-        return Ok(0);
+        return false;
     };
     if properties::find(props, b"DELAY").is_none()
         || properties::find(props, b"REAL_TOPIC") != Some(topic)
     {
-        return Ok(0);
+        return false;
     }
     // The same text: a message that says the same of itself may come from elsewhere.
     let is_it = |s: &Stored| s.topic() == SCHEDULE_TOPIC && text(s.props()) == text(props);
-    let Some(parked) = Stored::read(store, from)?.filter(is_it) else {
-        return Ok(0);
+    let parked = Stored::read(store, from).unwrap_or_else(|e| {
+        log::error!("delayed messages: {e}: whether the message there was delivered is not known");
+        None
+    });
+    let Some(parked) = parked.filter(is_it) else {
+        return false;
     };
     let index = usize::try_from(parked.view().queue_id).unwrap_or(usize::MAX);
     let Some(level) = levels.get(index) else {
-        return Ok(0);
+        return false;
     };
     let offset = parked.view().queue_offset;
     let is_new = offset >= level.next();
     if is_new {
         level.go_to(offset + 1);
     }
-    Ok(is_new as u64)
+    is_new
 }

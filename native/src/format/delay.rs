@@ -82,7 +82,12 @@ pub fn is_timer(name: &[u8]) -> bool {
 }
 
 fn delay(word: &str) -> Result<i64, String> {
-    let wrong = || format!("{word:?} is no delay: a number and one of s, m, h, d, such as 30s");
+    let wrong = || {
+        format!(
+            "{word:?} is no delay: delays are separated by blanks, each a number from 1 on and one of s, \
+             m, h, d (such as 30s), at most 36500d"
+        )
+    };
     let (number, unit) = word.split_at(word.char_indices().last().map_or(0, |(at, _)| at));
     let unit = match unit {
         "s" => 1000,

@@ -1,5 +1,6 @@
 //! File names and topic names: what may become a path, and how.
 
+use super::delay::SCHEDULE_TOPIC;
 use std::path::Path;
 
 /// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
@@ -12,6 +13,11 @@ pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
 pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 pub const RETRY_PREFIX: &[u8] = b"%RETRY%";
 pub const DLQ_PREFIX: &[u8] = b"%DLQ%";
+
+/// Topics in which the broker keeps what it has still to decide about or to deliver.
+pub fn is_brokers_own(topic: &[u8]) -> bool {
+    [HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC, SCHEDULE_TOPIC].contains(&topic)
+}
 
 /// 20-digit zero-padded decimal of a file's first offset.
 pub fn file_name(offset: u64) -> String {

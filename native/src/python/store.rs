@@ -171,7 +171,7 @@ impl Store {
             guard.write()?;
             Ok(done)
         };
-        let done = put().map_err(|e| to_py(py, e))?;
+        let done = py.detach(put).map_err(|e| to_py(py, e))?;
         Ok((
             done.phys,
             done.size,

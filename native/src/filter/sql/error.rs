@@ -42,6 +42,8 @@ pub enum EvalError {
     NotADouble,
     /// A condition on the left of `=` or `<>` and text on the right.
     BooleanAgainstText,
+    /// The properties are too long for how often the expression uses them.
+    TooMuchWork,
 }
 
 impl fmt::Display for EvalError {
@@ -54,6 +56,9 @@ impl fmt::Display for EvalError {
                 "the text is no integer of 64 bits: compare with 1.0, not 1, to allow fractions"
             }
             EvalError::NotADouble => "the text is no number",
+            EvalError::TooMuchWork => {
+                "the properties are too long for how often the expression uses them (1 MiB in all)"
+            }
             EvalError::BooleanAgainstText => {
                 "a condition on the left and text on the right: write the text on the left"
             }

@@ -367,3 +367,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn long_properties_that_are_used_often_are_not_evaluated() {
+    let often = vec!["n = 2.5"; 1000].join(" OR ");
+    let program = Program::compile(&often).unwrap();
+    let mut props = b"n\x01".to_vec();
+    props.extend(std::iter::repeat_n(b'1', 1000));
+    assert_eq!(program.evaluate(&props), Ok(Some(false)));
+    props.extend(std::iter::repeat_n(b'1', 100));
+    assert_eq!(program.evaluate(&props), Err(EvalError::TooMuchWork));
+    assert!(!program.matches(&props));
+}

@@ -12,6 +12,8 @@ pub(super) struct Names {
     slots: Box<[(Box<[u8]>, Slot)]>,
     /// Which lengths the names have; all from 63 on count as one.
     lengths: u64,
+    /// By slot: how often the expression uses the property.
+    uses: Box<[u32]>,
 }
 
 #[inline]
@@ -21,7 +23,7 @@ fn length_bit(name: &[u8]) -> u64 {
 
 impl Names {
     /// Every name has the slot of its place.
-    pub fn new(names: &[&str]) -> Self {
+    pub fn new(names: &[&str], uses: Vec<u32>) -> Self {
         let with_slots = names.iter().zip(0..);
         let mut slots: Box<[(Box<[u8]>, Slot)]> = with_slots
             .map(|(name, slot)| (name.as_bytes().into(), slot))
@@ -31,7 +33,16 @@ impl Names {
         Names {
             lengths: lengths.fold(0, |all, bit| all | bit),
             slots,
+            uses: uses.into(),
         }
+    }
+
+    /// Bytes that an evaluation looks at, at most.
+    #[inline]
+    pub fn work(&self, slots: &[Option<&[u8]>]) -> usize {
+        let used = self.uses.iter().zip(slots);
+        used.map(|(uses, value)| *uses as usize * value.map_or(0, <[u8]>::len))
+            .sum()
     }
 
     pub fn len(&self) -> usize {
@@ -79,7 +90,7 @@ mod tests {
                 .map(|i| format!("{}n{i}", "x".repeat(i % 70)))
                 .collect();
             let listed: Vec<&str> = owned.iter().map(String::as_str).collect();
-            let names = Names::new(&listed);
+            let names = Names::new(&listed, vec![1; count]);
             assert_eq!(names.len(), count);
             let mut props = Vec::new();
             for name in listed.iter().rev() {

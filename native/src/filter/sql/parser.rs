@@ -22,6 +22,8 @@ pub(super) struct Parsed<'a> {
     pub truth: Truth,
     /// The properties it names, in the order of their slots.
     pub names: Vec<&'a str>,
+    /// How often each of them is used.
+    pub uses: Vec<u32>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>> {
@@ -35,6 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>> {
         pending: Vec::new(),
         open: 0,
         names: Vec::new(),
+        uses: Vec::new(),
         slots: HashMap::new(),
     };
     parser.advance()?;
@@ -43,6 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>> {
     Ok(Parsed {
         truth,
         names: parser.names,
+        uses: parser.uses,
     })
 }
 
@@ -110,6 +114,7 @@ struct Parser<'a> {
     /// Signs, NOTs and parentheses among the pending.
     open: usize,
     names: Vec<&'a str>,
+    uses: Vec<u32>,
     slots: HashMap<&'a str, Slot>,
 }
 
@@ -437,12 +442,15 @@ impl<'a> Parser<'a> {
     }
 
     fn slot(&mut self, name: &'a str) -> Slot {
-        let names = &mut self.names;
-        *self.slots.entry(name).or_insert_with(|| {
+        let (names, uses) = (&mut self.names, &mut self.uses);
+        let slot = *self.slots.entry(name).or_insert_with(|| {
             names.push(name);
+            uses.push(0);
             // An expression is too short for more names than there are slots.
             (names.len() - 1) as Slot
-        })
+        });
+        uses[usize::from(slot)] += 1;
+        slot
     }
 
     /// [ConstantExpression.createFromDecimal]

@@ -13,6 +13,10 @@ pub struct Program {
     names: Names,
 }
 
+/// Bytes of properties that an evaluation looks at, each as often as the expression uses it. More may
+/// take milliseconds (numbers of thousands of digits), and RocketMQ has no such limit.
+const MAX_WORK: usize = 1 << 20;
+
 /// Up to this many properties evaluation needs no memory but the stack.
 const MANY: usize = 32;
 
@@ -21,7 +25,7 @@ impl Program {
     pub fn compile(text: &str) -> Result<Program, CompileError> {
         let parsed = parser::parse(text)?;
         Ok(Program {
-            names: Names::new(&parsed.names),
+            names: Names::new(&parsed.names, parsed.uses),
             truth: parsed.truth,
         })
     }
@@ -58,6 +62,9 @@ impl Program {
         slots: &mut [Option<&'v [u8]>],
     ) -> Result<Option<bool>, EvalError> {
         self.names.fill(props, slots);
+        if self.names.work(slots) > MAX_WORK {
+            return Err(EvalError::TooMuchWork);
+        }
         self.truth.evaluate(slots)
     }
 

@@ -1,0 +1,47 @@
+"""Asking brokers whether they take a subscription, before it is used. [checkClientInBroker]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from pyrmq.client.instance import ClientInstance
+from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.subscription import TAG, Subscription
+from pyrmq.net import fastjson
+
+log = logging.getLogger(__name__)
+
+REFUSALS = (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR)
+
+
+async def check_expressions(
+    client: ClientInstance, group: str, subscriptions: Iterable[Subscription]
+) -> None:
+    """Raises what a broker answers that refuses an expression which is none of tags. Brokers that
+    cannot be asked are left out: what they refuse is logged when their queues are read."""
+    for sub in subscriptions:
+        if sub.expression_type == TAG:
+            continue
+        body = fastjson.dumps(
+            {"clientId": client.client_id, "group": group, "subscriptionData": sub.to_json()}
+        )
+        try:
+            route = await client.route(sub.topic)
+        except PyrmqError as e:
+            log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
+            continue
+        for broker in route.brokers:
+            try:
+                channel = await client.master(sub.topic, broker.broker_name)
+                await channel.request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+            except ResponseError as e:
+                if e.code in REFUSALS:
+                    raise
+            except PyrmqError as e:
+                log.info(
+                    "broker %s: the expression of topic %s is not checked: %s",
+                    escape(broker.broker_name), escape(sub.topic), escape(e),
+                )  # fmt: skip
