@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import admin, messages, pipeline, serve, store
+    from pyrmq.cli import admin, config, messages, pipeline, serve, store
 
     for command in (
         serve.server,
@@ -42,6 +42,7 @@ def _add_commands() -> None:
         messages.send,
         messages.consume,
         store.store,
+        config.config,
         admin.admin,
         pipeline.pipeline,
     ):

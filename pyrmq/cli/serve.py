@@ -193,8 +193,7 @@ def broker(
 
 
 def _print(config: Any) -> None:
-    from pyrmq.net.config_table import keys_of
+    from pyrmq.net.config_table import values_of
 
-    for key, (field, _) in keys_of(config).items():
-        value = getattr(config, field)
-        click.echo(f"{key}={str(value).lower() if isinstance(value, bool) else value}")
+    for key, value in values_of(config).items():
+        click.echo(f"{key}={value}")

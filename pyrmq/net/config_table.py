@@ -101,6 +101,13 @@ def keys_of(cls: Any) -> dict[str, tuple[str, Key]]:
     return out
 
 
+def values_of(instance: Any) -> dict[str, str]:
+    """RocketMQ's key -> value as a file would have it, of an instance of a settings class."""
+    return {
+        name: _shown(getattr(instance, field)) for name, (field, _) in keys_of(instance).items()
+    }
+
+
 def _camel_case(field: str) -> str:
     return re.sub(r"_(\w)", lambda m: m.group(1).upper(), field)
 
