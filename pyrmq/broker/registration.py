@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 START = 3.0
 """Seconds that a start waits for name servers at most."""
+TELL = 3.0
+"""Seconds that a new topic waits for the name servers at most."""
 RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
 
@@ -37,9 +39,25 @@ class Registration:
         self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
         self._changed = [[trio.Event()] for _ in self._servers]
         self._leaving = False
+        self._changes = 0
+        """How often topics changed."""
+        self._told: list[int | None] = [None] * len(self._servers)
+        """How many changes each name server knows; None: the last try failed, or there was none."""
+        self._news = trio.Event()
         topics.watch(self._topics_changed)
+        topics.tell_first = self.told
+
+    async def told(self) -> None:
+        """Waits until the name servers that can be reached know the topics as they are now."""
+        wanted = self._changes
+        with trio.move_on_after(TELL):
+            while not self._leaving and any(
+                known is not None and known < wanted for known in self._told
+            ):
+                await self._news.wait()
 
     def _topics_changed(self) -> None:
+        self._changes += 1
         for event in self._changed:
             event[0].set()
 
@@ -77,23 +95,26 @@ class Registration:
         """Registers until cancelled; started once every name server was tried, or after START."""
         async with Channels() as channels, trio.open_nursery() as nursery:
             tried = [trio.Event() for _ in self._servers]
-            for i, server in enumerate(self._servers):
-                nursery.start_soon(self._keep, channels, server, self._changed[i], tried[i])
+            for i in range(len(self._servers)):
+                nursery.start_soon(self._keep, channels, i, tried[i])
             with trio.move_on_after(START):
                 for event in tried:
                     await event.wait()
             task_status.started()
             await trio.sleep_forever()
 
-    async def _keep(
-        self, channels: Channels, server: Address, changed: list[trio.Event], tried: trio.Event
-    ) -> None:
+    async def _keep(self, channels: Channels, number: int, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
+        server, changed = self._servers[number], self._changed[number]
         period = min(max(self._config.register_name_server_period, 10_000), 60_000) / 1000
         retry = RETRY
         while not self._leaving:
             changed[0] = trio.Event()
+            changes = self._changes
             done = await self._one(channels, server, self._register)
+            self._told[number] = changes if done else None
+            self._news.set()
+            self._news = trio.Event()
             tried.set()
             retry = RETRY if done else min(2 * retry, period)
             with trio.move_on_after(period if done else retry):

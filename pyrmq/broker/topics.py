@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ class TopicTable(PersistentTable):
         self._config = config
         self._store = store
         self._watchers: list[Callable[[], None]] = []
+        self.tell_first: Callable[[], Awaitable[None]] | None = None
+        """Waits until name servers know of new topics."""
         self._unsaved: set[str] = set()
         self._rows: list[Rows[str]] = []
         self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_json()))
@@ -142,10 +144,13 @@ class TopicTable(PersistentTable):
         return topic not in self._unsaved
 
     async def saved(self, topic: str) -> None:
-        """Waits until the file knows the topic; only then the engine takes messages for it, so
-        that a crash leaves no acknowledged message in a topic that nobody knows."""
+        """Waits until the file and the name servers know the topic; only then the engine takes
+        messages for it, so that a crash leaves no acknowledged message in a topic that nobody
+        knows, and whoever got an answer finds the topic's route."""
         await self.save_if_changed()
         if topic in self._unsaved:
+            if self.tell_first is not None:
+                await self.tell_first()
             self._unsaved.discard(topic)
             self._set_in_engine(self.topics[topic])
 

@@ -7,6 +7,8 @@ the superuser too, unlike permissions.
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from tests.support.server import ServerProcess
 from tests.support.wire import BINARY, JSON
 
 SERVICE_NOT_AVAILABLE = 14
+GET_ROUTEINFO_BY_TOPIC = 105
 
 
 @pytest.fixture
@@ -44,6 +47,24 @@ def obstacle(server: ServerProcess) -> Path:
     folder = server.store / "config" / "topics.json.tmp"
     folder.mkdir(parents=True)
     return folder
+
+
+def test_whoever_got_an_answer_finds_the_route(server: ServerProcess, client: Client) -> None:
+    with Client(server.namesrv) as names:
+        for n in range(20):
+            assert client.send(f"Routed{n}").code == 0
+            assert names.call(GET_ROUTEINFO_BY_TOPIC, topic=f"Routed{n}").code == 0
+
+
+def test_a_name_server_that_is_away_holds_up_no_topic(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]
+    conf = f"namesrvAddr=127.0.0.1:{nobody}\n"
+    with ServerProcess(tmp_path / "store", conf=conf) as server, Client(server.broker) as client:
+        began = time.monotonic()
+        for n in range(5):
+            assert client.send(f"Alone{n}").code == 0
+        assert time.monotonic() - began < 5 * 3, "not the time that a name server is waited for"
 
 
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
