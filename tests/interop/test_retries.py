@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.records import Record
+from tests.support.waiting import eventually
 
 from . import toolchain
 from .conftest import JAVA_CLIENTS, built
@@ -21,6 +22,7 @@ from .txn import TxnServer, serving
 
 CLIENTS = [*JAVA_CLIENTS, pytest.param("go")]
 CONF = f"messageDelayLevel={' '.join(f'{n}s' for n in range(1, 19))}\n"
+GET_ROUTEINFO_BY_TOPIC = 105
 FIRST = 3
 """Level of the first retry, and here its delay in seconds."""
 
@@ -40,6 +42,20 @@ def client(request: pytest.FixtureRequest, server: TxnServer) -> Driver:
 def newest(server: TxnServer) -> Driver:
     name = f"java-{toolchain.NEWEST}"
     return Driver(name, tuple(built(name)), server.namesrv, server.state)
+
+
+@pytest.fixture
+def known_group(server: TxnServer, topic: str, group: str) -> str:
+    """A group whose retry topic has a route already: clients look for a missing one every 30 s."""
+    host, _, port = server.namesrv.partition(":")
+    with Client(server.address) as client, Client((host, int(port))) as names:
+        assert client.heartbeat("early", group, topic).code == 0
+        eventually(
+            lambda: names.call(GET_ROUTEINFO_BY_TOPIC, topic=f"%RETRY%{group}").code,
+            "the retry topic has a route",
+            until=lambda code: code == 0,
+        )
+    return group
 
 
 def by_message(received: list[Line]) -> dict[str, list[Line]]:
@@ -70,10 +86,10 @@ def test_delayed(client: Driver, topic: str, group: str) -> None:
         assert line["reconsumeTimes"] == 0
 
 
-def test_a_failed_message_comes_back(client: Driver, topic: str, group: str) -> None:
+def test_a_failed_message_comes_back(client: Driver, topic: str, known_group: str) -> None:
     """Listeners that fail once: a second delivery after the delay of the first retry, none more."""
-    client.run("produce", topic=topic, group="P-" + group, count=5)
-    run = client.run("consume", topic=topic, group=group, fail=1, deliveries=10)
+    client.run("produce", topic=topic, group="P-" + known_group, count=5)
+    run = client.run("consume", topic=topic, group=known_group, fail=1, deliveries=10)
     deliveries = by_message(run.received)
     assert {len(lines) for lines in deliveries.values()} == {2}
     assert len(deliveries) == 5
@@ -88,11 +104,11 @@ def test_a_failed_message_comes_back(client: Driver, topic: str, group: str) -> 
 
 
 def test_what_fails_for_good_is_a_dead_letter(
-    client: Driver, server: TxnServer, topic: str, group: str
+    client: Driver, server: TxnServer, topic: str, known_group: str
 ) -> None:
     """Two retries, each a level later, then %DLQ%."""
-    client.run("produce", topic=topic, group="P-" + group, count=4)
-    run = client.run("consume", topic=topic, group=group, fail=99, max=2, deliveries=12)
+    client.run("produce", topic=topic, group="P-" + known_group, count=4)
+    run = client.run("consume", topic=topic, group=known_group, fail=99, max=2, deliveries=12)
     deliveries = by_message(run.received)
     assert len(deliveries) == 4
     for lines in deliveries.values():
@@ -100,7 +116,7 @@ def test_what_fails_for_good_is_a_dead_letter(
         times = [line["storeTimestamp"] for line in lines]
         assert times[1] - times[0] >= FIRST * 1000
         assert times[2] - times[1] >= (FIRST + 1) * 1000
-    dead = dead_letters(server, group)
+    dead = dead_letters(server, known_group)
     assert sorted(record.properties["index"] for record in dead) == sorted(deliveries)
     for record in dead:
         first = deliveries[record.properties["index"]][0]
@@ -110,16 +126,16 @@ def test_what_fails_for_good_is_a_dead_letter(
 
 
 def test_an_orderly_consumer_keeps_its_message_then_gives_it_up(
-    newest: Driver, server: TxnServer, topic: str, group: str
+    newest: Driver, server: TxnServer, topic: str, known_group: str
 ) -> None:
     """It tries again by itself, at the same place of the queue; then it is a dead letter."""
-    newest.run("produce", topic=topic, group="P-" + group, count=2, tags="TagA")
+    newest.run("produce", topic=topic, group="P-" + known_group, count=2, tags="TagA")
     run = newest.run(
-        "consume-orderly", topic=topic, group=group, fail=99, max=1, threads=4, deliveries=4
+        "consume-orderly", topic=topic, group=known_group, fail=99, max=1, threads=4, deliveries=4
     )
     deliveries = by_message(run.received)
     assert {index: len(lines) for index, lines in deliveries.items()} == {"0": 2, "1": 2}
     for first, second in deliveries.values():
         assert first["offsetMsgId"] == second["offsetMsgId"]
-    dead = dead_letters(server, group)
+    dead = dead_letters(server, known_group)
     assert sorted(record.properties["index"] for record in dead) == ["0", "1"]

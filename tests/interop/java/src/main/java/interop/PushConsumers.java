@@ -1,5 +1,6 @@
 package interop;
 
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -80,10 +81,25 @@ final class PushConsumers {
         // One thread takes the messages of a queue in the order in which they were pulled.
         consumer.setConsumeThreadMin(args.number("threads", 1));
         consumer.setConsumeThreadMax(args.number("threads", 1));
+        if (args.number("broadcast", 0) != 0) {
+            broadcast(consumer);
+            // Offsets are in a file of the client id: one of its own begins anew.
+            consumer.setInstanceName("broadcast-" + System.nanoTime());
+        }
         if (args.number("max", -1) >= 0) {
             consumer.setMaxReconsumeTimes(args.number("max", -1));
         }
         return consumer;
+    }
+
+    /** MessageModel is in other packages in 4.9 and 5.x. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static void broadcast(DefaultMQPushConsumer consumer) throws Exception {
+        for (Method method : DefaultMQPushConsumer.class.getMethods()) {
+            if (method.getName().equals("setMessageModel")) {
+                method.invoke(consumer, Enum.valueOf((Class) method.getParameterTypes()[0], "BROADCASTING"));
+            }
+        }
     }
 
     /** Whether the listener fails on a message: it does on its first deliveries, fail=N. */
