@@ -15,6 +15,7 @@ from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.delay import DelayOffsets, DelayService
+from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
@@ -43,7 +44,7 @@ from pyrmq.engine import Listener
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
-from pyrmq.net.address import Address, message_id, own_ip
+from pyrmq.net.address import Address, is_loopback, message_id, own_ip
 from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.questions import Questions
@@ -133,6 +134,7 @@ class Broker:
         stats = ConsumeStatsProcessor(
             self.config.broker_name, self.store, self.topics, self.clients, self.offsets
         )
+        groups = GroupProcessor(self.groups)
         resets = ResetOffsetProcessor(
             self.config,
             self.store,
@@ -177,6 +179,9 @@ class Broker:
             RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
             RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
             RequestCode.GET_TOPIC_CONFIG: queues.topic_config,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.get,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
@@ -191,6 +196,12 @@ class Broker:
         is in flight is answered, offsets are written, name servers forget the broker, the store
         closes."""
         sockets = open_listeners(config.bind_address, config.listen_port)
+        if not is_loopback(config.bind_address):
+            log.warning(
+                "listening on %s without access control: whoever reaches this port may read and "
+                "change everything",
+                escape(config.bind_address),
+            )
         try:
             broker = await trio.to_thread.run_sync(cls, config, sockets)
         except BaseException:

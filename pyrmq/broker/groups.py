@@ -95,6 +95,12 @@ class GroupTable(PersistentTable):
         self.changed()
         return group
 
+    def update(self, group: Group) -> None:
+        """Makes or replaces a group, as an operator asks."""
+        self._put(group)
+        self.version.next(now_ms())
+        self.changed()
+
     def find(self, name: str) -> Group | None:
         """The group, created if that is allowed; None if it neither exists nor may."""
         group = self.groups.get(name)

@@ -14,6 +14,9 @@ from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 
+QueueOfGroup = tuple[str, str, int]
+"""Topic, group and queue."""
+
 
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
@@ -25,11 +28,11 @@ class OffsetTable(PersistentTable):
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._topics: dict[str, list[str]] = {}
         """The topics that a group has offsets of."""
-        self.resets: dict[tuple[str, str, int], int] = {}
-        """Offsets that an operator set, by topic, group and queue, until the group pulls from
-        there. What it commits before does not count."""
-        self.pulled: dict[tuple[str, str, int], int] = {}
-        """Where the next pull of a group is expected, by topic, group and queue."""
+        self.resets: dict[QueueOfGroup, int] = {}
+        """Offsets that an operator set, until the group pulls from there. What it commits before
+        does not count."""
+        self.pulled: dict[QueueOfGroup, int] = {}
+        """Where the next pull of a group is expected."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
         value = config_file.load(path)
@@ -86,7 +89,7 @@ class OffsetTable(PersistentTable):
         self.keep(topic, group, queue_id, offset)
         self.resets[topic, group, queue_id] = offset
 
-    def moved(self, key: tuple[str, str, int], offset: int) -> int | None:
+    def moved(self, key: QueueOfGroup, offset: int) -> int | None:
         """Where a pull from `offset` has to begin instead, None if it is right. A pull may be of a
         client that has not heard of the reset, or whose answer is lost: each is told."""
         reset = self.resets.get(key)

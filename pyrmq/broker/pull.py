@@ -13,7 +13,7 @@ from pyrmq.broker import fields
 from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
@@ -224,9 +224,8 @@ class PullProcessor:
             if commit >= 0:
                 self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
-            return Elsewhere(self._from_disk(command, sys_flag, pull))
-        self._offsets.pulled[key] = int(response.ext["nextBeginOffset"])
-        return self._parked_if_nothing(command, sys_flag, pull, response)
+            return Elsewhere(self._from_disk(command, key, sys_flag, pull))
+        return self._answered(command, key, sys_flag, pull, response)
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> Response:
         """An operator has moved the group's offset: its next pull begins there."""
@@ -234,14 +233,21 @@ class PullProcessor:
         return _answer(_NO_MATCH, offset, low, high, ResponseCode.PULL_OFFSET_MOVED)
 
     async def _from_disk(
-        self, command: Command, sys_flag: int, pull: CheckedPull
+        self, command: Command, key: QueueOfGroup, sys_flag: int, pull: CheckedPull
     ) -> Response | Park:
         response = await trio.to_thread.run_sync(pull.read_disk, limiter=self._readers)
-        return self._parked_if_nothing(command, sys_flag, pull, response)
+        return self._answered(command, key, sys_flag, pull, response)
 
-    def _parked_if_nothing(
-        self, command: Command, sys_flag: int, pull: CheckedPull, response: Response
+    def _answered(
+        self,
+        command: Command,
+        key: QueueOfGroup,
+        sys_flag: int,
+        pull: CheckedPull,
+        response: Response,
     ) -> Response | Park:
+        """The answer, or the pull to be parked if there is nothing and it may wait."""
+        self._offsets.pulled[key] = int(response.ext["nextBeginOffset"])
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.long_polling_enable:

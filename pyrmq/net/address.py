@@ -52,6 +52,14 @@ def offset_of_message_id(text: str) -> int | None:
     return offset if offset >= 0 else None
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address to listen on."""
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def resolve(host: str) -> str:
     """The first numeric address of a host. ConfigError if it has none."""
     try:

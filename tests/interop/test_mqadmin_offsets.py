@@ -71,6 +71,14 @@ def topic_is_known(admin: Admin) -> bool:
         return False
 
 
+def test_groups(admin: Admin) -> None:
+    cluster = ["-c", "DefaultCluster"]
+    admin.run("updateSubGroup", *cluster, "-g", "Tuned", "-r", "5", "-q", "2")
+    text = " ".join(" ".join(row) for row in admin.run("getConsumerConfig", "-g", "Tuned"))
+    assert "retryMaxTimes = 5" in text
+    assert "retryQueueNums = 2" in text
+
+
 def test_topic_status(admin: Admin) -> None:
     rows = admin.run("topicStatus", "-t", TOPIC)
     assert [row[1:4] for row in rows[:2]] == [["0", "0", "5"], ["1", "0", "5"]]

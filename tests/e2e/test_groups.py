@@ -1,0 +1,93 @@
+"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP and GET_SUBSCRIPTIONGROUP_CONFIG."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.server import ServerProcess
+
+UPDATE, GET = 200, 352
+NO_GROUP, INVALID_PARAMETER, PULL_FORBIDDEN = 26, 29, 16
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("groups") / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Client]:
+    with Client(server.broker) as client:
+        yield client
+
+
+def update(client: Client, **values: Any) -> tuple[int, str | None]:
+    answer = client.call(UPDATE, json.dumps(values).encode())
+    return answer.code, answer.remark
+
+
+def shown(client: Client, group: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(client.call(GET, group=group).body)
+    return found
+
+
+def saved(server: ServerProcess) -> dict[str, Any]:
+    file = server.store / "config" / "subscriptionGroup.json"
+    table: dict[str, Any] = json.loads(file.read_text())["subscriptionGroupTable"]
+    return table
+
+
+def test_a_group_is_in_its_file_when_it_is_answered(server: ServerProcess, client: Client) -> None:
+    assert update(client, groupName="Made", retryMaxTimes=3, retryQueueNums=2) == (0, None)
+    for table in (shown(client, "Made"), saved(server)["Made"]):
+        assert (table["retryMaxTimes"], table["retryQueueNums"]) == (3, 2)
+        assert table["consumeEnable"] is True, "what is not said is the default"
+    assert update(client, groupName="Made", consumeEnable=False) == (0, None)
+    assert shown(client, "Made")["retryMaxTimes"] == 16, "the whole configuration is replaced"
+
+
+def test_all_groups(client: Client) -> None:
+    assert update(client, groupName="Listed", retryMaxTimes=4) == (0, None)
+    wrapper = json.loads(client.call(201).body)
+    assert wrapper["subscriptionGroupTable"]["Listed"] == shown(client, "Listed")
+    assert {"dataVersion", "forbiddenTable"} <= wrapper.keys()
+
+
+def test_a_group_that_may_not_consume(client: Client) -> None:
+    client.send("Closed")
+    assert update(client, groupName="Shut", consumeEnable=False) == (0, None)
+    assert client.pull("Closed", 0, 0, group="Shut").code == PULL_FORBIDDEN
+    assert update(client, groupName="Shut", consumeEnable=True) == (0, None)
+    assert client.pull("Closed", 0, 0, group="Shut").code == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"groupName": 7},
+        {"groupName": "../x"},
+        {"groupName": "G", "retryMaxTimes": "3"},
+        {"groupName": "G", "retryMaxTimes": -2},
+        {"groupName": "G", "retryQueueNums": 1 << 20},
+        {"groupName": "G", "retryQueueNums": True},
+        {"groupName": "G", "consumeEnable": "no"},
+        {"groupName": "G", "attributes": {"+a": "b"}},
+        {"groupName": "G", "note": "x" * 20_000},
+    ],
+)
+def test_refusals(server: ServerProcess, client: Client, values: dict[str, Any]) -> None:
+    code, remark = update(client, **values)
+    assert code == INVALID_PARAMETER, remark
+    assert client.call(GET, group="G").code == NO_GROUP
+
+
+def test_no_json(client: Client) -> None:
+    assert client.call(UPDATE, b"[1]").code == 1
+    assert client.call(UPDATE, b"").code == 1
