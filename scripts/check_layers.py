@@ -32,7 +32,8 @@ PYTHON_LAYERS = [
 RUST_LAYERS = [
     {"format"},
     {"store"},
-    {"txn", "delay"},
+    {"txn"},
+    {"delay"},
     {"broker"},
     {"filter", "wire", "arrow"},
     {"offline"},

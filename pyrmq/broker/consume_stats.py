@@ -12,8 +12,9 @@ from pyrmq.broker.clients import Client, ClientTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import InvalidParameterError, ResponseError, TopicNotExistError
+from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import LANGUAGES, ResponseCode
+from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
@@ -44,15 +45,13 @@ class ConsumeStatsProcessor:
 
     def _key(self, topic: str, queue_id: int) -> Key:
         """A queue as fastjson writes one that is an object's key."""
-        return ("brokerName", self._broker_name), ("queueId", queue_id), ("topic", topic)
+        return MessageQueue(topic, self._broker_name, queue_id).as_key()
 
     async def topic_stats(self, connection: Connection, command: Command) -> Response:
         """GET_TOPIC_STATS_INFO: where the queues of a topic begin and end, and when the last
         message of each was stored."""
         topic = fields.text(command, "topic")
-        known = self._topics.get(topic)
-        if known is None:
-            raise TopicNotExistError(f"topic[{topic[:255]}] not exist")
+        known = self._topics.require(topic)
         queues = range(max(known.read_queue_nums, known.write_queue_nums))
         table = await trio.to_thread.run_sync(
             self._topic_rows, topic, queues, limiter=self._readers

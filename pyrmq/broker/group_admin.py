@@ -9,6 +9,7 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker.rows import TURN
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import ResponseCode
@@ -18,8 +19,6 @@ from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
-TURN = 0.001
-"""Seconds after which the answer with all groups lets other tasks run."""
 MAX_BODY = 16_384
 """Longest configuration of a group, bytes."""
 _NUMBERS = {

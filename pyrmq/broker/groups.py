@@ -10,8 +10,9 @@ from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_group
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
@@ -119,6 +120,16 @@ class GroupTable(PersistentTable):
                 return None
             log.info("create subscription group %s", escape(name))
             group = self._create(name)
+        return group
+
+    def require(self, name: str) -> Group:
+        """As `find`; SUBSCRIPTION_GROUP_NOT_EXIST if there is none."""
+        group = self.find(name)
+        if group is None:
+            raise ResponseError(
+                f"subscription group not exist, {name[:255]}",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
         return group
 
     def to_json(self) -> dict[str, Any]:

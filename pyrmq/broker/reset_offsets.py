@@ -18,9 +18,9 @@ from pyrmq.errors import (
     InvalidParameterError,
     ResponseError,
     SystemBusyError,
-    TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import MessageQueue
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response, encode_request
@@ -55,23 +55,12 @@ class ResetOffsetProcessor:
         self._release = release
         self._readers = trio.CapacityLimiter(READERS)
 
-    def _topic(self, command: Command) -> TopicConfig:
-        topic = fields.text(command, "topic")
-        known = self._topics.get(topic)
-        if known is None:
-            raise TopicNotExistError(f"topic[{topic[:255]}] not exist")
-        return known
-
     async def reset(self, connection: Connection, command: Command) -> Response:
         """INVOKE_BROKER_TO_RESET_OFFSET: by time, or to one offset of one queue. The answer has the
         offsets that hold from now on."""
         group = fields.text(command, "group")
-        topic = self._topic(command)
-        if self._groups.find(group) is None:
-            raise ResponseError(
-                f"subscription group not exist, {group[:255]}",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+        topic = self._topics.require(fields.text(command, "topic"))
+        self._groups.require(group)
         queue_id = fields.int32(command, "queueId", -1)
         if queue_id >= topic.read_queue_nums:
             raise InvalidParameterError(f"queueId[{queue_id}] is illegal")
@@ -162,8 +151,7 @@ class ResetOffsetProcessor:
     def _body(self, topic: str, found: Offsets) -> bytes:
         name = self._config.broker_name
         table = {
-            (("brokerName", name), ("queueId", queue), ("topic", topic)): offset
-            for queue, offset in found.items()
+            MessageQueue(topic, name, queue).as_key(): offset for queue, offset in found.items()
         }
         return fastjson.dumps({"offsetTable": table})
 
@@ -173,11 +161,7 @@ class ResetOffsetProcessor:
     def clone(self, connection: Connection, command: Command) -> Response:
         """CLONE_GROUP_OFFSET: a group gets the offsets that another has, of one topic or of all."""
         source, target = fields.text(command, "srcGroup"), fields.text(command, "destGroup")
-        if self._groups.find(target) is None:
-            raise ResponseError(
-                f"subscription group not exist, {target[:255]}",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+        self._groups.require(target)
         topic = command.ext.get("topic")
         for name in [topic] if topic else self._offsets.topics_of(source):
             for queue, offset in list(self._offsets.all_of(name, source).items()):

@@ -141,11 +141,7 @@ class SendProcessor:
     def _send_back(self, command: Command, topic: str, properties: dict[str, str]) -> Answer:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
-        group = self._groups.find(name)
-        if group is None:
-            raise ResponseError(
-                f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            )
+        group = self._groups.require(name)
         if not command.body:
             raise MessageIllegalError("the message has no body")
         times = send_fields.number(command, "reconsumeTimes", "0")

@@ -73,11 +73,7 @@ class SendBackProcessor:
         name = fields.text(command, "group")
         offset = fields.int64(command, "offset")
         level = fields.int32(command, "delayLevel")
-        group = self._groups.find(name)
-        if group is None:
-            raise ResponseError(
-                f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            )
+        group = self._groups.require(name)
         if not self._config.broker_permission & PERM_WRITE:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending message is forbidden"

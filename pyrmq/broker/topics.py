@@ -13,7 +13,7 @@ from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
-from pyrmq.errors import InvalidParameterError, NoPermissionError
+from pyrmq.errors import InvalidParameterError, NoPermissionError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.names import (
     AUTO_CREATE_TOPIC,
@@ -156,6 +156,13 @@ class TopicTable(PersistentTable):
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
+
+    def require(self, topic: str) -> TopicConfig:
+        """TOPIC_NOT_EXIST if there is none."""
+        known = self.topics.get(topic)
+        if known is None:
+            raise TopicNotExistError(f"topic[{topic[:255]}] not exist")
+        return known
 
     def _put(self, topic: TopicConfig) -> None:
         topic.read_queue_nums = min(max(topic.read_queue_nums, 0), MAX_QUEUES)

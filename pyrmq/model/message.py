@@ -75,6 +75,10 @@ class MessageQueue:
     def to_json(self) -> dict[str, object]:
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
+    def as_key(self) -> tuple[tuple[str, object], ...]:
+        """As the key of a JSON object, which fastjson writes as an object."""
+        return tuple(self.to_json().items())
+
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> MessageQueue:
         topic, name, queue = value.get("topic"), value.get("brokerName"), value.get("queueId")

@@ -147,9 +147,8 @@ class ParkedPulls:
     def flush(self) -> None:
         """Answers everything that is parked, and parks nothing more: the server stops."""
         self._flushed = True
-        for pulls in list(self._parked.values()):
-            for parked in list(pulls):
-                self._read_and_finish(parked)
+        for key in list(self._parked):
+            self.release(key)
 
     async def run(self) -> None:
         """Answers pulls whose time is over, until cancelled."""

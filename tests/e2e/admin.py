@@ -5,6 +5,9 @@ Field names: CreateTopicRequestHeader, QueryMessageRequestHeader.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
 from tests.support.records import Record, decode_records
 from tests.support.waiting import eventually
@@ -75,3 +78,10 @@ def await_hits(
 
 def no_hits(client: Client, topic: str, key: str) -> bool:
     return query(client, topic, key).code == NOT_FOUND
+
+
+def saved_topics(store: Path) -> dict[str, dict[str, object]]:
+    """The topics in topics.json."""
+    text = (store / "config" / "topics.json").read_text()
+    table: dict[str, dict[str, object]] = json.loads(text)["topicConfigTable"]
+    return table

@@ -6,7 +6,6 @@ the superuser too, unlike permissions.
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections import defaultdict
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.admin import create_topic
+from tests.e2e.admin import create_topic, saved_topics
 from tests.support.client import Client, batch_command, send_command
 from tests.support.server import ServerProcess
 from tests.support.wire import BINARY, JSON
@@ -34,12 +33,6 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 def client(server: ServerProcess) -> Iterator[Client]:
     with Client(server.broker) as connection:
         yield connection
-
-
-def saved_topics(server: ServerProcess) -> dict[str, dict[str, object]]:
-    text = (server.store / "config" / "topics.json").read_text()
-    table: dict[str, dict[str, object]] = json.loads(text)["topicConfigTable"]
-    return table
 
 
 def obstacle(server: ServerProcess) -> Path:
@@ -82,11 +75,11 @@ def test_a_topic_that_cannot_be_saved_takes_no_messages(
     batch = batch_command("NewBatch", [(b"a", {}), (b"b", {})], serialize=serialize)
     assert client.request(batch).code == SERVICE_NOT_AVAILABLE
     assert client.send("Before").code == 0, "topics that are known go on"
-    assert "New" not in saved_topics(server)
+    assert "New" not in saved_topics(server.store)
 
     in_the_way.rmdir()
     assert client.send("New", b"taken", serialize=serialize).ext["queueOffset"] == "0"
-    assert "New" in saved_topics(server)
+    assert "New" in saved_topics(server.store)
     assert client.request(batch).code == 0
     server.kill()
     server.restart()
@@ -125,7 +118,7 @@ def test_a_topic_that_an_operator_makes_is_saved_or_refused(
     assert made.remark
     assert sent.code != 0, "the topic is not on disk, so nothing is acknowledged for it"
     assert create_topic(client, "Made", 16).code == 0
-    assert saved_topics(server)["Made"]["writeQueueNums"] == 16
+    assert saved_topics(server.store)["Made"]["writeQueueNums"] == 16
     assert client.send("Made", queue_id=15).code == 0
 
 
@@ -143,7 +136,7 @@ def test_many_new_topics_at_once(server: ServerProcess, client: Client) -> None:
         topic, body = sent.pop(answer.opaque)
         offsets[topic][int(answer.ext["queueOffset"])] = body
     server.kill()
-    assert {name for name in saved_topics(server) if name.startswith("Many")} == set(offsets)
+    assert {name for name in saved_topics(server.store) if name.startswith("Many")} == set(offsets)
     server.restart()
     with Client(server.broker) as again:
         for n in range(topics):

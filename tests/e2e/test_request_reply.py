@@ -3,14 +3,14 @@ that replied when it has it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.client import HEART_BEAT, SEND_MESSAGE_V2, Client, send_command
+from tests.support.client import SEND_MESSAGE_V2, Client, send_command
 from tests.support.server import ServerProcess
+from tests.support.transactions import join_group
 from tests.support.wire import FLAG_RESPONSE, Command, encode
 
 SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2, PUSH_REPLY = 324, 325, 326
@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def asker(server: ServerProcess) -> Iterator[Client]:
     """A producer that waits for a reply."""
     with Client(server.broker) as client:
-        heartbeat(client, "asker", "P")
+        join_group(client, "P", client_id="asker")
         yield client
 
 
@@ -36,15 +36,6 @@ def asker(server: ServerProcess) -> Iterator[Client]:
 def replier(server: ServerProcess) -> Iterator[Client]:
     with Client(server.broker) as client:
         yield client
-
-
-def heartbeat(client: Client, client_id: str, *groups: str) -> None:
-    data = {
-        "clientID": client_id,
-        "consumerDataSet": [],
-        "producerDataSet": [{"groupName": group} for group in groups],
-    }
-    assert client.call(HEART_BEAT, json.dumps(data).encode()).code == 0
 
 
 def reply(to: str | None = "asker", *, topic: str = REPLIES, queue_id: int = 0) -> Command:
@@ -140,7 +131,7 @@ def test_a_client_that_answers_nothing_costs_only_itself(
     server: ServerProcess, asker: Client, replier: Client
 ) -> None:
     with Client(server.broker) as mute, Client(server.broker) as other:
-        heartbeat(mute, "mute", "P")
+        join_group(mute, "P", client_id="mute")
         for _ in range(80):
             other.post(reply("mute"))
         refused = [other.receive() for _ in range(16)]  # 64 wait for their answers
@@ -160,7 +151,7 @@ def test_what_the_client_does_not_take_is_an_error(asker: Client, replier: Clien
 
 def test_a_client_that_goes_away(server: ServerProcess, replier: Client) -> None:
     with Client(server.broker) as leaving:
-        heartbeat(leaving, "leaving", "P1", "P2")
+        join_group(leaving, "P1", "P2", client_id="leaving")
         replier.post(reply("leaving"))
         leaving.wait_pushed(10)
     answer = replier.receive()
@@ -176,7 +167,7 @@ def test_leaving_one_of_two_groups_keeps_the_client_known(
     server: ServerProcess, replier: Client
 ) -> None:
     with Client(server.broker) as asker:
-        heartbeat(asker, "of-two", "P1", "P2")
+        join_group(asker, "P1", "P2", client_id="of-two")
         assert asker.call(35, clientID="of-two", producerGroup="P1").code == 0
         replier.post(reply("of-two"))
         take(asker)
@@ -195,7 +186,7 @@ def test_replies_need_not_be_stored(tmp_path: Path) -> None:
         Client(server.broker) as asker,
         Client(server.broker) as replier,
     ):
-        heartbeat(asker, "asker", "P")
+        join_group(asker, "P", client_id="asker")
         replier.post(reply(queue_id=0))
         take(asker)
         answer = replier.receive()

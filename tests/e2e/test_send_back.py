@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.admin import create_topic
+from tests.e2e.admin import create_topic, saved_topics
 from tests.support.client import PULL_SUBSCRIPTION, PULL_SUSPEND, Client, pull_command
 from tests.support.delays import (
     SCHEDULE_TOPIC,
@@ -22,7 +22,6 @@ from tests.support.delays import (
     place,
     quiet_log_end,
     record_at,
-    saved_topics,
     send_back,
     sent,
     waiting,

@@ -17,8 +17,8 @@ from tests.support.client import (
     Client,
     Pulled,
     pull_command,
+    pulled,
 )
-from tests.support.records import decode_records
 from tests.support.server import ServerProcess
 from tests.support.wire import Command
 
@@ -52,15 +52,8 @@ def by_sql(client: Client, topic: str, sql: str, offset: int = 0, **options: obj
     return client.request(command)
 
 
-def read(answer: Command) -> Pulled:
-    ext = answer.ext
-    offsets = (int(ext.get(name, -1)) for name in ("nextBeginOffset", "minOffset", "maxOffset"))
-    records = decode_records(answer.body) if answer.code == FOUND else []
-    return Pulled(answer.code, *offsets, records)
-
-
 def pull(client: Client, topic: str, sql: str, offset: int = 0) -> Pulled:
-    return read(by_sql(client, topic, sql, offset))
+    return pulled(by_sql(client, topic, sql, offset))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +131,7 @@ def test_a_subscription_of_a_heartbeat(client: Client) -> None:
     assert client.call(HEART_BEAT, json.dumps(data).encode()).code == 0
     change = {"subscription": None, "expressionType": None, "subVersion": "1"}
     answer = client.request(pull_command("Beats", 0, 0, group="G_sql", sys_flag=0, change=change))
-    assert [r.body for r in read(answer).records] == [b"4", b"5"]
+    assert [r.body for r in pulled(answer).records] == [b"4", b"5"]
 
 
 def test_a_parked_pull_waits_for_what_it_wants(server: ServerProcess, client: Client) -> None:
@@ -152,7 +145,7 @@ def test_a_parked_pull_waits_for_what_it_wants(server: ServerProcess, client: Cl
         client.send("Parked", b"wanted", properties={"n": "7"})
         answer = waiting.receive(10)
     assert answer.opaque == opaque
-    found = read(answer)
+    found = pulled(answer)
     assert ([r.body for r in found.records], found.next_offset) == ([b"wanted"], 5)
 
 

@@ -121,6 +121,13 @@ def pull_command(
     return Command(PULL_MESSAGE, present, serialize=serialize)
 
 
+def pulled(answer: Command) -> Pulled:
+    """What the answer to a pull says."""
+    names = ("nextBeginOffset", "minOffset", "maxOffset")
+    following, first, end = (int(answer.ext.get(name, -1)) for name in names)
+    return Pulled(answer.code, following, first, end, decode_records(answer.body))
+
+
 class Client:
     """One connection. Requests of the peer (flag bit 0 clear) are kept in ``pushed``."""
 
@@ -241,10 +248,7 @@ class Client:
         return self.request(send_command(topic, body, **options))
 
     def pull(self, topic: str, queue_id: int, offset: int, **options: Any) -> Pulled:
-        answer = self.request(pull_command(topic, queue_id, offset, **options))
-        names = ("nextBeginOffset", "minOffset", "maxOffset")
-        following, first, end = (int(answer.ext.get(name, -1)) for name in names)
-        return Pulled(answer.code, following, first, end, decode_records(answer.body))
+        return pulled(self.request(pull_command(topic, queue_id, offset, **options)))
 
     def pull_all(self, topic: str, queue_id: int, start: int, end: int) -> list[Record]:
         """Records of queue offsets start..end-1; fails when the queue does not hold them all."""

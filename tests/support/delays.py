@@ -7,7 +7,6 @@ GET_BROKER_RUNTIME_INFO.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from tests.support.client import VIEW_MESSAGE_BY_ID, Client
 from tests.support.records import Record, decode_record, parse_message_id
@@ -124,10 +123,3 @@ def waiting(client: Client, group: str) -> list[tuple[int, Record]]:
 def dead_letters(client: Client, group: str, count: int = 1) -> list[Record]:
     """The first dead letters of a group, which must be there."""
     return client.pull_all(f"%DLQ%{group}", 0, 0, count)
-
-
-def saved_topics(store: Path) -> dict[str, dict[str, object]]:
-    """The topics in topics.json."""
-    text = (store / "config" / "topics.json").read_text()
-    table: dict[str, dict[str, object]] = json.loads(text)["topicConfigTable"]
-    return table

@@ -62,7 +62,7 @@ impl Broker {
             topic: &plan.topic,
             queue_id: plan.queue_id,
             sys_flag: plan.sys_flag,
-            tags_code: plan.facts.tags.map_or(0, |t| java::hash(t) as i64),
+            tags_code: java::tag_code(plan.facts.tags),
             count: 1,
         };
         match plan.form {
@@ -224,7 +224,7 @@ impl Broker {
             if facts.is_delayed() || facts.half || facts.inner_batch {
                 return Err(Refusal::illegal(NOT_IN_A_BATCH));
             }
-            codes.push(facts.tags.map_or(0, |t| java::hash(t) as i64));
+            codes.push(java::tag_code(facts.tags));
             let props = entry.props.len() + properties::visible_end(entry.props).len();
             total += guard.measure(&message, entry.body.len(), props)?;
         }

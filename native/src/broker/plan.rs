@@ -75,11 +75,7 @@ impl Broker {
         let (form, sys_flag) = if sent_back {
             // A committed transaction that comes back is a plain message. Dead letters do not wait.
             let dead = matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }));
-            let level = match facts.delay.filter(|_| !dead) {
-                Some(delay) => Some(self.level(delay)?),
-                None => None,
-            };
-            let form = level.map_or(Form::Plain, Form::Delayed);
+            let form = self.single(facts.delay.filter(|_| !dead))?;
             (form, rq.sys_flag & !sys_flag::TRANSACTION_MASK)
         } else {
             let bits = rq.sys_flag & sys_flag::TRANSACTION_MASK != 0;
@@ -96,10 +92,7 @@ impl Broker {
                 Some(transactions) => Form::Half(transactions),
                 None if rq.batch && kept_whole => Form::InnerBatch,
                 None if rq.batch => Form::Batch,
-                None => match facts.delay {
-                    Some(delay) => Form::Delayed(self.level(delay)?),
-                    None => Form::Plain,
-                },
+                None => self.single(facts.delay)?,
             };
             (form, rq.sys_flag)
         };
@@ -122,6 +115,14 @@ impl Broker {
             facts,
             form,
         }))
+    }
+
+    /// The form of a single message, by its DELAY property.
+    fn single<'t>(&self, delay: Option<&[u8]>) -> Result<Form<'t>, Refusal> {
+        match delay {
+            Some(delay) => Ok(Form::Delayed(self.level(delay)?)),
+            None => Ok(Form::Plain),
+        }
     }
 
     /// The delay level that a DELAY property asks for.

@@ -71,8 +71,7 @@ impl Delays {
             Some(level) => (delay::SCHEDULE_TOPIC, level as u32 - 1),
             None => (to.topic, to.queue_id),
         };
-        let tags = properties::find(stored.props(), b"TAGS");
-        let tags_code = tags.map_or(0, |tags| java::hash(tags) as i64);
+        let tags_code = java::tag_code(properties::find(stored.props(), b"TAGS"));
         let topic = self.store.topics().topic(name)?;
         let flags = v.sys_flag & !sys_flag::TRANSACTION_MASK;
         let mut message = stored.again(&topic, queue_id, flags, 0);

@@ -2,8 +2,9 @@
 
 use super::Delays;
 use super::level::Level;
-use crate::format::{java, names, parse_i64, properties};
+use crate::format::names;
 use crate::store::{PutGuard, Result, StoreError, Stored};
+use crate::txn::Fields;
 use std::time::{Duration, Instant};
 
 /// Records, and bytes of bodies, that are appended under one hold of the put lock: senders wait for
@@ -18,36 +19,6 @@ pub struct Delivered {
     pub count: usize,
     /// Why it ended before everything that is due was delivered.
     pub error: Option<StoreError>,
-}
-
-/// Where a delayed message belongs.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Real<'a> {
-    topic: &'a [u8],
-    queue_id: Option<u32>,
-    tags: Option<&'a [u8]>,
-}
-
-impl<'a> Real<'a> {
-    fn read(props: &'a [u8]) -> Self {
-        let mut real = Real::default();
-        for (name, value) in properties::pairs(props) {
-            match name {
-                b"REAL_TOPIC" => real.topic = value,
-                b"REAL_QID" => {
-                    real.queue_id = parse_i64(value).and_then(|id| u32::try_from(id).ok());
-                }
-                b"TAGS" => real.tags = Some(value),
-                _ => {}
-            }
-        }
-        real
-    }
-
-    /// Whether messages may be delivered there: not to the broker's own books.
-    fn is_possible(&self) -> bool {
-        names::is_topic(self.topic) && !names::is_brokers_own(self.topic)
-    }
 }
 
 impl Delays {
@@ -182,15 +153,16 @@ impl Delays {
 
     /// False: it can never be delivered.
     fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<bool> {
-        let real = Real::read(stored.props());
-        let (true, Some(queue_id)) = (real.is_possible(), real.queue_id) else {
+        let real = Fields::read(stored.props());
+        // Not to the broker's own books.
+        let possible = names::is_topic(real.topic) && !names::is_brokers_own(real.topic);
+        let Some(queue_id) = real.queue_id.filter(|_| possible) else {
             return Ok(false);
         };
-        let tags_code = real.tags.map_or(0, |tags| java::hash(tags) as i64);
         let appended = self.store.topics().topic(real.topic).and_then(|topic| {
             let flags = stored.view().sys_flag;
             let message = stored.again(&topic, queue_id, flags, stored.phys() as i64);
-            let content = stored.content(stored.props(), b"", tags_code);
+            let content = stored.content(stored.props(), b"", real.tags_code());
             guard.append_again(&message, &content)
         });
         match appended {

@@ -4,7 +4,7 @@ use super::level::Level;
 use crate::format::delay::SCHEDULE_TOPIC;
 use crate::format::properties;
 use crate::format::record::{self, Found, View};
-use crate::store::{Resident, Result, Store, Stored, Wait};
+use crate::store::{Resident, Store, Stored, Wait};
 
 /// Bytes of the log that are read at a time.
 const AHEAD: usize = 1 << 20;
@@ -20,7 +20,7 @@ pub struct Restored {
 
 /// Moves levels to where they were: inside of their queues, and behind everything that the log from
 /// `log_end` on has delivered.
-pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> Result<Restored> {
+pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> Restored {
     for level in levels {
         let (min, max) = (level.queue.min_offset(), level.queue.max_offset());
         level.go_to(level.next().clamp(min.min(max), max));
@@ -29,7 +29,7 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
     let log = store.log();
     let unused = levels.iter().all(|level| level.queue.max_offset() == 0);
     let Some(from) = log_end.filter(|_| !unused) else {
-        return Ok(restored);
+        return restored;
     };
     let mut at = from.max(log.min_offset());
     let mut heads = Resident::reading_ahead(Wait::ForDisk, AHEAD);
@@ -38,17 +38,17 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
             break;
         };
         let found = heads.record(&segment, place);
-        let read = found.as_ref().map(|bytes| record::read(bytes, false));
-        let next = match (read, &found) {
-            (Ok(Found::Record(v)), Ok(bytes)) => {
-                restored.delivered += note(store, levels, &bytes[..v.total], &v) as u64;
+        let next = match found.map(|bytes| (record::read(bytes, false), bytes)) {
+            Ok((Found::Record(v), bytes)) => {
+                restored.delivered += note(store, levels, bytes, &v) as u64;
                 at + v.total as u64
             }
-            (Ok(Found::Blank), _) => log.next_file_start(at),
+            Ok((Found::Blank, _)) => log.next_file_start(at),
             // Behind such a place the next file is the first that is sure to begin with a record.
-            (read, _) => {
+            damaged => {
+                let why = damaged.map(|(found, _)| found);
                 log::error!(
-                    "delayed messages: the log at {at} cannot be read ({read:?}): what was delivered from \
+                    "delayed messages: the log at {at} cannot be read ({why:?}): what was delivered from \
                      there to the end of its file may be delivered again"
                 );
                 log.next_file_start(at)
@@ -57,7 +57,7 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
         restored.read += next - at;
         at = next;
     }
-    Ok(restored)
+    restored
 }
 
 /// A property string without its last separator, which a delivered record always has.

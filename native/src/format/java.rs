@@ -13,6 +13,12 @@ const POWERS: [i32; BLOCK + 1] = {
     powers
 };
 
+/// The tag code of a message with these TAGS: their hash, 0 without any.
+#[inline]
+pub fn tag_code(tags: Option<&[u8]>) -> i64 {
+    tags.map_or(0, |tags| hash(tags) as i64)
+}
+
 /// `h = 31*h + unit` over UTF-16 code units, wrapping at 32 bits. Bytes that are not UTF-8 are
 /// hashed as Java would after decoding (replacement characters).
 #[inline]

@@ -8,6 +8,10 @@ use crate::format::delay::{self, Levels};
 use crate::format::properties;
 use crate::format::record::sys_flag;
 use crate::store::tags_code;
+use std::sync::LazyLock;
+
+/// RocketMQ's; a store does not say what its brokers have.
+static LEVELS: LazyLock<Levels> = LazyLock::new(Levels::default);
 
 /// Tag codes from here down are places in `consumequeue_ext`. [ConsumeQueueExt]
 const EXT_ADDRESS: i64 = i32::MIN as i64 - 1;
@@ -68,7 +72,7 @@ pub struct Owner<'a> {
 /// whole number of seconds after the store time will do.
 fn tags_fit(code: i64, topic: &[u8], props: &[u8], stored: i64, has_ext: bool) -> bool {
     let parked = topic == delay::SCHEDULE_TOPIC && properties::find(props, b"DELAY").is_some();
-    code == tags_code(topic, props, stored, &Levels::default())
+    code == tags_code(topic, props, stored, &LEVELS)
         || (has_ext && code <= EXT_ADDRESS)
         || (parked && code > stored && (code - stored) % 1000 == 0)
 }
@@ -342,8 +346,7 @@ fn explain(
         head.store_timestamp,
         queue.has_ext,
     ) {
-        let levels = Levels::default();
-        let code = tags_code(&head.topic, &head.props, head.store_timestamp, &levels);
+        let code = tags_code(&head.topic, &head.props, head.store_timestamp, &LEVELS);
         faults.push(format!(
             "has tag code {code}, the entry {}",
             entry.tags_code

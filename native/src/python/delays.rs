@@ -7,14 +7,13 @@ use crate::format::delay::Levels;
 use crate::store::StoreError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::sync::Arc;
 
 /// The delayed messages of a store. `offsets`: by level, the queue offset to continue from, and
 /// `log_end` what `progress` said with them: the log is read from there, to find what was delivered
 /// afterwards. None: nothing but `offsets` counts.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Delays {
-    inner: Arc<delay::Delays>,
+    inner: delay::Delays,
     restored: delay::Restored,
 }
 
@@ -56,10 +55,7 @@ impl Delays {
         let (inner, restored) = py
             .detach(|| delay::Delays::open(store, &offsets, log_end))
             .map_err(|e| to_py(py, e))?;
-        Ok(Delays {
-            inner: Arc::new(inner),
-            restored,
-        })
+        Ok(Delays { inner, restored })
     }
 
     /// What opening found in the log: (bytes read, messages delivered after progress was kept).

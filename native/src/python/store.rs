@@ -147,7 +147,7 @@ impl Store {
     ) -> PyResult<(u64, usize, i64, i64)> {
         let born_host = Host::new(address(born_host)?);
         let props = properties.as_bytes();
-        let tags_code = properties::find(props, b"TAGS").map_or(0, |t| java::hash(t) as i64);
+        let tags_code = java::tag_code(properties::find(props, b"TAGS"));
         let put = || {
             let topic = self.inner.topics().topic(topic.as_bytes())?;
             let message = Message {

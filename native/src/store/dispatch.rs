@@ -29,5 +29,5 @@ pub fn tags_code(topic: &[u8], props: &[u8], store_timestamp: i64, levels: &Leve
     {
         return time;
     }
-    properties::find(props, b"TAGS").map_or(0, |tag| java::hash(tag) as i64)
+    java::tag_code(properties::find(props, b"TAGS"))
 }

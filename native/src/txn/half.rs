@@ -32,7 +32,7 @@ impl Deref for Half {
     }
 }
 
-/// What a half's properties say, found in one pass.
+/// What the properties of a half, or of a delayed message, say, found in one pass.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Fields<'a> {
     pub group: &'a [u8],
@@ -80,7 +80,7 @@ impl<'a> Fields<'a> {
     }
 
     pub fn tags_code(&self) -> i64 {
-        self.tags.map_or(0, |t| java::hash(t) as i64)
+        java::tag_code(self.tags)
     }
 }
 
