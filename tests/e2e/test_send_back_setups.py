@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.admin import saved_topics
 from tests.support.client import Client
 from tests.support.delays import (
     await_records,
@@ -17,7 +18,6 @@ from tests.support.delays import (
     is_unknown,
     log_end,
     place,
-    saved_topics,
     send_back,
     sent,
     waiting,
