@@ -52,6 +52,7 @@ lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
+	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
 	cargo fmt --check
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings

@@ -1,5 +1,5 @@
 /* The C function table of the native engine, published as the PyCapsule `pyrmq._native._C_API`
- * named PYRMQ_CAPI_NAME. native/src/python/capi.rs is the other side; both state the same
+ * named PYRMQ_CAPI_NAME. native/src/python/capi/mod.rs is the other side; both state the same
  * PYRMQ_ABI_VERSION. No Python objects cross here, and every function may be called without the
  * GIL. A session is used by one thread at a time. */
 #ifndef PYRMQ_CAPI_H
