@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "pyrmq_capi.h":
     const char* PYRMQ_CAPI_NAME
-    const int PYRMQ_ABI_VERSION
+    const int PYRMQ_ABI_VERSION, PYRMQ_ALIKE
     const int PYRMQ_OK, PYRMQ_NONE, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_UNREADABLE, PYRMQ_PANIC
 
     ctypedef struct pyrmq_bytes:
@@ -47,6 +47,8 @@ cdef extern from "pyrmq_capi.h":
         int32_t (*session_error)(void *, pyrmq_bytes *) nogil
         int32_t (*session_space)(void *, uint8_t **, size_t *) nogil
         void (*session_filled)(void *, size_t, size_t) nogil
+        int32_t (*session_grant_pull)(void *, int32_t, const pyrmq_bytes *, pyrmq_bytes, pyrmq_bytes,
+                                      uint32_t, const int32_t *, size_t) nogil
         void (*session_give_up)(void *) nogil
         int32_t (*store_get)(const void *, const uint8_t *, size_t, uint32_t, int64_t,
                              uint32_t, uint32_t, const int32_t *, size_t, const void *, uint8_t,

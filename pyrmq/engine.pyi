@@ -1,5 +1,6 @@
 """Types of the compiled module; engine.pyx documents them."""
 
+from array import array
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -192,12 +193,17 @@ class SendRows:
     def group(self, queues: Sequence[int]) -> None: ...
     def next_request(self) -> SendRequest | None: ...
 
+class PullGrants:
+    def revoke(self) -> None: ...
+    def drain(self) -> list[tuple[str, str, int, int, int | None, int, int, int]]: ...
+
 class Listener:
     def __init__(
         self,
         store: object | None = None,
         *,
         transactions: Transactions | None = ...,
+        pulls: PullGrants | None = ...,
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
@@ -489,6 +495,9 @@ class Session:
         self, answer: bytes, codec: int, opaque: int, end: int, now_ms: int
     ) -> bytes | None: ...
     def release(self, now_ms: int, timeout_ms: int) -> bytes | None: ...
+    def grant_pull(
+        self, command: Command, topic: str, group: str, queue_id: int, tags: array[int]
+    ) -> None: ...
     def next_command(self) -> Command | None: ...
     def space(self) -> Space | None: ...
     def give_up(self) -> None: ...

@@ -15,8 +15,8 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from pyrmq.capi cimport (
-    PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
-    PYRMQ_UNREADABLE,     pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
+    PYRMQ_ABI_VERSION, PYRMQ_ALIKE, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
+    PYRMQ_UNREADABLE, pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
 )
 
 from pyrmq import _native
@@ -30,6 +30,7 @@ cdef extern from "sys/socket.h" nogil:
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 Listener = _native.Listener
+PullGrants = _native.PullGrants
 Transactions = _native.Transactions
 half_timing = _native.half_timing
 Delays = _native.Delays
@@ -50,8 +51,11 @@ segment_times = _native.segment_times
 DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
 ALL_COLUMNS = _native.ALL_COLUMNS
 
+ALIKE = _native.PULL_ALIKE
+
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
-if C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi):
+if (C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi)
+        or len(ALIKE) != PYRMQ_ALIKE):
     raise ImportError(
         "pyrmq.engine and pyrmq._native are of different builds: install pyrmq again"
     )
@@ -265,6 +269,14 @@ cdef int raise_unless_later(int failed, str what) except -1:
     """OSError for what a call on a non-blocking socket failed with (0: it did not)."""
     if failed != 0 and failed != EAGAIN and failed != EINTR:
         raise OSError(failed, what)
+    return 0
+
+
+cdef int text_of(str text, pyrmq_bytes *out) except -1:
+    """The bytes of a text, for as long as it lives."""
+    cdef Py_ssize_t n
+    out.ptr = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &n)
+    out.len = n
     return 0
 
 
@@ -526,6 +538,40 @@ cdef class Session:
         rest = self.report(rc, &fed)
         raise_unless_later(failed, "send")
         return rest
+
+    def grant_pull(self, Command command, str topic, str group, unsigned int queue_id, tags):
+        """Has pulls like `command` answered in `feed` from now on, as those of `group` from this queue.
+        `tags`: as in `Store.get`. Until `PullGrants.revoke`, and only what is in memory: another pull
+        is a command as before."""
+        cdef pyrmq_bytes alike[PYRMQ_ALIKE]
+        cdef pyrmq_bytes topic_text, group_text
+        cdef Py_buffer view
+        cdef size_t i = 0
+        cdef int32_t rc
+        for name in ALIKE:
+            alike[i].ptr = NULL
+            alike[i].len = 0
+            value = command.ext.get(name)
+            if value is not None:
+                text_of(<str>value, &alike[i])
+            i += 1
+        text_of(topic, &topic_text)
+        text_of(group, &group_text)
+        self.begin()
+        try:
+            PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
+            try:
+                if view.len and <size_t>view.buf % sizeof(int32_t):
+                    raise ValueError("tags must be aligned")
+                rc = C.session_grant_pull(self.ptr, command.code, alike, topic_text, group_text,
+                                          queue_id, <const int32_t *>view.buf,
+                                          view.len // sizeof(int32_t))
+            finally:
+                PyBuffer_Release(&view)
+        finally:
+            self.busy = False
+        if rc != PYRMQ_OK and rc != PYRMQ_NONE:
+            raise_failed(rc)
 
     def next_command(self):
         """The next Command, None if there is none."""

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PYRMQ_ABI_VERSION 5
+#define PYRMQ_ABI_VERSION 6
+#define PYRMQ_ALIKE 7 /* ext fields by which pulls are told apart: ALIKE in native/src/wire/pull.rs */
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */
@@ -79,6 +80,11 @@ typedef struct {
     int32_t (*session_error)(void *session, pyrmq_bytes *text);
     int32_t (*session_space)(void *session, uint8_t **ptr, size_t *len);
     void (*session_filled)(void *session, size_t room, size_t n);
+    /* Pulls with this code and these fields (PYRMQ_ALIKE of them; a null pointer: no such field) are
+     * answered in session_feed from now on, until PullGrants.revoke. `tags`: codes to select by. */
+    int32_t (*session_grant_pull)(void *session, int32_t code, const pyrmq_bytes *alike,
+                                  pyrmq_bytes topic, pyrmq_bytes group, uint32_t queue_id,
+                                  const int32_t *tags, size_t n_tags);
     /* Gives back the memory of an unfinished frame. The connection is of no use then. */
     void (*session_give_up)(void *session);
     /* `program`: a compiled SQL92 expression that properties have to satisfy, or null.

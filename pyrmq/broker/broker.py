@@ -40,7 +40,7 @@ from pyrmq.broker.transactions import (
     open_transactions,
     rules,
 )
-from pyrmq.engine import Listener
+from pyrmq.engine import Listener, PullGrants
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
@@ -79,10 +79,14 @@ class Broker:
         self.topics = TopicTable(folder / "topics.json", config, self.store)
         self.registration = Registration(config, self.topics, self.address)
         self.groups = GroupTable(folder / "subscriptionGroup.json", config)
+        self.grants = PullGrants()
+        self.topics.on_changed = self.groups.on_changed = self.grants.revoke
         self.offsets = OffsetTable(
-            folder / "consumerOffset.json", config.consumer_offset_update_version_step
+            folder / "consumerOffset.json",
+            config.consumer_offset_update_version_step,
+            self.grants,
         )
-        self.clients = ClientTable(notify_ids_changed)
+        self.clients = ClientTable(notify_ids_changed, self.grants.revoke)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -108,6 +112,7 @@ class Broker:
             Listener(
                 self.store.native,
                 transactions=None if config.reject_transaction_message else engine,
+                pulls=self.grants,
                 region=config.region_id,
                 cluster=config.broker_cluster_name,
                 trace_on=config.trace_on,

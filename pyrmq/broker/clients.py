@@ -62,9 +62,14 @@ class ConsumerGroup:
 
 class ClientTable:
     """Producers and consumers by group. `on_change(group)` is called when the members of a
-    clustering group or its topics have changed."""
+    clustering group or its topics have changed, `on_subscribed` when pulls of a group may have to
+    be answered otherwise than before."""
 
-    def __init__(self, on_change: Callable[[ConsumerGroup], None]) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[ConsumerGroup], None],
+        on_subscribed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
@@ -72,6 +77,7 @@ class ClientTable:
         self._ids: dict[Connection, str] = {}
         """Client ids of the connections of producers."""
         self._on_change = on_change
+        self._on_subscribed = on_subscribed
 
     def groups_of(self, connection: Connection) -> set[str]:
         """Groups that a connection is a member of, as producer or consumer."""
@@ -107,7 +113,10 @@ class ClientTable:
         group.clients[connection] = client
         self._groups_of.setdefault(connection, (set(), set()))[1].add(name)
         group.consume_type = _enum(data.get("consumeType"), _CONSUME_TYPES, group.consume_type)
-        group.message_model = _enum(data.get("messageModel"), _MODELS, group.message_model)
+        model = _enum(data.get("messageModel"), _MODELS, group.message_model)
+        if model != group.message_model:
+            group.message_model = model
+            self._on_subscribed()
         where = data.get("consumeFromWhere")
         if isinstance(where, str):
             group.consume_from_where = where
@@ -118,7 +127,10 @@ class ClientTable:
                 Subscription.from_json(s) for s in (subs if isinstance(subs, list) else [])
                 if isinstance(s, dict)
             )  # fmt: skip
+            before = dict(group.subscriptions)
             changed = group.update_subscriptions({s.topic: s for s in wanted})
+            if group.subscriptions != before:
+                self._on_subscribed()
         self._watch(connection)
         if (new or changed) and notify:
             self._notify(group)
@@ -166,6 +178,7 @@ class ClientTable:
             self._notify(group)
         else:
             del self.consumers[name]
+            self._on_subscribed()
 
     def connection_gone(self, connection: Connection) -> None:
         producing, consuming = self._groups_of.pop(connection, (set(), set()))

@@ -92,7 +92,7 @@ class ConsumeStatsProcessor:
             await trio.lowlevel.checkpoint()
             for queue_id in range(known.read_queue_nums):
                 offset = self._offsets.query(topic, group, queue_id) or 0
-                pulled = self._offsets.pulled.get((topic, group, queue_id), 0)
+                pulled = self._offsets.next_pull(topic, group, queue_id)
                 wanted.append((topic, queue_id, offset, max(pulled, offset)))
         table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)
         return Response(body=fastjson.dumps({"consumeTps": 0.0, "offsetTable": table}))

@@ -9,6 +9,7 @@ from typing import Any
 from pyrmq.broker import config_file
 from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
+from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion, as_int
@@ -21,8 +22,11 @@ QueueOfGroup = tuple[str, str, int]
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
 
-    def __init__(self, path: Path, version_step: int) -> None:
+    def __init__(self, path: Path, version_step: int, grants: PullGrants | None = None) -> None:
+        """`grants`: pulls that the engine answers; what they commit is taken before anything is
+        read or changed here."""
         super().__init__(path)
+        self._grants = grants
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -31,7 +35,7 @@ class OffsetTable(PersistentTable):
         self.resets: dict[QueueOfGroup, int] = {}
         """Offsets that an operator set, until the group pulls from there. What it commits before
         does not count."""
-        self.pulled: dict[QueueOfGroup, int] = {}
+        self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
@@ -62,32 +66,62 @@ class OffsetTable(PersistentTable):
             queues = self.offsets[key] = {}
         return queues
 
+    def take_granted(self) -> None:
+        """Takes what the engine's answers to pulls have committed. Everything in this table comes
+        after it."""
+        if self._grants is None:
+            return
+        for topic, group, queue_id, following, commit, *_ in self._grants.drain():
+            self._pulled[topic, group, queue_id] = following
+            if commit is not None:
+                self._keep_unless_reset(topic, group, queue_id, commit)
+
+    def pulled(self, key: QueueOfGroup, following: int) -> None:
+        """A pull was answered; `following`: where the next one is expected."""
+        self._pulled[key] = following
+
+    def next_pull(self, topic: str, group: str, queue_id: int) -> int:
+        """Where the next pull is expected, 0 if there was none."""
+        self.take_granted()
+        return self._pulled.get((topic, group, queue_id), 0)
+
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
+        self.take_granted()
         return self.offsets.get((topic, group), {}).get(queue_id)
 
     def all_of(self, topic: str, group: str) -> Mapping[int, int]:
         """The offsets of a group by queue."""
+        self.take_granted()
         return self.offsets.get((topic, group), {})
 
     def topics_of(self, group: str) -> list[str]:
         """Topics that a group has an offset of."""
+        self.take_granted()
         return sorted(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have an offset of this topic."""
+        self.take_granted()
         return sorted(group for name, group in self.offsets if name == topic)
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores a client's offset as it is; going back is a consumer's right."""
         self._check_group(group)
+        self.take_granted()
+        self._keep_unless_reset(topic, group, queue_id, offset)
+
+    def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         if not self.resets or (topic, group, queue_id) not in self.resets:
             self.keep(topic, group, queue_id, offset)
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Sets an offset by an operator's word; the group's next pull is sent there."""
         self._check_group(group)
+        self.take_granted()
         self.keep(topic, group, queue_id, offset)
         self.resets[topic, group, queue_id] = offset
+        if self._grants is not None:
+            self._grants.revoke()
 
     def moved(self, key: QueueOfGroup, offset: int) -> int | None:
         """Where a pull from `offset` has to begin instead, None if it is right. A pull may be of a
@@ -104,13 +138,17 @@ class OffsetTable(PersistentTable):
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset, whoever it is of."""
-        if self.query(topic, group, queue_id) == offset:
+        if self.offsets.get((topic, group), {}).get(queue_id) == offset:
             return
         self._queues(topic, group)[queue_id] = offset
         self._updates += 1
         if self._updates % self._step == 0:
             self.version.next(now_ms())
         self.changed()
+
+    async def save_if_changed(self) -> None:
+        self.take_granted()
+        await super().save_if_changed()
 
     def to_json(self) -> dict[str, Any]:
         return {

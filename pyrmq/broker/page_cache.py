@@ -63,6 +63,7 @@ class PageCache:
     def _next_offsets(self) -> Iterator[list[Next]]:
         """The next offsets of connected groups, some at a time: the tables change in between."""
         some: list[Next] = []
+        self._offsets.take_granted()
         for topic, group in list(self._offsets.offsets):
             if group not in self._clients.consumers:
                 continue

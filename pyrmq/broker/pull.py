@@ -25,6 +25,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.subscription import SQL92, TAG, Subscription
 from pyrmq.model.topic import PERM_READ
 from pyrmq.net.answers import Elsewhere, Park
@@ -225,6 +226,8 @@ class PullProcessor:
                 self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(command, key, sys_flag, pull))
+        if response.code == ResponseCode.SUCCESS and group != TRANSACTION_GROUP:
+            connection.session.grant_pull(command, topic, group, queue_id, sub.tag_codes)
         return self._answered(command, key, sys_flag, pull, response)
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> Response:
@@ -247,7 +250,7 @@ class PullProcessor:
         response: Response,
     ) -> Response | Park:
         """The answer, or the pull to be parked if there is nothing and it may wait."""
-        self._offsets.pulled[key] = int(response.ext["nextBeginOffset"])
+        self._offsets.pulled(key, int(response.ext["nextBeginOffset"]))
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.long_polling_enable:

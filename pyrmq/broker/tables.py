@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,13 @@ class PersistentTable:
         self.path = path
         self._changed = False
         self._lock = trio.Lock()
+        self.on_changed: Callable[[], None] | None = None
+        """Called behind every change."""
 
     def changed(self) -> None:
         self._changed = True
+        if self.on_changed is not None:
+            self.on_changed()
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file as it is in this moment, with frozen `Rows` as members."""

@@ -1,5 +1,6 @@
 //! What all requests to one broker have in common.
 
+use super::pull_grants::PullGrants;
 use crate::format::properties;
 use crate::store::Store;
 use crate::txn::Transactions;
@@ -15,6 +16,7 @@ pub struct Broker {
     pub(super) suffix: Vec<u8>,
     /// Counts the requests that leave the queue to the broker.
     pub(super) spread: AtomicU32,
+    pub(super) pulls: Arc<PullGrants>,
 }
 
 impl Broker {
@@ -35,7 +37,18 @@ impl Broker {
             transactions,
             suffix,
             spread: AtomicU32::new(0),
+            pulls: Arc::default(),
         }
+    }
+
+    /// Answers the pulls that are granted by `pulls`.
+    pub fn with_pulls(mut self, pulls: Arc<PullGrants>) -> Self {
+        self.pulls = pulls;
+        self
+    }
+
+    pub fn pulls(&self) -> &PullGrants {
+        &self.pulls
     }
 
     pub fn store(&self) -> &Arc<Store> {

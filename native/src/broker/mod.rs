@@ -12,6 +12,8 @@ mod context;
 pub mod facts;
 mod forms;
 mod plan;
+mod pull;
+mod pull_grants;
 mod request;
 mod round;
 #[cfg(test)]
@@ -19,5 +21,6 @@ mod send_tests;
 pub mod unique_key;
 
 pub use context::Broker;
+pub use pull_grants::{Grant, PullGrants, Pulled};
 pub use request::{Decision, Refusal, Scratch, SendRequest, Sent, Stored};
 pub use round::{Ended, Round};

@@ -1,5 +1,6 @@
 //! What all sessions of one listener share.
 
+use super::pulls::PullGrants;
 use super::store::Store;
 use super::transactions::Transactions;
 use crate::broker::Broker;
@@ -22,11 +23,12 @@ pub struct Listener {
 #[pymethods]
 impl Listener {
     #[new]
-    #[pyo3(signature = (store=None, *, transactions=None, region="DefaultRegion", cluster="DefaultCluster",
+    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, region="DefaultRegion", cluster="DefaultCluster",
                         trace_on=true, partial_limit=512 << 20))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
+        pulls: Option<PyRef<'_, PullGrants>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -36,6 +38,10 @@ impl Listener {
             let store = s.inner().clone();
             let transactions = transactions.map(|t| t.inner().clone());
             let broker = Broker::new(store, transactions, region, cluster, trace_on);
+            let broker = match pulls {
+                Some(pulls) => broker.with_pulls(pulls.inner().clone()),
+                None => broker,
+            };
             Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {

@@ -10,6 +10,7 @@ mod json;
 mod listener;
 mod offline;
 mod options;
+mod pulls;
 mod sql;
 mod store;
 mod transactions;
@@ -45,6 +46,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<delays::Returned>()?;
     m.add_function(wrap_pyfunction!(delays::delay_levels, m)?)?;
     m.add_class::<listener::Listener>()?;
+    m.add_class::<pulls::PullGrants>()?;
+    m.add("PULL_ALIKE", pulls::alike())?;
     m.add_class::<encode::SendRows>()?;
     m.add_class::<encode::SendRequest>()?;
     m.add_class::<offline::Verifier>()?;

@@ -1,14 +1,15 @@
 //! Remoting frames: bytes in, typed requests out; typed answers in, bytes out.
 //!
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
-//! split and read, `send_fields` and `end_transaction` make requests for `broker`, `reply` writes its
-//! answers, `unconfirmed` keeps those that have to wait, `json` is the tolerant reader that headers
+//! split and read, `send_fields` and `end_transaction` make requests for `broker`, `pull` finds pulls that
+//! were granted, `reply` writes answers, `unconfirmed` keeps those that have to wait, `json` is the tolerant reader that headers
 //! and bodies share.
 
 mod end_transaction;
 pub mod frame;
 pub mod header;
 pub mod json;
+pub mod pull;
 pub mod reply;
 pub mod send_fields;
 mod session;

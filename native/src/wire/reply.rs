@@ -4,6 +4,7 @@ use super::frame::Codec;
 use super::header::{FLAG_RESPONSE, LANGUAGE_PYTHON};
 use crate::broker::{Stored, codes};
 use crate::format::push_int;
+use crate::store::GetResult;
 
 /// The version we state: V5_3_3 in RocketMQ's enumeration.
 pub const VERSION: i32 = 479;
@@ -168,6 +169,32 @@ impl SendAnswer {
         };
         push(out, to, codes::SUCCESS, None, &ext[..used]);
     }
+}
+
+/// Appends the answer to a pull that found messages, with copies of them.
+pub fn push_pulled(out: &mut Vec<u8>, to: To, got: &GetResult) {
+    let number = |n: i64| {
+        let mut text = Vec::with_capacity(20);
+        push_int(&mut text, n);
+        text
+    };
+    let (max, min, next) = (number(got.max), number(got.min), number(got.next));
+    let ext: [(&[u8], &[u8]); 4] = [
+        (b"maxOffset", &max),
+        (b"minOffset", &min),
+        (b"nextBeginOffset", &next),
+        (b"suggestWhichBrokerId", b"0"),
+    ];
+    let start = out.len();
+    push(out, to, codes::SUCCESS, Some("FOUND"), &ext);
+    let body = out.len();
+    out.reserve(got.bytes);
+    for chunk in &got.chunks {
+        out.extend_from_slice(chunk.segment.bytes(chunk.at, chunk.len).unwrap_or(&[]));
+    }
+    let header = (body - start - 4) as i32;
+    let total = header + (out.len() - body) as i32;
+    out[start..start + 4].copy_from_slice(&total.to_be_bytes());
 }
 
 /// Appends an answer that was encoded with code 0 under another code.

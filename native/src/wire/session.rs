@@ -8,10 +8,11 @@ use super::WireError;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
+use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE};
 use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::unconfirmed::Unconfirmed;
-use crate::broker::{Broker, Decision, Ended, Refusal, Round, Scratch, Sent, codes};
+use crate::broker::{Broker, Decision, Ended, Grant, Refusal, Round, Scratch, Sent, codes};
 use crate::format::host::Host;
 use crate::store::Topic;
 use std::cell::RefCell;
@@ -86,6 +87,7 @@ pub struct Session {
     commands: VecDeque<Command>,
     unconfirmed: Unconfirmed,
     last_topic: Option<Arc<Topic>>,
+    grants: Grants,
 }
 
 /// Memory that one frame after the other uses, on all connections.
@@ -94,6 +96,7 @@ struct Memory {
     header: Header,
     texts: Texts,
     scratch: Scratch,
+    key: Vec<u8>,
 }
 
 thread_local! {
@@ -112,6 +115,7 @@ impl Session {
             commands: VecDeque::new(),
             unconfirmed: Unconfirmed::default(),
             last_topic: None,
+            grants: Grants::default(),
         }
     }
 
@@ -217,6 +221,7 @@ impl Session {
                 self.send(feed, frame, parts, None)
             }
             END_TRANSACTION => self.end_transaction(feed, frame, parts),
+            PULL_MESSAGE | LITE_PULL_MESSAGE => self.pull(feed, frame, parts),
             _ => false,
         };
         if !settled {
@@ -244,6 +249,7 @@ impl Session {
             header,
             texts,
             scratch,
+            ..
         } = &mut *feed.memory;
         let to = To {
             codec: parts.codec,
@@ -306,6 +312,31 @@ impl Session {
             }
         }
         true
+    }
+
+    /// Whether the pull was granted and is answered; otherwise the broker has to answer.
+    fn pull(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
+        let Some(context) = feed.context else {
+            return false;
+        };
+        let Memory { header, key, .. } = &mut *feed.memory;
+        let grants = &mut self.grants;
+        grants.answer(&context.broker, header, frame, &parts, key, feed.out)
+    }
+
+    /// From now on pulls with this code and these fields are answered as those of `group` from the queue.
+    pub fn grant_pull(
+        &mut self,
+        code: i32,
+        alike: &[Option<&[u8]>; ALIKE.len()],
+        grant: Arc<Grant>,
+    ) {
+        self.grants.keep(code, alike, grant);
+    }
+
+    /// What all sessions of the broker share; None: this is no broker's session.
+    pub fn context(&self) -> Option<&Context> {
+        self.context.as_deref()
     }
 
     /// Keeps an answer that waits for nothing behind others that wait for this round's write only, so

@@ -10,8 +10,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use session::{
     CommandOut, FeedOut, session_answer, session_command, session_error, session_ext, session_feed,
-    session_filled, session_free, session_give_up, session_new, session_release, session_resend,
-    session_space,
+    session_filled, session_free, session_give_up, session_grant_pull, session_new,
+    session_release, session_resend, session_space,
 };
 use std::ffi::c_void;
 use store::{
@@ -19,7 +19,7 @@ use store::{
     store_write_staged,
 };
 
-const ABI_VERSION: u32 = 5;
+const ABI_VERSION: u32 = 6;
 
 unsafe extern "C" fn error_text(text: *mut Bytes) -> i32 {
     guarded(|| {
@@ -65,6 +65,17 @@ struct Table {
     session_error: unsafe extern "C" fn(*mut c_void, *mut Bytes) -> i32,
     session_space: unsafe extern "C" fn(*mut c_void, *mut *mut u8, *mut usize) -> i32,
     session_filled: unsafe extern "C" fn(*mut c_void, usize, usize),
+    #[allow(clippy::type_complexity)]
+    session_grant_pull: unsafe extern "C" fn(
+        *mut c_void,
+        i32,
+        *const Bytes,
+        Bytes,
+        Bytes,
+        u32,
+        *const i32,
+        usize,
+    ) -> i32,
     session_give_up: unsafe extern "C" fn(*mut c_void),
     #[allow(clippy::type_complexity)]
     store_get: unsafe extern "C" fn(
@@ -105,6 +116,7 @@ static TABLE: Table = Table {
     session_error,
     session_space,
     session_filled,
+    session_grant_pull,
     session_give_up,
     store_get,
     store_write_staged,

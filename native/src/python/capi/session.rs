@@ -1,11 +1,12 @@
 //! The entries of the C table for sessions.
 
-use super::border::{Bytes, CLOSE, NONE, OK, guarded, slice};
+use super::border::{Bytes, CLOSE, FAILED, NONE, OK, guarded, slice};
 use crate::broker::Decision;
 use crate::format::host::Host;
 use crate::python::listener::Shared;
 use crate::store;
 use crate::wire::frame::Codec;
+use crate::wire::pull::ALIKE;
 use crate::wire::reply::To;
 use crate::wire::{Command, Session, WireError};
 use std::cell::RefCell;
@@ -220,6 +221,47 @@ pub unsafe extern "C" fn session_release(
             Ok(())
         })
     }
+}
+
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn session_grant_pull(
+    session: *mut c_void,
+    code: i32,
+    alike: *const Bytes,
+    topic: Bytes,
+    group: Bytes,
+    queue_id: u32,
+    tags: *const i32,
+    n_tags: usize,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: promised by the header: a session of ours, as many fields as `ALIKE` has, areas as
+        // long as stated.
+        let (h, alike, topic, group, tags) = unsafe {
+            (
+                connected(session),
+                slice(alike, ALIKE.len()),
+                slice(topic.ptr, topic.len),
+                slice(group.ptr, group.len),
+                slice(tags, n_tags),
+            )
+        };
+        let (Ok(topic), Ok(group)) = (std::str::from_utf8(topic), std::str::from_utf8(group))
+        else {
+            return FAILED;
+        };
+        let Some(context) = h.session.context() else {
+            return NONE;
+        };
+        let grant = context.broker.pulls().grant(topic, group, queue_id, tags);
+        let mut fields = [None; ALIKE.len()];
+        for (field, text) in fields.iter_mut().zip(alike) {
+            // SAFETY: the field's text is as long as stated; null means that there is none.
+            *field = (!text.ptr.is_null()).then(|| unsafe { slice(text.ptr, text.len) });
+        }
+        h.session.grant_pull(code, &fields, grant);
+        OK
+    })
 }
 
 pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut CommandOut) -> i32 {

@@ -1,0 +1,62 @@
+//! `PullGrants`: what the broker grants sessions to answer, and what they did with it.
+
+use crate::broker;
+use crate::wire::pull::ALIKE;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// One queue of a group since the last `drain`: (topic, group, queue, offset that the next pull is
+/// expected from, offset committed last or None, pulls, messages, bytes).
+type Row = (String, String, u32, i64, Option<i64>, u64, u64, u64);
+
+/// The grants of a broker; give it to its Listener. `Session.grant_pull` grants.
+#[pyclass(frozen, module = "pyrmq._native")]
+#[derive(Default)]
+pub struct PullGrants {
+    inner: Arc<broker::PullGrants>,
+}
+
+/// Names of the ext fields by which pulls are told apart, in the C table's order.
+pub fn alike() -> Vec<&'static str> {
+    ALIKE
+        .iter()
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .collect()
+}
+
+impl PullGrants {
+    pub fn inner(&self) -> &Arc<broker::PullGrants> {
+        &self.inner
+    }
+}
+
+#[pymethods]
+impl PullGrants {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every pull is checked again: something has changed that a check depends on.
+    fn revoke(&self) {
+        self.inner.revoke();
+    }
+
+    /// What was answered since this was called last.
+    fn drain(&self) -> Vec<Row> {
+        let done = self.inner.drain();
+        let row = |(grant, done): (Arc<broker::Grant>, broker::Pulled)| {
+            (
+                grant.topic.clone(),
+                grant.group.clone(),
+                grant.queue_id,
+                done.next,
+                done.commit,
+                done.pulls,
+                done.messages,
+                done.bytes,
+            )
+        };
+        done.into_iter().map(row).collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Pulls that one connection was granted, found by what their frames say.
+//!
+//! Two pulls are alike if all that the broker checks is the same, byte for byte: the fields of `ALIKE`.
+
+use super::frame::Parts;
+use super::header::Header;
+use super::reply::{self, To};
+use crate::broker::{Broker, Grant};
+use crate::format::parse_i64;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub const PULL_MESSAGE: i32 = 11;
+pub const LITE_PULL_MESSAGE: i32 = 361;
+
+/// The ext fields that decide whether a pull is allowed, and of what. [PullMessageRequestHeader]
+pub const ALIKE: [&[u8]; 7] = [
+    b"consumerGroup",
+    b"topic",
+    b"queueId",
+    b"sysFlag",
+    b"subscription",
+    b"subVersion",
+    b"expressionType",
+];
+const SYS_FLAG: usize = 3;
+/// Bit of sysFlag: commitOffset counts. [PullSysFlag]
+const COMMIT_OFFSET: i64 = 1;
+
+/// Bytes of messages that are copied into an answer; larger ones go to the socket from the log's mapping,
+/// which the broker in Python does.
+const MAX_BYTES: usize = 64 << 10;
+/// Bytes of answers that one feed gives.
+const MAX_ANSWERS: usize = 256 << 10;
+/// Grants that a connection keeps.
+const MAX_GRANTS: usize = 1024;
+/// A key longer than this is not kept: a subscription may be long.
+const MAX_KEY: usize = 4 << 10;
+
+/// What is different in each pull.
+struct Turn {
+    offset: i64,
+    max_count: i32,
+    commit: Option<i64>,
+}
+
+/// The grants of one connection.
+#[derive(Default)]
+pub struct Grants {
+    by_key: HashMap<Box<[u8]>, Arc<Grant>>,
+}
+
+impl Grants {
+    /// From now on pulls of this code with these values of `ALIKE` are answered.
+    pub fn keep(&mut self, code: i32, fields: &[Option<&[u8]>; ALIKE.len()], grant: Arc<Grant>) {
+        let mut key = Vec::new();
+        push_key(&mut key, code, fields);
+        if key.len() > MAX_KEY {
+            return;
+        }
+        if self.by_key.len() >= MAX_GRANTS {
+            self.by_key.clear();
+        }
+        self.by_key.insert(key.into(), grant);
+    }
+
+    /// Appends the answer to a pull that is granted. False if the broker in Python has to answer.
+    pub fn answer(
+        &mut self,
+        broker: &Broker,
+        header: &Header,
+        frame: &[u8],
+        parts: &Parts,
+        key: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if self.by_key.is_empty() || header.is_oneway() || out.len() > MAX_ANSWERS {
+            return false;
+        }
+        let Some(turn) = read(header, frame, key) else {
+            return false;
+        };
+        let Some(grant) = self.by_key.get(&key[..]) else {
+            return false;
+        };
+        let Some(got) = broker.pull(grant, turn.offset, turn.max_count, MAX_BYTES, turn.commit)
+        else {
+            return false;
+        };
+        let to = To {
+            codec: parts.codec,
+            opaque: header.opaque,
+        };
+        reply::push_pulled(out, to, &got);
+        true
+    }
+}
+
+fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()]) {
+    key.clear();
+    key.extend_from_slice(&code.to_be_bytes());
+    for field in fields {
+        let len = field.map_or(u32::MAX, |f| f.len() as u32);
+        key.extend_from_slice(&len.to_be_bytes());
+        key.extend_from_slice(field.unwrap_or_default());
+    }
+}
+
+/// Reads a pull; `key` is what it is found by. None if something is missing or written in an unusual way.
+fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Turn> {
+    let mut alike: [Option<&[u8]>; ALIKE.len()] = [None; ALIKE.len()];
+    let (mut offset, mut max_count, mut commit) = (None, None, None);
+    for (name, value) in &header.ext {
+        if name.escaped || value.escaped {
+            return None;
+        }
+        let value = value.bytes(frame);
+        match name.bytes(frame) {
+            b"queueOffset" => offset = Some(value),
+            b"maxMsgNums" => max_count = Some(value),
+            b"commitOffset" => commit = Some(value),
+            name => {
+                if let Some(i) = ALIKE.iter().position(|alike| *alike == name) {
+                    alike[i] = Some(value);
+                }
+            }
+        }
+    }
+    push_key(key, header.code, &alike);
+    let commits = parse_i64(alike[SYS_FLAG]?)? & COMMIT_OFFSET != 0;
+    Some(Turn {
+        offset: parse_i64(offset?)?,
+        max_count: parse_i64(max_count?)?.try_into().ok()?,
+        commit: match commits {
+            true => Some(parse_i64(commit?)?).filter(|&offset| offset >= 0),
+            false => None,
+        },
+    })
+}
