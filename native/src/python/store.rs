@@ -125,6 +125,18 @@ impl Store {
         }
     }
 
+    /// Makes a topic unknown to the send path and its messages to readers. Returns by queue the offset
+    /// that its next message gets; `hide_messages` has to be told of it after each start.
+    fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<(u32, i64)>> {
+        py.detach(|| self.inner.delete_topic(topic.as_bytes()))
+            .map_err(|e| to_py(py, e))
+    }
+
+    /// Hides the messages of a queue before `offset`.
+    fn hide_messages(&self, topic: &str, queue_id: u32, offset: i64) {
+        self.inner.hide_messages(topic.as_bytes(), queue_id, offset);
+    }
+
     /// Stores one message as given (no properties are added). Returns (physical offset, size,
     /// queue offset, store timestamp in ms).
     #[pyo3(signature = (topic, queue_id, body, properties="", *, flag=0, sys_flag=0,

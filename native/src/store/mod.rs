@@ -16,6 +16,8 @@ mod commit_log;
 mod concurrency_tests;
 mod config;
 mod consume_queue;
+#[cfg(test)]
+mod deletion_tests;
 mod disk;
 mod dispatch;
 mod error;

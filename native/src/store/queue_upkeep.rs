@@ -322,6 +322,12 @@ impl ConsumeQueue {
         Ok(())
     }
 
+    /// Gives out nothing before `offset` any more: its topic was deleted. The files go with their records.
+    pub fn hide_before(&self, offset: i64) {
+        self.min
+            .fetch_max(offset.min(self.max_offset()), Ordering::AcqRel);
+    }
+
     /// Deletes leading files whose last entry is of a record that the log has no more, never the
     /// last file. Returns how many.
     pub fn trim(&self, log_min: u64) -> Result<usize> {

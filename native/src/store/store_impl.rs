@@ -387,6 +387,32 @@ impl Store {
         self.retention.clean_queues(now)
     }
 
+    /// Makes a topic unknown to the send path, and its messages to readers. Returns by queue the offset
+    /// that the next message gets: that is where the queue begins, now and after a restart if
+    /// `hide_messages` is told. The queues go on from there, as the log has records of theirs with
+    /// lower offsets, which a recovery would take for those of new messages.
+    pub fn delete_topic(&self, name: &[u8]) -> Result<Vec<(u32, i64)>> {
+        let Some(topic) = self.topics.get(name) else {
+            return Ok(Vec::new());
+        };
+        topic.set(None);
+        drop(self.put()?); // what was checked before is staged by now
+        self.write_staged(|_| ())?;
+        let hidden = |queue: Arc<ConsumeQueue>| {
+            queue.hide_before(i64::MAX);
+            (queue.queue_id(), queue.min_offset())
+        };
+        Ok(topic.queues().into_iter().map(hidden).collect())
+    }
+
+    /// Hides the messages of a queue before `offset`, as `delete_topic` did.
+    pub fn hide_messages(&self, topic: &[u8], queue_id: u32, offset: i64) {
+        let topic = self.topics.get(topic);
+        if let Some(queue) = topic.and_then(|t| t.existing_queue(queue_id)) {
+            queue.hide_before(offset);
+        }
+    }
+
     /// Physical offset of the first message that one of these consumers has still to read: (queue, next
     /// queue offset). The log's end if they have read all.
     pub fn consumed_to(&self, next: &[(Arc<ConsumeQueue>, i64)]) -> Result<u64> {
