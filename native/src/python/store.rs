@@ -319,6 +319,17 @@ impl Store {
         Ok(all)
     }
 
+    /// What was stored since the store was opened, by topic: [(topic, messages, bytes of records)].
+    /// Topics with nothing are left out.
+    fn puts(&self) -> Vec<(String, u64, u64)> {
+        let row = |topic: &Arc<store::Topic>| {
+            let (messages, bytes) = topic.puts();
+            let name = || String::from_utf8_lossy(topic.name()).into_owned();
+            (messages > 0).then(|| (name(), messages, bytes))
+        };
+        self.inner.topics().all().iter().filter_map(row).collect()
+    }
+
     /// Looks messages up by key or unique key in the index. Returns the records as exported
     /// slices, oldest first: (pointer to segment, address, bytes), and store time and physical
     /// offset of what was indexed last. For engine.pyx, which makes Slices of them.

@@ -438,6 +438,7 @@ impl PutGuard<'_> {
             }
         });
         staging.push(size, done.end(), entry);
+        m.topic.count_put(c.count.max(0) as u32, size);
         done
     }
 

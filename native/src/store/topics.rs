@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Most queues a topic may have; BenchmarkTest has 1024.
 pub const MAX_QUEUES: u32 = 65_536;
@@ -61,6 +62,10 @@ pub struct Topic {
     shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
     queues: RwLock<Vec<Option<Arc<ConsumeQueue>>>>,
+    /// Messages and bytes of records that were appended since the store was opened. The holder of the
+    /// put lock alone writes.
+    puts: AtomicU64,
+    put_bytes: AtomicU64,
 }
 
 impl Topic {
@@ -74,6 +79,19 @@ impl Topic {
 
     pub fn set(&self, settings: Option<TopicSettings>) {
         *self.settings.write() = settings;
+    }
+
+    /// Counts what was appended; the caller holds the put lock.
+    #[inline]
+    pub fn count_put(&self, messages: u32, bytes: usize) {
+        let add = |to: &AtomicU64, n: u64| to.store(to.load(Relaxed) + n, Relaxed);
+        add(&self.puts, messages as u64);
+        add(&self.put_bytes, bytes as u64);
+    }
+
+    /// Messages, and bytes of records, that were appended since the store was opened.
+    pub fn puts(&self) -> (u64, u64) {
+        (self.puts.load(Relaxed), self.put_bytes.load(Relaxed))
     }
 
     pub fn existing_queue(&self, id: u32) -> Option<Arc<ConsumeQueue>> {
@@ -274,6 +292,8 @@ impl Topics {
                 shared: self.shared.clone(),
                 settings: RwLock::new(None),
                 queues: RwLock::default(),
+                puts: AtomicU64::new(0),
+                put_bytes: AtomicU64::new(0),
             })
         });
         Ok(topic.clone())
