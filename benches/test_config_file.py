@@ -15,6 +15,7 @@ import trio
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.topics import TopicTable
@@ -99,7 +100,7 @@ def test_registration(changed: str, folder: Path, paired, report) -> None:
     store = Store(folder / "store", commit_log_file_size=1 << 20)
     config = BrokerConfig(broker_name="b", namesrv_addr="", store_path_root_dir=folder)
     topics = TopicTable(folder / "topics.json", config, store)
-    registration = Registration(config, topics, ("127.0.0.1", 10911))
+    registration = Registration(LiveConfig(config), topics, ("127.0.0.1", 10911))
     queues = 0
 
     def update(count: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyrmq.broker import Broker, BrokerConfig
 from pyrmq.namesrv import NameServer
@@ -25,10 +26,12 @@ class Running:
 
 @asynccontextmanager
 async def serving(
-    broker_config: BrokerConfig, namesrv_config: NamesrvConfig
+    broker_config: BrokerConfig,
+    namesrv_config: NamesrvConfig,
+    pinned: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Running]:
     """Runs both until left. The broker registers with this name server (and those of
-    namesrvAddr)."""
+    namesrvAddr). `pinned`: see `Broker.serving`."""
     namesrv = NameServer(namesrv_config)
     async with Tasks() as tasks:
         await tasks.start(namesrv.run)
@@ -37,5 +40,5 @@ async def serving(
         own = format_address((reachable, port))
         addresses = ";".join(a for a in (own, broker_config.namesrv_addr) if a)
         config = dataclasses.replace(broker_config, namesrv_addr=addresses)
-        async with Broker.serving(config) as broker:
+        async with Broker.serving(config, pinned) as broker:
             yield Running(own, broker.address, broker)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 
 import trio
 
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config_admin import ConfigProcessor
+from pyrmq.broker.config_updates import ConfigUpdates
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
@@ -45,6 +49,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import Address, is_loopback, message_id, own_ip
+from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.questions import Questions
@@ -63,22 +68,26 @@ CLIENT_SCAN = 10.0
 class Broker:
     """One broker. `async with Broker.serving(config) as broker:` runs it; leaving drains it."""
 
-    def __init__(self, config: BrokerConfig, sockets: list[socket.socket]) -> None:
-        self.config = config
+    def __init__(
+        self, config: BrokerConfig, sockets: list[socket.socket], pinned: Mapping[str, str]
+    ) -> None:
         port = sockets[0].getsockname()[1]
         self.address: Address = (config.broker_ip1 or own_ip(), port)
         self.store = open_store(config, self.address)
         try:
-            self._open(config, sockets)
+            self.updates = ConfigUpdates(config, pinned)
+            self._open(self.updates.live, sockets)
         except BaseException:
             self.store.close()
             raise
 
-    def _open(self, config: BrokerConfig, sockets: list[socket.socket]) -> None:
+    def _open(self, live: LiveConfig, sockets: list[socket.socket]) -> None:
+        self.live = live
+        config = live.now
         folder = config.store_path_root_dir / "config"
         self.topics = TopicTable(folder / "topics.json", config, self.store)
-        self.registration = Registration(config, self.topics, self.address)
-        self.groups = GroupTable(folder / "subscriptionGroup.json", config)
+        self.registration = Registration(live, self.topics, self.address)
+        self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
         self.topics.on_changed = self.groups.on_changed = self.grants.revoke
         self.offsets = OffsetTable(
@@ -121,27 +130,37 @@ class Broker:
             questions=self.questions,
             idle_seconds=config.server_channel_max_idle_time_seconds,
             flush_timeout_ms=config.sync_flush_timeout,
+            admins=AdminAccess(config.admin_address_allow_list),
         )
+        live.watch(self._configured)
+
+    def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
+        """Makes anew what was made of keys that may change."""
+        self.grants.revoke()
+        self.transactions.rules = rules(now)
+        self.server.idle_seconds = now.server_channel_max_idle_time_seconds
+        if now.auto_create_topic_enable != before.auto_create_topic_enable:
+            self.topics.set_auto_create(now.auto_create_topic_enable)
 
     def _processors(self) -> dict[int, Processor]:
         locks = QueueLocks()
-        pull = PullProcessor(
-            self.config, self.store, self.topics, self.groups, self.clients, self.offsets
-        )
-        send = SendProcessor(self.config, self.topics, self.groups, locks)
-        back = SendBackProcessor(self.config, self.topics, self.groups, self.delays.engine)
-        manage = ClientManageProcessor(self.config, self.topics, self.groups, self.clients)
-        query = QueryProcessor(self.config, self.store)
+        live = self.live
+        pull = PullProcessor(live, self.store, self.topics, self.groups, self.clients, self.offsets)
+        send = SendProcessor(live.now, self.topics, self.groups, locks)
+        back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine)
+        manage = ClientManageProcessor(live, self.topics, self.groups, self.clients)
+        query = QueryProcessor(live, self.store)
+        config = ConfigProcessor(self.updates, self.address, self.registration.told)
         transaction = TransactionProcessor(self.transactions)
         reply = ReplyProcessor(
-            self.config, self.store, self.topics, self.clients, self.questions, self.address
+            live, self.store, self.topics, self.clients, self.questions, self.address
         )
         stats = ConsumeStatsProcessor(
-            self.config.broker_name, self.store, self.topics, self.clients, self.offsets
+            live.now.broker_name, self.store, self.topics, self.clients, self.offsets
         )
         groups = GroupProcessor(self.groups)
         resets = ResetOffsetProcessor(
-            self.config,
+            live,
             self.store,
             self.topics,
             self.groups,
@@ -189,6 +208,8 @@ class Broker:
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
+            RequestCode.GET_BROKER_CONFIG: config.get,
+            RequestCode.UPDATE_BROKER_CONFIG: config.update,
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
                 self.store, self.transactions, self.delays.engine
             ),
@@ -196,19 +217,17 @@ class Broker:
 
     @classmethod
     @asynccontextmanager
-    async def serving(cls, config: BrokerConfig) -> AsyncIterator[Broker]:
+    async def serving(
+        cls, config: BrokerConfig, pinned: Mapping[str, str] = MappingProxyType({})
+    ) -> AsyncIterator[Broker]:
         """Opens the store, serves and registers. Leaving stops in order: no new connections, what
         is in flight is answered, offsets are written, name servers forget the broker, the store
-        closes."""
+        closes. `pinned`: keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
         sockets = open_listeners(config.bind_address, config.listen_port)
         if not is_loopback(config.bind_address):
-            log.warning(
-                "listening on %s without access control: whoever reaches this port may read and "
-                "change everything",
-                escape(config.bind_address),
-            )
+            _warn_of_access(config)
         try:
-            broker = await trio.to_thread.run_sync(cls, config, sockets)
+            broker = await trio.to_thread.run_sync(cls, config, sockets, pinned)
         except BaseException:
             for sock in sockets:
                 sock.close()
@@ -256,7 +275,7 @@ class Broker:
 
     async def _count_transactions(self) -> None:
         while True:
-            await trio.sleep(self.config.transaction_metric_flush_interval / 1000)
+            await self.live.pause(lambda config: config.transaction_metric_flush_interval)
             try:
                 await self.transaction_metrics.save_if_changed()
             except OSError as e:
@@ -279,14 +298,14 @@ class Broker:
     async def _persist(self) -> None:
         """Topics and groups are written soon after a change, offsets every
         flushConsumerOffsetInterval."""
-        interval = self.config.flush_consumer_offset_interval / 1000
-        next_offsets = trio.current_time() + interval
+        written = trio.current_time()
         while True:
             await trio.sleep(0.1)
             try:
                 tables: list[PersistentTable] = [self.topics, self.groups]
-                if trio.current_time() >= next_offsets:
-                    next_offsets = trio.current_time() + interval
+                interval = self.live.now.flush_consumer_offset_interval / 1000
+                if trio.current_time() >= written + interval:
+                    written = trio.current_time()
                     tables.append(self.offsets)
                 await self._save(tables)
             except OSError as e:
@@ -294,9 +313,20 @@ class Broker:
                 await trio.sleep(1)
 
     async def _scan_clients(self) -> None:
-        limit = self.config.channel_expired_timeout / 1000
         while True:
             await trio.sleep(CLIENT_SCAN)
+            limit = self.live.now.channel_expired_timeout / 1000
             for connection in self.clients.expired(trio.current_time() - limit):
                 log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
                 self.server.close(connection)
+
+
+def _warn_of_access(config: BrokerConfig) -> None:
+    open_to = "read and write messages"
+    if not config.admin_address_allow_list:
+        open_to = "read and change everything (adminAddressAllowList says who may administrate)"
+    log.warning(
+        "listening on %s without access control: whoever reaches this port may %s",
+        escape(config.bind_address),
+        escape(open_to),
+    )

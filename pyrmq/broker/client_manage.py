@@ -8,8 +8,8 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGroup
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
@@ -28,7 +28,7 @@ MAX_KEPT = 1024
 
 class ClientManageProcessor:
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable
+        self, config: LiveConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable
     ) -> None:
         self._config = config
         self._topics = topics
@@ -63,7 +63,7 @@ class ClientManageProcessor:
                 consumer,
                 connection,
                 client,
-                notify=self._config.notify_consumer_ids_changed_enable
+                notify=self._config.now.notify_consumer_ids_changed_enable
                 and group.enabled("notifyConsumerIdsChangedEnable"),
                 keep_subscriptions=bool(fingerprint) and data.get("withoutSub") is True,
             )
@@ -111,7 +111,7 @@ class ClientManageProcessor:
         sub = data.get("subscriptionData")
         if isinstance(sub, dict):
             kind = str(sub.get("expressionType") or TAG)
-            check_kind(self._config, kind)
+            check_kind(self._config.now, kind)
             if kind != TAG:
                 sql_filter(str(sub.get("subString") or ""))
         return Response()

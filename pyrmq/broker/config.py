@@ -17,6 +17,7 @@ from pathlib import Path
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.engine import delay_levels
 from pyrmq.net.address import parse_addresses
+from pyrmq.net.admin_access import parse_networks
 from pyrmq.net.config_table import check_fields, from_properties, key
 
 _DAY = 86_400_000
@@ -58,7 +59,12 @@ def _name_servers(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes."""
+    """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
+
+    A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
+    effect wherever it is used: see there. A key is not live if it holds a path, an address or a
+    name, if it says who may do what, or if the engine is told at start only.
+    """
 
     broker_name: str = key(
         _host_name,
@@ -89,10 +95,10 @@ class BrokerConfig:
         shown="NAMESRV_ADDR of the environment",
     )
     register_name_server_period: int = key(
-        30_000, "ms between registrations at the name servers.", low=1, high=_DAY
+        30_000, "ms between registrations at the name servers.", low=1, high=_DAY, live=True
     )
     register_broker_timeout_mills: int = key(
-        24_000, "ms that a name server may take to answer one.", low=1, high=600_000
+        24_000, "ms that a name server may take to answer one.", low=1, high=600_000, live=True
     )
 
     broker_permission: int = key(
@@ -100,15 +106,16 @@ class BrokerConfig:
         "Sum of 4 (consumers may read) and 2 (producers may write).",
         high=7,
         section="Topics and groups",
+        live=True,
     )
     auto_create_topic_enable: bool = key(
-        True, "Whether a message to an unknown topic creates the topic."
+        True, "Whether a message to an unknown topic creates the topic.", live=True
     )
     default_topic_queue_nums: int = key(
         8, "Queues of TBW102, the topic that such topics are copied from.", low=1, high=65_536
     )
     auto_create_subscription_group: bool = key(
-        True, "Whether a consumer of an unknown group creates the group."
+        True, "Whether a consumer of an unknown group creates the group.", live=True
     )
     cluster_topic_enable: bool = key(
         True, "Whether the topic with the cluster's name may be read and written."
@@ -129,36 +136,54 @@ class BrokerConfig:
         low=100,
         high=_DAY,
         section="Consumers and connections",
+        live=True,
     )
     consumer_offset_update_version_step: int = key(
         500, "Commits of offsets after which the version of their table grows."
     )
     enable_property_filter: bool = key(
-        False, "Whether consumers may select messages by SQL92 expressions over their properties."
+        False,
+        "Whether consumers may select messages by SQL92 expressions over their properties.",
+        live=True,
     )
     use_server_side_reset_offset: bool = key(
         True,
         "Whether the broker resets the offsets of a group by itself; "
         "else it has the group's connected clients do it.",
+        live=True,
     )
     store_reply_message_enable: bool = key(
-        True, "Whether replies to requests are stored in the topic that they name as well."
+        True,
+        "Whether replies to requests are stored in the topic that they name as well.",
+        live=True,
     )
     long_polling_enable: bool = key(
-        True, "Whether a pull without messages is parked as long as its client allows."
+        True, "Whether a pull without messages is parked as long as its client allows.", live=True
     )
     short_polling_time_mills: int = key(
-        1000, "ms that it is parked without longPollingEnable, at most."
+        1000, "ms that it is parked without longPollingEnable, at most.", live=True
     )
     notify_consumer_ids_changed_enable: bool = key(
-        True, "Whether consumers are notified when their group changes."
+        True, "Whether consumers are notified when their group changes.", live=True
     )
-    lite_pull_message_enable: bool = key(True, "Whether LITE_PULL_MESSAGE is served.")
+    lite_pull_message_enable: bool = key(True, "Whether LITE_PULL_MESSAGE is served.", live=True)
     channel_expired_timeout: int = key(
-        120_000, "ms without a heartbeat after which a client is removed.", low=1000, high=_DAY
+        120_000,
+        "ms without a heartbeat after which a client is removed.",
+        low=1000,
+        high=_DAY,
+        live=True,
     )
     server_channel_max_idle_time_seconds: int = key(
-        120, "Seconds after which an idle connection is closed.", low=1, high=86_400
+        120, "Seconds after which an idle connection is closed.", low=1, high=86_400, live=True
+    )
+
+    admin_address_allow_list: str = key(
+        "",
+        "Addresses and networks from which requests that administrate are taken; empty: any. "
+        "Not RocketMQ's.",
+        check=parse_networks,
+        values="such as 10.0.0.5,10.1.0.0/16,fd00::/8",
     )
 
     message_delay_level: str = key(
@@ -174,12 +199,17 @@ class BrokerConfig:
         "ms after which an undecided half is checked.",
         high=_DAY,
         section="Transactions ([transactions.md](transactions.md))",
+        live=True,
     )
     transaction_check_max: int = key(
-        15, "Checks of a half, then it is moved to TRANS_CHECK_MAX_TIME_TOPIC.", low=1, high=10_000
+        15,
+        "Checks of a half, then it is moved to TRANS_CHECK_MAX_TIME_TOPIC.",
+        low=1,
+        high=10_000,
+        live=True,
     )
     transaction_check_interval: int = key(
-        30_000, "ms between two rounds of checks.", low=10, high=_DAY
+        30_000, "ms between two rounds of checks.", low=10, high=_DAY, live=True
     )
     transaction_op_msg_max_size: int = key(
         4096, "Most bytes of an op message.", low=32, high=1 << 20
@@ -191,7 +221,7 @@ class BrokerConfig:
         high=(1 << 31) - 1,
     )
     transaction_metric_flush_interval: int = key(
-        10_000, "ms between writes of config/transactionMetrics.", low=100, high=_DAY
+        10_000, "ms between writes of config/transactionMetrics.", low=100, high=_DAY, live=True
     )
     reject_transaction_message: bool = key(False, "Whether halves are refused.")
 
@@ -235,7 +265,9 @@ class BrokerConfig:
     message_index_enable: bool = key(True, "Whether keys are indexed.", section="Index")
     max_hash_slot_num: int = key(5_000_000, "Hash slots of an index file.", low=1, high=100_000_000)
     max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)
-    default_query_max_num: int = key(32, "Most messages that a query by key finds.", low=1, high=64)
+    default_query_max_num: int = key(
+        32, "Most messages that a query by key finds.", low=1, high=64, live=True
+    )
 
     file_reserved_time: int = key(
         72,

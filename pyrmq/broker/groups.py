@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import InvalidParameterError, ResponseError
@@ -66,7 +66,7 @@ class Group:
 
 
 class GroupTable(PersistentTable):
-    def __init__(self, path: Path, config: BrokerConfig) -> None:
+    def __init__(self, path: Path, config: LiveConfig) -> None:
         super().__init__(path)
         self._config = config
         self.groups: dict[str, Group] = {}
@@ -106,7 +106,7 @@ class GroupTable(PersistentTable):
         """The group, created if that is allowed; None if it neither exists nor may."""
         group = self.groups.get(name)
         if group is None and (
-            self._config.auto_create_subscription_group or name.startswith(SYSTEM_GROUP_PREFIX)
+            self._config.now.auto_create_subscription_group or name.startswith(SYSTEM_GROUP_PREFIX)
         ):
             try:
                 check_group(name)

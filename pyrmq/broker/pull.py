@@ -11,8 +11,8 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import BROADCASTING, ClientTable
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
@@ -184,7 +184,7 @@ class PullProcessor:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
@@ -253,8 +253,8 @@ class PullProcessor:
         self._offsets.pulled(key, int(response.ext["nextBeginOffset"]))
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
-            if not self._config.long_polling_enable:
-                asked = self._config.short_polling_time_mills
+            if not self._config.now.long_polling_enable:
+                asked = self._config.now.short_polling_time_mills
             if asked > 0:
                 return Park(pull, asked / 1000, response)
         return response
@@ -263,7 +263,7 @@ class PullProcessor:
         self, command: Command, group: str, topic: str, queue_id: int, sys_flag: int
     ) -> Subscription:
         """The checks in RocketMQ's order; returns what to filter by."""
-        config = self._config
+        config = self._config.now
         if not config.broker_permission & PERM_READ:
             raise NoPermissionError(
                 f"the broker[{config.broker_name}] pulling message is forbidden"

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-import trio
-
 from pyrmq.broker import fields
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.bounded import Bounded
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.engine import Command, Store
 from pyrmq.errors import QueryNotFoundError, ResponseError
 from pyrmq.model.codes import ResponseCode
+from pyrmq.net.answers import Elsewhere
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
 ROUNDS = 20
 """Rounds of retention that one command runs at most. [executeDeleteFilesManually]"""
-
-
-QUERIES = 4
-"""Look-ups at a time; they have their own threads, as one may read much of a cold disk."""
+QUERIES, QUERIES_WAITING = 4, 64
+"""Look-ups by key at a time, as one may read much of a cold disk; how many more may wait."""
+VIEWS, VIEWS_WAITING = 4, 256
+"""The same of single messages."""
+CLEANING_WAITING = 8
+"""Commands to clean that may wait for the one under way."""
 
 
 class QueryProcessor:
-    def __init__(self, config: BrokerConfig, store: Store) -> None:
-        self._threads = trio.CapacityLimiter(QUERIES)
-        self._cleaning = trio.CapacityLimiter(1)
+    def __init__(self, config: LiveConfig, store: Store) -> None:
+        self._queries = Bounded("queries by key", QUERIES, QUERIES_WAITING)
+        self._views = Bounded("look-ups by message id", VIEWS, VIEWS_WAITING)
+        self._cleaning = Bounded("commands to delete old files", 1, CLEANING_WAITING)
         self._config = config
         self._store = store
 
-    async def query_message(self, connection: Connection, command: Command) -> Response:
+    def query_message(self, connection: Connection, command: Command) -> Elsewhere:
         """QUERY_MESSAGE: the newest messages with a key, or with a unique key when the field
         `_UNIQUE_KEY_QUERY` says so. The body holds their records, oldest first."""
         topic, key = fields.text(command, "topic"), fields.text(command, "key")
         count = fields.int32(command, "maxNum")
         if fields.flag(command, "_UNIQUE_KEY_QUERY"):
-            count = self._config.default_query_max_num
+            count = self._config.now.default_query_max_num
         begin = fields.int64(command, "beginTimestamp")
         end = fields.int64(command, "endTimestamp")
-        slices, time, phys = await trio.to_thread.run_sync(
-            self._store.query_message, topic, key, max(count, 1), begin, end, limiter=self._threads
+        return self._queries.begin(self._query(topic, key, max(count, 1), begin, end))
+
+    async def _query(self, topic: str, key: str, count: int, begin: int, end: int) -> Response:
+        slices, time, phys = await self._queries.run(
+            self._store.query_message, topic, key, count, begin, end
         )
         if not slices:
             raise QueryNotFoundError("can not find message, maybe time range not correct")
@@ -46,33 +52,37 @@ class QueryProcessor:
             body=slices,
         )
 
-    async def view_message(self, connection: Connection, command: Command) -> Response:
+    def view_message(self, connection: Connection, command: Command) -> Elsewhere:
         """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
-        offset = fields.int64(command, "offset")
+        return self._views.begin(self._view(fields.int64(command, "offset")))
+
+    async def _view(self, offset: int) -> Response:
         record = None
         if offset >= 0:
-            record = await trio.to_thread.run_sync(
-                self._store.record_at, offset, limiter=self._threads
-            )
+            record = await self._views.run(self._store.record_at, offset)
         if record is None:
             raise ResponseError(
                 f"can not find message by the offset, {offset}", ResponseCode.SYSTEM_ERROR
             )
         return Response(body=record)
 
-    async def delete_expired(self, connection: Connection, command: Command) -> Response:
+    def delete_expired(self, connection: Connection, command: Command) -> Elsewhere:
         """DELETE_EXPIRED_COMMITLOG: files whose fileReservedTime is over go now, whatever the hour,
         and queues and index follow the log."""
+        return self._cleaning.begin(self._delete())
+
+    async def _delete(self) -> Response:
         for _ in range(ROUNDS):
-            deleted = await trio.to_thread.run_sync(
-                lambda: self._store.clean(manual=True), limiter=self._cleaning
-            )
+            deleted = await self._cleaning.run(lambda: self._store.clean(manual=True))
             if not any(deleted.values()):
                 break
         return Response()
 
-    async def clean_queues(self, connection: Connection, command: Command) -> Response:
+    def clean_queues(self, connection: Connection, command: Command) -> Elsewhere:
         """CLEAN_EXPIRED_CONSUMEQUEUE: files of queues and index that only know of messages that
         are gone are deleted."""
-        await trio.to_thread.run_sync(lambda: self._store.clean(log=False), limiter=self._cleaning)
+        return self._cleaning.begin(self._clean())
+
+    async def _clean(self) -> Response:
+        await self._cleaning.run(lambda: self._store.clean(log=False))
         return Response()

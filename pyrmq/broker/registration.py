@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
@@ -30,13 +31,14 @@ RETRY = 0.5
 class Registration:
     """Registers at start, at every change of topics, and again every registerNameServerPeriod."""
 
-    def __init__(self, config: BrokerConfig, topics: TopicTable, address: Address) -> None:
+    def __init__(self, config: LiveConfig, topics: TopicTable, address: Address) -> None:
         self._config = config
         self._topics = topics
+        self._permission = config.now.broker_permission
         self._rows = topics.rows(self._row)
         self._encoding = trio.Lock()
         self._address = address
-        self._servers = parse_addresses(config.namesrv_addr, "namesrvAddr")
+        self._servers = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._changed = [[trio.Event()] for _ in self._servers]
         self._leaving = False
         self._changes = 0
@@ -46,6 +48,7 @@ class Registration:
         self._news = trio.Event()
         topics.watch(self._topics_changed)
         topics.tell_first = self.told
+        config.watch(self._configured)
 
     async def told(self) -> None:
         """Waits until the name servers that can be reached know the topics as they are now."""
@@ -56,6 +59,16 @@ class Registration:
             ):
                 await self._news.wait()
 
+    def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
+        if now.broker_permission != before.broker_permission:
+            for topic in self._topics.topics:
+                self._rows.change(topic)
+            self._permission = now.broker_permission
+            self._topics.announce()
+        if now.register_name_server_period != before.register_name_server_period:
+            for event in self._changed:
+                event[0].set()
+
     def _topics_changed(self) -> None:
         self._changes += 1
         for event in self._changed:
@@ -64,14 +77,14 @@ class Registration:
     def _header(self) -> dict[str, str | int | bool]:
         host, port = self._address
         return {
-            "brokerName": self._config.broker_name,
+            "brokerName": self._config.now.broker_name,
             "brokerAddr": format_address((host, port)),
-            "clusterName": self._config.broker_cluster_name,
-            "brokerId": self._config.broker_id,
+            "clusterName": self._config.now.broker_cluster_name,
+            "brokerId": self._config.now.broker_id,
         }
 
     def _row(self, topic: TopicConfig) -> bytes:
-        perm = self._config.broker_permission
+        perm = self._permission
         limit = 0xF if perm & PERM_READ and perm & PERM_WRITE else perm
         value = {**topic.to_json(), "perm": topic.perm & limit}
         return fastjson.member(topic.topic_name, value)
@@ -106,9 +119,9 @@ class Registration:
     async def _keep(self, channels: Channels, number: int, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
         server, changed = self._servers[number], self._changed[number]
-        period = min(max(self._config.register_name_server_period, 10_000), 60_000) / 1000
         retry = RETRY
         while not self._leaving:
+            period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
             changed[0] = trio.Event()
             changes = self._changes
             done = await self._one(channels, server, self._register)
@@ -153,7 +166,7 @@ class Registration:
             RequestCode.REGISTER_BROKER,
             header,
             await self._body(),
-            timeout=self._config.register_broker_timeout_mills / 1000,
+            timeout=self._config.now.register_broker_timeout_mills / 1000,
         )
 
     async def _unregister(self, channels: Channels, server: Address) -> None:

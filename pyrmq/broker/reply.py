@@ -9,7 +9,7 @@ import trio
 
 from pyrmq.broker import send_fields
 from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
@@ -50,7 +50,7 @@ STORERS = 4
 class ReplyProcessor:
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: Store,
         topics: TopicTable,
         clients: ClientTable,
@@ -89,10 +89,10 @@ class ReplyProcessor:
             "msgId": "0",
             "queueId": queue_id,
             "queueOffset": 0,
-            "MSG_REGION": self._config.region_id,
-            "TRACE_ON": self._config.trace_on,
+            "MSG_REGION": self._config.now.region_id,
+            "TRACE_ON": self._config.now.trace_on,
         }
-        if not self._config.store_reply_message_enable:
+        if not self._config.now.store_reply_message_enable:
             return Response(ext=ext)
         try:
             phys, size, offset, _ = await trio.to_thread.run_sync(
@@ -121,9 +121,9 @@ class ReplyProcessor:
 
     def _check(self, command: Command) -> tuple[str, int]:
         topic = send_fields.text(command, "topic")
-        if not self._config.broker_permission & PERM_WRITE:
+        if not self._config.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
-                f"the broker[{self._config.broker_name}] sending message is forbidden"
+                f"the broker[{self._config.now.broker_name}] sending message is forbidden"
             )
         check_topic(topic)
         check_sendable(topic)
@@ -136,7 +136,7 @@ class ReplyProcessor:
             raise InvalidParameterError(
                 f"request queueId[{queue_id}] is illegal, topic has {queues} queues"
             )
-        size, most = len(command.body), self._config.max_message_size
+        size, most = len(command.body), self._config.now.max_message_size
         if not 0 < size <= most:
             raise MessageIllegalError(f"message body size {size}, maxMessageSize: {most}")
         if self._bytes + size > MAX_BYTES:

@@ -9,8 +9,8 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
@@ -38,7 +38,7 @@ class ResetOffsetProcessor:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
@@ -66,7 +66,7 @@ class ResetOffsetProcessor:
             raise InvalidParameterError(f"queueId[{queue_id}] is illegal")
         time = fields.int64(command, "timestamp")
         offset = fields.int64(command, "offset", -1)
-        if not self._config.use_server_side_reset_offset:
+        if not self._config.now.use_server_side_reset_offset:
             found = await self._of_clients(topic, group, time, fields.flag(command, "isForce"))
             self._tell_clients(connection, command, topic.topic_name, group, time, found)
             return self._answer(topic.topic_name, found)
@@ -149,7 +149,7 @@ class ResetOffsetProcessor:
             client.send(frame)
 
     def _body(self, topic: str, found: Offsets) -> bytes:
-        name = self._config.broker_name
+        name = self._config.now.broker_name
         table = {
             MessageQueue(topic, name, queue).as_key(): offset for queue, offset in found.items()
         }

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import trio
 
 from pyrmq.broker import fields
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Delays, Returned
 from pyrmq.errors import (
@@ -52,7 +52,7 @@ class SendBack:
 
 class SendBackProcessor:
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, engine: Delays
+        self, config: LiveConfig, topics: TopicTable, groups: GroupTable, engine: Delays
     ) -> None:
         self._config = config
         self._topics = topics
@@ -74,9 +74,9 @@ class SendBackProcessor:
         offset = fields.int64(command, "offset")
         level = fields.int32(command, "delayLevel")
         group = self._groups.require(name)
-        if not self._config.broker_permission & PERM_WRITE:
+        if not self._config.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
-                f"the broker[{self._config.broker_name}] sending message is forbidden"
+                f"the broker[{self._config.now.broker_name}] sending message is forbidden"
             )
         if offset < 0:
             raise self._no_message(offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,23 @@ class TopicTable(PersistentTable):
     def _changed_for_all(self) -> None:
         for watcher in self._watchers:
             watcher()
+
+    def announce(self) -> None:
+        """Tells name servers of all topics, under a new version: what they are told has changed."""
+        self._bump()
+        self._changed_for_all()
+
+    def set_auto_create(self, enabled: bool) -> None:
+        """autoCreateTopicEnable as it is from now on: topics are made after TBW102 or not."""
+        queues = self._config.default_topic_queue_nums
+        template = self.topics.get(AUTO_CREATE_TOPIC)
+        if template is None:
+            if not enabled:
+                return
+            template = TopicConfig(AUTO_CREATE_TOPIC, queues, queues)
+        perm = _RW | PERM_INHERIT if enabled else _RW
+        self._put(replace(template, perm=perm))
+        self.announce()
 
     def _bump(self) -> None:
         self.version.next(now_ms())

@@ -26,46 +26,70 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=_FILE, required=False)
 @_namesrv
-def check(file: Path, namesrv: bool) -> None:
-    """Check a broker.conf: every key that is wrong is named. Exits with 1 if one is.
+def check(file: Path | None, namesrv: bool) -> None:
+    """Check a broker.conf and the environment: every key that is wrong is named. Exits with 1 if
+    one is.
 
-    Keys that have no effect here are named as well, but are no fault.
+    Keys that have no effect here are named as well, but are no fault. Without FILE only the
+    environment is checked.
     """
     import logging
 
+    from pyrmq.cli.settings import Settings
     from pyrmq.errors import ConfigError
     from pyrmq.escape import escape
-    from pyrmq.net.properties_file import load_file
+    from pyrmq.net.config_table import check_value, report_unused
 
     logging.basicConfig(format="%(message)s", level="WARNING", stream=sys.stdout)
-    settings = _settings(namesrv)
-    values = load_file(file)
-    faults = 0
-    for name, value in values.items():
+    settings = Settings.read(file, of_namesrv=namesrv)
+    faults: list[ConfigError] = list(settings.errors)
+    for name, value in settings.of_file.items():
         try:
-            settings.from_properties({name: value})
+            check_value(settings.cls, name, value, settings.others)
         except ConfigError as e:
-            faults += 1
-            click.echo(escape(e))
+            faults.append(e)
+    report_unused(settings.values, settings.others)
+    for fault in faults:
+        click.echo(escape(fault))
+    variables = len(settings.variables) + len(settings.errors)
     if faults:
-        raise click.ClickException(f"{faults} of {len(values)} keys of {file} cannot be used")
-    settings.from_properties(values)
-    click.echo(f"{file} can be used: {len(values)} keys")
+        places = ([str(file)] if file else []) + (["the environment"] if variables else [])
+        count, where = len(settings.of_file) + variables, " and ".join(places)
+        raise click.ClickException(f"{len(faults)} of {count} keys of {where} cannot be used")
+    settings.build()
+    if file:
+        click.echo(f"{file} can be used: {len(settings.of_file)} keys")
+    if variables or not file:
+        click.echo(f"the environment can be used: {variables} variables")
 
 
 @config.command("print")
 @click.argument("file", type=_FILE, required=False)
 @_namesrv
 def print_(file: Path | None, namesrv: bool) -> None:
-    """Print every key with its value, as FILE has it or by default."""
-    from pyrmq.net.config_table import values_of
-    from pyrmq.net.properties_file import load_file
+    """Print every key with its value, as a server with FILE would have it here.
 
-    instance = _settings(namesrv).from_properties(load_file(file) if file else {})
+    A comment in front of a key says what sets it: FILE, a variable of the environment, or an update
+    that the broker took while it ran. Other keys have their default.
+    """
+    from pyrmq.cli.settings import Settings
+    from pyrmq.escape import escape
+    from pyrmq.net.config_table import values_of
+
+    settings = Settings.usable(file, of_namesrv=namesrv)
+    instance = settings.build()
+    sources = dict(settings.sources)
+    if not namesrv:
+        updated = settings.with_updates(instance)
+        instance = updated.config
+        sources |= dict.fromkeys(updated.updates, f"update: {settings.update_file(instance)}")
+    click.echo("# A key without a comment in front of it has its default.")
     for name, value in values_of(instance).items():
-        click.echo(f"{name}={value}")
+        if name in sources:
+            click.echo(f"# {escape(sources[name])}")
+        click.echo(f"{name}={escape(value)}")
 
 
 @config.command()

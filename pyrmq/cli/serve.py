@@ -72,7 +72,7 @@ def _ready(**facts: Any) -> str:
 @click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="Store folder.")
 @click.option("--host", help="Address to listen on.  [default: bindAddress, else 127.0.0.1]")
-@click.option("--namesrv-port", default=9876, show_default=True, type=click.IntRange(0, 65535))
+@click.option("--namesrv-port", type=click.IntRange(0, 65535), help="[default: 9876]")
 @click.option("--broker-port", type=click.IntRange(0, 65535), help="[default: 10911]")
 @click.option("--flush", type=click.Choice(["ASYNC_FLUSH", "SYNC_FLUSH"]), help="flushDiskType.")
 @_log_option
@@ -80,7 +80,7 @@ def server(
     config: Path | None,
     store: Path | None,
     host: str | None,
-    namesrv_port: int,
+    namesrv_port: int | None,
     broker_port: int | None,
     flush: str | None,
     log_level: str,
@@ -88,35 +88,39 @@ def server(
     """Run a name server and a broker in one process.
 
     Listens on loopback unless --host says otherwise. Port 0 takes a free one. Options go before
-    the file. Prints one line `ready namesrv=… broker=… store=… pid=…` when it serves.
+    variables of the environment, and these before the file. Prints one line `ready namesrv=…
+    broker=… store=… pid=…` when it serves.
     """
     _configure_logging(log_level)
     from pyrmq.broker import BrokerConfig
+    from pyrmq.cli.settings import Settings
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address, own_ip, resolve
-    from pyrmq.net.properties_file import load_file
     from pyrmq.server import serving
 
-    values = load_file(config) if config else {}
+    settings = Settings.usable(config)
+    values = settings.values
     values.setdefault("brokerName", "broker-a")
-    host = host or values.get("bindAddress") or "127.0.0.1"
-    values["bindAddress"] = host
-    wildcard = host in ("0.0.0.0", "::")
-    values.setdefault("brokerIP1", own_ip() if wildcard else resolve(host))
+    address = host or values.get("bindAddress") or "127.0.0.1"
+    values["bindAddress"] = address
+    wildcard = address in ("0.0.0.0", "::")
+    values.setdefault("brokerIP1", own_ip() if wildcard else resolve(address))
     values.setdefault("namesrvAddr", "")
-    for key, value in (
-        ("storePathRootDir", store),
-        ("listenPort", broker_port),
-        ("flushDiskType", flush),
-    ):
-        if value is not None:
-            values[key] = str(value)
+    settings.set_option("storePathRootDir", store, "--store")
+    settings.set_option("listenPort", broker_port, "--broker-port")
+    settings.set_option("flushDiskType", flush, "--flush")
     broker_config = BrokerConfig.from_properties(values)
-    namesrv_config = NamesrvConfig(listen_port=namesrv_port, bind_address=host)
+    names = Settings.usable(None, of_namesrv=True)
+    # What guards the broker guards its name server.
+    names.values.setdefault("adminAddressAllowList", broker_config.admin_address_allow_list)
+    names.values.setdefault("bindAddress", address)
+    names.set_option("bindAddress", host, "--host")
+    names.set_option("listenPort", namesrv_port, "--namesrv-port")
+    namesrv_config = NamesrvConfig.from_properties(names.values)
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[str]:
-        async with serving(broker_config, namesrv_config) as running:
+        async with serving(broker_config, namesrv_config, settings.pinned) as running:
             yield _ready(
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
@@ -135,12 +139,13 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
     _configure_logging(log_level)
     import trio
 
+    from pyrmq.cli.settings import Settings
     from pyrmq.namesrv import NameServer
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
-    from pyrmq.net.properties_file import load_file
 
-    namesrv_config = NamesrvConfig.from_properties(load_file(config) if config else {})
+    settings = Settings.usable(config, of_namesrv=True)
+    namesrv_config = NamesrvConfig.from_properties(settings.values)
     if print_config:
         _print(namesrv_config)
         return
@@ -167,15 +172,14 @@ def broker(
     """Run a broker."""
     _configure_logging(log_level)
     from pyrmq.broker import Broker, BrokerConfig
+    from pyrmq.cli.settings import Settings
     from pyrmq.net.address import format_address
-    from pyrmq.net.properties_file import load_file
 
-    values = load_file(config) if config else {}
-    if namesrv_addr is not None:
-        values["namesrvAddr"] = namesrv_addr
-    broker_config = BrokerConfig.from_properties(values)
+    settings = Settings.usable(config)
+    settings.set_option("namesrvAddr", namesrv_addr, "--namesrv-addr")
+    broker_config = BrokerConfig.from_properties(settings.values)
     if print_config:
-        _print(broker_config)
+        _print(settings.with_updates(broker_config).config)
         return
     if not broker_config.namesrv_addr:
         click.echo(
@@ -184,7 +188,7 @@ def broker(
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[str]:
-        async with Broker.serving(broker_config) as running:
+        async with Broker.serving(broker_config, settings.pinned) as running:
             yield _ready(
                 broker=format_address(running.address), store=broker_config.store_path_root_dir
             )

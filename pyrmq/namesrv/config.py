@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyrmq.net.config_table import FixedKey, UnusedKey, from_properties, key
+from pyrmq.net.admin_access import parse_networks
+from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_properties, key
 
 _THREADS = "there are no thread pools here: trio runs everything"
 
@@ -46,6 +47,17 @@ class NamesrvConfig:
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400
     )
+
+    admin_address_allow_list: str = key(
+        "",
+        "Addresses and networks from which requests that administrate are taken; empty: any. "
+        "Not RocketMQ's.",
+        check=parse_networks,
+        values="such as 10.0.0.5,10.1.0.0/16,fd00::/8",
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:

@@ -17,6 +17,7 @@ from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
+from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
@@ -64,6 +65,7 @@ class NameServer:
             processors,
             Listener(),
             idle_seconds=config.server_channel_max_idle_time_seconds,
+            admins=AdminAccess(config.admin_address_allow_list),
         )
 
     @property

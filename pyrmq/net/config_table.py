@@ -10,8 +10,11 @@ import dataclasses
 import difflib
 import logging
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
 from pyrmq.errors import ConfigError
@@ -44,6 +47,8 @@ class Key:
     """The default where it depends on the machine, for the documentation."""
     section: str
     """Heading of the keys from this one on; "": that of the key before."""
+    live: bool
+    """Whether UPDATE_BROKER_CONFIG may change it: it then counts at once, everywhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,14 +82,15 @@ def key(
     values: str = "",
     shown: str = "",
     section: str = "",
+    live: bool = False,
 ) -> Any:
     """The field of a key in a settings class.
 
     `default`: the value, or a factory of it, whose text is `shown`. `low` and `high` bound numbers
     in files. `choices` and `check` (which raises ValueError) hold for all instances whose class
-    calls `check_fields`. `name`, `values` and `section`: see `Key`.
+    calls `check_fields`. `name`, `values`, `section` and `live`: see `Key`.
     """
-    row = Key(doc, name, low, high, choices, check, values, shown, section)
+    row = Key(doc, name, low, high, choices, check, values, shown, section, live)
     if callable(default):
         if not shown:
             raise TypeError("a default that is a factory needs `shown`, its text")
@@ -92,13 +98,24 @@ def key(
     return dataclasses.field(default=default, metadata={_ROW: row})
 
 
-def keys_of(cls: Any) -> dict[str, tuple[str, Key]]:
+def keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
     """RocketMQ's key -> field and row, of a settings class or an instance, in their order."""
+    return _keys_of(cls if isinstance(cls, type) else type(cls))
+
+
+@cache
+def _keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
     out: dict[str, tuple[str, Key]] = {}
     for field in dataclasses.fields(cls):
         row: Key = field.metadata[_ROW]
         out[row.name or _camel_case(field.name)] = (field.name, row)
-    return out
+    return MappingProxyType(out)
+
+
+@cache
+def _kinds(cls: Any) -> dict[str, Any]:
+    """The types of its fields."""
+    return get_type_hints(cls)
 
 
 def values_of(instance: Any) -> dict[str, str]:
@@ -115,22 +132,47 @@ def _camel_case(field: str) -> str:
 def check_fields(instance: Any) -> None:
     """Applies choices and checks, but not bounds. ConfigError names the key at fault."""
     for name, (field, row) in keys_of(instance).items():
-        value = getattr(instance, field)
-        if row.choices and value not in row.choices:
-            raise ConfigError(f"{name}={value}: {' or '.join(row.choices)} expected")
-        if row.check is not None:
-            try:
-                row.check(value)
-            except ValueError as error:
-                raise ConfigError(f"{name}={value}: {error}") from None
+        _check(name, row, getattr(instance, field))
+
+
+def _check(name: str, row: Key, value: object) -> None:
+    if row.choices and value not in row.choices:
+        raise ConfigError(f"{name}={value}: {' or '.join(row.choices)} expected")
+    if row.check is not None:
+        try:
+            row.check(value)
+        except ValueError as error:
+            raise ConfigError(f"{name}={value}: {error}") from None
+
+
+def check_value(cls: Any, name: str, value: str, others: OtherKeys) -> None:
+    """All checks of one key alone. ConfigError."""
+    chosen = parsed(cls, {name: value}, others)
+    for converted in chosen.values():
+        _check(name, keys_of(cls)[name][1], converted)
 
 
 def from_properties(cls: type[T], values: Mapping[str, str], others: OtherKeys) -> T:
     """Builds `cls` from the values of a file. ConfigError names the key at fault."""
-    kinds = get_type_hints(cls)
+    instance = cls(**parsed(cls, values, others))
+    report_unused(values, others)
+    return instance
+
+
+def report_unused(values: Mapping[str, str], others: OtherKeys) -> None:
+    """Logs which keys have no effect."""
+    for row in others:
+        if isinstance(row, UnusedKey) and row.name in values:
+            text = values[row.name].strip()
+            log.warning("%s=%s has no effect: %s", escape(row.name), escape(text), escape(row.why))
+
+
+def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, Any]:
+    """The values by field, as `cls` takes them. ConfigError as above, but not for what `cls` checks
+    by itself (see `check_fields`)."""
+    kinds = _kinds(cls)
     rows = keys_of(cls)
-    fixed = {row.name: row for row in others if isinstance(row, FixedKey)}
-    unused = {row.name: row for row in others if isinstance(row, UnusedKey)}
+    other_rows = {row.name: row for row in others}
     chosen: dict[str, Any] = {}
     for name, raw in values.items():
         text = raw.strip().replace("${user.home}", str(Path.home()))
@@ -139,21 +181,22 @@ def from_properties(cls: type[T], values: Mapping[str, str], others: OtherKeys) 
             chosen[field] = _parsed(name, text, kinds[field])
             if kinds[field] is int and not row.low <= chosen[field] <= row.high:
                 raise ConfigError(f"{name}={text}: must be {row.low} to {row.high}")
-        elif name in fixed:
-            accepted = fixed[name].accepted
-            if text not in accepted:
-                raise ConfigError(
-                    f"{name}={text} is not supported by this version: use {' or '.join(accepted)}"
-                )
-        elif name in unused:
-            log.warning(
-                "%s=%s has no effect: %s", escape(name), escape(text), escape(unused[name].why)
+            continue
+        other = other_rows.get(name)
+        if other is None:
+            raise unknown(name, [*rows, *other_rows])
+        if isinstance(other, FixedKey) and text not in other.accepted:
+            raise ConfigError(
+                f"{name}={text} is not supported by this version: use {' or '.join(other.accepted)}"
             )
-        else:
-            close = difflib.get_close_matches(name, [*rows, *fixed, *unused], 1, 0.7)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ConfigError(f"unknown configuration key {name!r}{hint}")
-    return cls(**chosen)
+    return chosen
+
+
+def unknown(name: str, known: Sequence[str]) -> ConfigError:
+    """The error for a key that is none of `known`; it says which one is near."""
+    close = difflib.get_close_matches(name[:100], known, 1, 0.7)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return ConfigError(f"unknown configuration key {name[:100]!r}{hint}")
 
 
 def _parsed(name: str, text: str, kind: Any) -> Any:
@@ -168,9 +211,9 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
     return Path(text).expanduser() if kind is Path else text
 
 
-def markdown(cls: type[Any], others: OtherKeys) -> str:
+def markdown(cls: Any, others: OtherKeys) -> str:
     """The tables of a settings class for docs/configuration.md, a section for each."""
-    kinds = get_type_hints(cls)
+    kinds = _kinds(cls)
     defaults = {field.name: field.default for field in dataclasses.fields(cls)}
     lines: list[str] = []
     for name, (field, row) in keys_of(cls).items():
@@ -179,6 +222,10 @@ def markdown(cls: type[Any], others: OtherKeys) -> str:
             lines.append("|---|---|---|---|")
         default = row.default or _shown(defaults[field])
         lines.append(f"| {name} | {default} | {_values(row, kinds[field])} | {row.doc} |")
+    live = [name for name, (_, row) in keys_of(cls).items() if row.live]
+    if live:
+        lines += ["", "### Keys that updateBrokerConfig changes", ""]
+        lines += textwrap.wrap(", ".join(live) + ".", 110)
     lines += ["", "### Features that are not there", "", "| Key | Accepted |", "|---|---|"]
     fixed = [other for other in others if isinstance(other, FixedKey)]
     lines += [f"| {other.name} | {', '.join(other.accepted)} |" for other in fixed]

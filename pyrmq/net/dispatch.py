@@ -19,6 +19,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
+from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import (
     After,
     Answer,
@@ -48,7 +49,8 @@ MAX_WAITING = 1024
 class Dispatcher:
     """Runs processors and acts on what they return; what one raises becomes the answer.
 
-    `nursery` is set while it serves. `parked` is None where nothing can be parked.
+    `nursery` is set while it serves. `parked` is None where nothing can be parked. `admins` says
+    from where requests that administrate are taken.
     """
 
     def __init__(
@@ -58,10 +60,11 @@ class Dispatcher:
         unconfirmed: Unconfirmed,
         parked: ParkedPulls | None = None,
         questions: Questions | None = None,
+        admins: AdminAccess | None = None,
     ) -> None:
         self.nursery: trio.Nursery | None = None
         self._name = name
-        self._processors = processors
+        self._processors = (admins or AdminAccess()).guarded(processors)
         self._unconfirmed = unconfirmed
         self._parked = parked
         self._questions = questions or Questions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyrmq.errors import ConfigError
@@ -34,7 +35,31 @@ def _unescape(text: str) -> str:
         code = match.group(1)
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
 
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)
+    plain = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)
+    if "\\u" not in text:
+        return plain
+    # Java writes what is beyond 16 bits as two escapes.
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def format_properties(values: Mapping[str, str]) -> str:
+    """Lines `key=value` in ASCII, which `parse_properties` and Java's Properties read back."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in values.items())
+
+
+def _escaped(text: str) -> str:
+    """Escapes what would end a line or begin an escape, blanks in front, and all but ASCII."""
+    out = text.replace("\\", "\\\\")
+    for letter, char in _ESCAPES.items():
+        out = out.replace(char, f"\\{letter}")
+    if out.startswith(" "):
+        out = f"\\{out}"
+    return re.sub(r"[^\x20-\x7e]", _utf16, out)
+
+
+def _utf16(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
 def load_file(path: Path) -> dict[str, str]:

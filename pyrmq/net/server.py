@@ -16,6 +16,7 @@ import trio
 from pyrmq.engine import Listener, Session, Store
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, ip_bytes
+from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
 from pyrmq.net.connection import Connection
 from pyrmq.net.dispatch import Dispatcher
@@ -32,7 +33,8 @@ class RemotingServer:
 
     `processors` maps request codes; `listener` makes the sessions, `store` is the one they store
     plain sends in (None: a server without a store). `idle_seconds`: silence after which a
-    connection is closed; `flush_timeout_ms`: how long an answer waits for the barrier.
+    connection is closed, which may be changed; `flush_timeout_ms`: how long an answer waits for the
+    barrier; `admins`: from where requests that administrate are taken.
     """
 
     def __init__(
@@ -46,15 +48,18 @@ class RemotingServer:
         questions: Questions | None = None,
         idle_seconds: float = 120,
         flush_timeout_ms: int = 5000,
+        admins: AdminAccess | None = None,
     ) -> None:
         self.name = name
         self._sockets = sockets
         self._listener = listener
         self._unconfirmed = Unconfirmed(name, store, flush_timeout_ms)
         self._parked = ParkedPulls(store) if store is not None else None
-        self._dispatcher = Dispatcher(name, processors, self._unconfirmed, self._parked, questions)
+        self._dispatcher = Dispatcher(
+            name, processors, self._unconfirmed, self._parked, questions, admins
+        )
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
-        self._idle = idle_seconds
+        self.idle_seconds = idle_seconds
 
     @property
     def address(self) -> Address:
@@ -152,7 +157,9 @@ class RemotingServer:
             await trio.sleep(1)
             if self._unconfirmed:
                 self._unconfirmed.release()
-            limit = trio.current_time() - self._idle
+            limit = trio.current_time() - self.idle_seconds
             for connection in [c for c in self.connections.values() if c.last_active < limit]:
-                log.info("%s: %s was silent for %g s", self.name, connection.peer, self._idle)
+                log.info(
+                    "%s: %s was silent for %g s", self.name, connection.peer, self.idle_seconds
+                )
                 self.close(connection)

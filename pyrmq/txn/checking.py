@@ -88,7 +88,7 @@ class Checker:
         self.last = Pass()
         self._store = store
         self._engine = engine
-        self._rules = rules
+        self.rules = rules
         self._discarded = discarded
         self._producers = producers
         self._broker_name = broker_name
@@ -121,7 +121,7 @@ class Checker:
                 )
 
     async def _check_from(self, start: int, until: int, met: Pass) -> None:
-        rules = self._rules
+        rules = self.rules
         self._next = start
         while self._next < until:
             found, self._next = self._engine.due(
@@ -147,7 +147,7 @@ class Checker:
 
     async def _decide(self, half: PendingHalf, met: Pass) -> None:
         reachable = self._producers.reachable(half.group)
-        event = tick(half, self._now(), self._rules, reachable)
+        event = tick(half, self._now(), self.rules, reachable)
         action, _ = TABLE[State.PENDING, event]
         if action is Action.ASK:
             await self._ask(half, met)

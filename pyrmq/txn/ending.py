@@ -35,7 +35,7 @@ class Ender:
         self, store: Store, engine: Transactions, rules: Rules, now: Callable[[], int]
     ) -> None:
         self._engine = engine
-        self._rules = rules
+        self.rules = rules
         self._now = now
         self.discarded = Discarded(store)
         self.repeated = 0
@@ -58,7 +58,7 @@ class Ender:
             self._now() - half.born_timestamp,
             self._immunity(live),
             request.from_transaction_check,
-            self._rules,
+            self.rules,
         )
         action, _ = TABLE[state, event]
         if action is Action.SAY_TOO_LATE:

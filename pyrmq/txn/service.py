@@ -46,7 +46,8 @@ class TransactionService:
         on_exhausted: Decide | None = None,
     ) -> None:
         self.engine = engine
-        self.rules = rules
+        self._rules = rules
+        self._new_rules = trio.Event()
         self.ender = Ender(store, engine, rules, now)
         self.checker = Checker(
             store,
@@ -76,6 +77,17 @@ class TransactionService:
             )
 
     @property
+    def rules(self) -> Rules:
+        """By what halves are judged; new ones count at once."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: Rules) -> None:
+        self._rules = self.ender.rules = self.checker.rules = rules
+        self._new_rules.set()
+        self._new_rules = trio.Event()
+
+    @property
     def on_exhausted(self) -> Decide | None:
         """Asked about a half before it is discarded."""
         return self.checker.on_exhausted
@@ -96,7 +108,7 @@ class TransactionService:
 
     async def _run_checks(self) -> None:
         while not self._stopping:
-            await trio.sleep(self.rules.transaction_check_interval / 1000)
+            await self._interval()
             if self._stopping:
                 return
             try:
@@ -105,6 +117,16 @@ class TransactionService:
                 log.error("transactions are not checked, the next pass follows: %s", escape(e))
             except Exception:  # a bug here must not take the broker down
                 log.exception("a check pass failed, the next one follows")
+
+    async def _interval(self) -> None:
+        """Waits for the next check pass."""
+        start = trio.current_time()
+        due = False
+        while not due:
+            new_rules = self._new_rules
+            with trio.move_on_at(start + self._rules.transaction_check_interval / 1000) as scope:
+                await new_rules.wait()
+            due = scope.cancelled_caught
 
     async def _run_progress(self) -> None:
         while True:

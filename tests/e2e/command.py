@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,16 @@ def environment(**change: str) -> dict[str, str]:
     """This process's environment without a name server that a developer may have set."""
     kept = {k: v for k, v in os.environ.items() if k != "NAMESRV_ADDR"}
     return {**kept, "PYTHONUNBUFFERED": "1", **change}
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has an IPv6 loopback."""
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def run(

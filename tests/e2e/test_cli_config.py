@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
-from tests.e2e.command import run
+from tests.e2e.command import Serving, assert_refused, run
 
 
-def said(*words: str) -> subprocess.CompletedProcess[str]:
-    done = run(*words)
+def said(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    done = run(*words, **env)
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
@@ -51,10 +52,106 @@ def test_the_defaults_are_a_file(tmp_path: Path) -> None:
     )
     assert said("config", "check", str(file)).returncode == 0
     printed = said("config", "print", str(file)).stdout
-    assert printed == said("config", "print").stdout
-    assert "osPageCacheBusyTimeOutMills=1000\n" in printed
+    assert printed.replace(f"# {file}\n", "") == said("config", "print").stdout
+    assert f"# {file}\nosPageCacheBusyTimeOutMills=1000\n" in printed
 
 
 def test_a_name_servers(tmp_path: Path) -> None:
     done = said("config", "defaults", "--namesrv")
     assert "#listenPort=9876\n" in done.stdout
+
+
+PORT = "PYRMQ_BROKER_CONF_LISTEN_PORT"
+
+
+def test_where_each_value_comes_from(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    updates = store / "config" / "brokerConfigUpdates.json"
+    updates.parent.mkdir(parents=True)
+    table = {
+        "transactionCheckMax": {"value": "3", "configured": "15"},
+        "brokerPermission": {"value": "4", "configured": "6"},
+        "shortPollingTimeMills": {"value": "5", "configured": "6"},
+    }
+    updates.write_text(json.dumps({"updates": table}))
+    file = tmp_path / "broker.conf"
+    file.write_text(f"brokerName=b1\nlistenPort=1\nstorePathRootDir={store}\n")
+    variables = {PORT: "2", "PYRMQ_BROKER_CONF_BROKER_PERMISSION": "2", "NAMESRV_ADDR": "h:1"}
+    printed = said("config", "print", str(file), **variables).stdout
+    for lines in (
+        f"# {file}\nbrokerName=b1\n",
+        f"# environment: {PORT}\nlistenPort=2\n",
+        "# environment: NAMESRV_ADDR\nnamesrvAddr=h:1\n",
+        "# environment: PYRMQ_BROKER_CONF_BROKER_PERMISSION\nbrokerPermission=2\n",
+        f"# update: {updates}\ntransactionCheckMax=3\n",
+        "\nshortPollingTimeMills=1000\n",
+        "\nmaxMessageSize=4194304\n",
+    ):
+        assert lines in printed
+    again = tmp_path / "printed.conf"
+    again.write_text(printed)
+    assert said("config", "check", str(again)).returncode == 0, "it is a broker.conf"
+    by_broker = said("broker", "-c", str(file), "-p", **variables).stdout
+    assert by_broker == "".join(
+        line + "\n" for line in printed.splitlines() if not line.startswith("#")
+    )
+
+
+def test_the_environment_is_checked(tmp_path: Path) -> None:
+    done = said("config", "check", **{PORT: "1", "PYRMQ_SEED": "1"})
+    assert (done.returncode, done.stdout) == (0, "the environment can be used: 1 variables\n")
+    file = tmp_path / "broker.conf"
+    file.write_text("listenPort=x\n")
+    bad = {PORT: "70000", "PYRMQ_BROKER_CONF_LISTEN_PROT": "1", "PYRMQ_BROKER_NAME\x1b": "b"}
+    done = said("config", "check", str(file), **bad)
+    assert done.returncode == 1
+    assert f"{PORT}: listenPort=70000: must be 0 to 65535\n" in done.stdout
+    assert f"LISTEN_PROT sets no key; did you mean {PORT}" in done.stdout
+    assert "listenPort=x: a number expected\n" in done.stdout
+    assert f"3 of 3 keys of {file} and the environment cannot" in done.stderr
+
+
+def test_servers_refuse_an_environment_that_cannot_be_meant() -> None:
+    for command, variable in (
+        ("broker", "PYRMQ_BROKER_CONF_LISTEN_PROT"),
+        ("server", "PYRMQ_BROKER_CONF_LISTEN_PROT"),
+        ("server", "PYRMQ_NAMESRV_CONF_LISTEN_PROT"),
+        ("namesrv", "PYRMQ_NAMESRV_CONF_LISTEN_PROT"),
+        ("broker", "PYRMQ_LISTEN_PORT"),
+        ("broker", "PYRMQ_BROKER_LISTEN_PORT"),
+        ("namesrv", "PYRMQ_NAMESRV_LISTEN_PORT"),
+    ):
+        assert_refused(
+            run(command, **{variable: "1"}), variable, "did you mean", "CONF_LISTEN_PORT"
+        )
+
+
+def test_options_environment_file_default(tmp_path: Path) -> None:
+    """Each goes before the next, for broker and name server."""
+    file = tmp_path / "broker.conf"
+    file.write_text("listenPort=3\nbindAddress=127.0.0.1\nnamesrvAddr=file:1\nregionId=file\n")
+    env = {PORT: "2", "PYRMQ_BROKER_CONF_NAMESRV_ADDR": "env:1", "NAMESRV_ADDR": "other:1"}
+    shown = said("broker", "-c", str(file), "-n", "option:1", "-p", **env).stdout
+    for line in ("listenPort=2", "namesrvAddr=option:1", "regionId=file", "traceOn=true"):
+        assert f"{line}\n" in shown
+    assert "namesrvAddr=env:1\n" in said("broker", "-c", str(file), "-p", **env).stdout
+    name_server = tmp_path / "namesrv.conf"
+    name_server.write_text("listenPort=3\nscanNotActiveBrokerInterval=30\n")
+    env = {"PYRMQ_NAMESRV_CONF_LISTEN_PORT": "4", PORT: "5"}
+    shown = said("namesrv", "-c", str(name_server), "-p", **env).stdout
+    assert "listenPort=4\n" in shown
+    assert "scanNotActiveBrokerInterval=30\n" in shown
+
+
+def test_a_server_by_its_environment_alone(tmp_path: Path) -> None:
+    variables = {
+        "PYRMQ_BROKER_CONF_STORE_PATH_ROOT_DIR": str(tmp_path / "store"),
+        "PYRMQ_BROKER_CONF_LISTEN_PORT": "0",
+        "PYRMQ_BROKER_CONF_BROKER_NAME": "by-environment",
+        "PYRMQ_NAMESRV_CONF_LISTEN_PORT": "0",
+    }
+    with Serving(tmp_path / "log", "server", **variables) as server:
+        assert server.facts["store"] == str(tmp_path / "store")
+        sent = run("send", "-n", server.facts["namesrv"], "-t", "T", "-b", "x")
+        assert b"broker=by-environment" in sent.stdout
+        assert server.stop() == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pyrmq
-from tests.e2e.command import Serving, assert_refused, run
+from tests.e2e.command import Serving, assert_refused, has_ipv6, run
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, send_command
 from tests.support.server import ServerProcess
 
@@ -76,22 +76,13 @@ def test_server_listens_on_loopback_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])
 def test_server_on_other_loopback_names(tmp_path: Path, host: str) -> None:
-    if host == "::1" and not _has_ipv6():
+    if host == "::1" and not has_ipv6():
         pytest.skip("this machine has no IPv6 loopback")
     args = ("server", "--store", str(tmp_path / "store"), "--host", host, *FREE)
     with Serving(tmp_path / "log", *args) as server:
         sent = run("send", "-n", server.facts["namesrv"], "-t", "T", "-b", "x")
         assert sent.returncode == 0, sent.stderr.decode()
         assert server.stop() == 0
-
-
-def _has_ipv6() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6) as sock:
-            sock.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
 
 
 def test_second_server_on_a_store(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from tests.support.client import (
 from tests.support.server import ServerProcess
 from tests.support.wire import Command
 
+UPDATE_BROKER_CONFIG = 25
 UPDATE_GROUP, UNREGISTER, RESET, CONSUME_STATS = 200, 35, 222, 208
 PULL_TIMES = 3
 """Of the same pull: the first one is checked, later ones may be granted."""
@@ -88,6 +89,7 @@ class Pulls(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "old"):
+            self.change_broker(6)
             self.old.close()
             self.member.close()
 
@@ -143,6 +145,10 @@ class Pulls(RuleBasedStateMachine):
         values: dict[str, Any] = {"groupName": self.group, "consumeEnable": enabled}
         values["consumeBroadcastEnable"] = broadcast
         assert self.old.call(UPDATE_GROUP, json.dumps(values).encode()).code == 0
+
+    @rule(perm=st.sampled_from([6, 2]))
+    def change_broker(self, perm: int) -> None:
+        assert self.old.call(UPDATE_BROKER_CONFIG, b"brokerPermission=%d" % perm).code == 0
 
     @rule(tags=st.none() | TAGS)
     def subscribe(self, tags: str | None) -> None:

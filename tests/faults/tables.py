@@ -9,6 +9,7 @@ from unittest.mock import patch
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
@@ -25,7 +26,7 @@ def load(folder: Path, store: Store) -> list[PersistentTable]:
     """All tables. ConfigError if a file and its `.bak` cannot be read."""
     return [
         TopicTable(folder / "topics.json", CONFIG, store),
-        GroupTable(folder / "subscriptionGroup.json", CONFIG),
+        GroupTable(folder / "subscriptionGroup.json", LiveConfig(CONFIG)),
         OffsetTable(folder / "consumerOffset.json", 1),
     ]
 

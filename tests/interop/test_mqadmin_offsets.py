@@ -1,10 +1,12 @@
-"""mqadmin of Apache RocketMQ against our server: how far topics and groups are, and moving offsets.
+"""mqadmin of Apache RocketMQ against our server: how far topics and groups are, moving offsets, and
+the configuration of a broker.
 
 All commands are run in one JVM, one after the other: some move what the next ones show.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,12 +28,13 @@ class Admin:
 
     def __init__(self, server: ServerProcess, client: Client, tool: Tool) -> None:
         self.client = client
-        self._names = "{}:{}".format(*server.namesrv)
-        self._tool = tool
+        self.broker = server.broker
+        self.names = "{}:{}".format(*server.namesrv)
+        self.tool = tool
 
     def run(self, *words: str) -> list[list[str]]:
         """What a command printed, in words, without headings."""
-        out, err = self._tool.command(self._names, *words)
+        out, err = self.tool.command(self.names, *words)
         assert "Exception" not in out + err, out + err
         lines = [line for line in out.splitlines() if " |-" not in line]
         return [line.split() for line in lines if line.strip() and not line.startswith("#")]
@@ -114,3 +117,31 @@ def test_offsets_are_shown_moved_and_cloned(admin: Admin) -> None:
     assert [admin.offset(0), admin.offset(1)] == [5, 5]
     admin.run("cloneGroupOffset", "-s", GROUP, "-d", "G2", "-t", TOPIC)
     assert [admin.offset(0, "G2"), admin.offset(1, "G2")] == [5, 5]
+
+
+def configuration(admin: Admin, *target: str) -> dict[str, str]:
+    rows = admin.run("getBrokerConfig", *target)
+    return {row[0]: " ".join(row[2:]) for row in rows if len(row) > 1 and row[1] == "="}
+
+
+def test_configuration(admin: Admin, tmp_path: Path) -> None:
+    broker = ["-b", "{}:{}".format(*admin.broker)]
+    cluster = ["-c", "DefaultCluster"]
+    shown = configuration(admin, *broker)
+    assert shown == configuration(admin, *cluster)
+    assert shown["messageDelayLevel"].startswith("1s 5s 10s 30s 1m 2m")
+    assert (shown["listenPort"], shown["brokerRole"]) == (str(admin.broker[1]), "ASYNC_MASTER")
+    out = admin.run("updateBrokerConfig", *cluster, "-k", "transactionCheckMax", "-v", "9")
+    assert "success" in " ".join(out[0])
+    assert configuration(admin, *broker) == {**shown, "transactionCheckMax": "9"}
+    for key, value, word in (
+        ("brokerPermission", "4", "success"),
+        ("brokerName", "b", "CODE: 16  DESC: nothing was changed: brokerName cannot be updated"),
+        ("noSuchKey", "1", "CODE: 29  DESC: nothing was changed: unknown configuration key"),
+        ("brokerPermission", "6", "success"),
+    ):
+        words = ("updateBrokerConfig", *broker, "-k", key, "-v", value)
+        assert word in "".join(admin.tool.command(admin.names, *words))
+    admin.run("exportConfigs", *cluster, "-f", str(tmp_path))
+    exported = json.loads((tmp_path / "configs.json").read_text())
+    assert exported["brokerConfigs"]["broker-a"]["brokerRole"] == "ASYNC_MASTER"

@@ -195,7 +195,7 @@ class Stage:
     def check_pass(self, age: int, check_max: int = MANY, reachable: bool = True) -> None:
         self.now = BORN + age
         self.producers.present = reachable
-        self.service.checker._rules = Rules(TIME_OUT, 1000, check_max, RESERVED)
+        self.service.checker.rules = Rules(TIME_OUT, 1000, check_max, RESERVED)
         trio.run(self.service.check_pass)
 
     def happens(self, event: Event, copy: int, from_check: bool) -> int | None:

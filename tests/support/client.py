@@ -132,10 +132,15 @@ def pulled(answer: Command) -> Pulled:
 class Client:
     """One connection. Requests of the peer (flag bit 0 clear) are kept in ``pushed``."""
 
-    def __init__(self, address: tuple[str, int], timeout: float = 10.0) -> None:
+    def __init__(
+        self, address: tuple[str, int], timeout: float = 10.0, *, source: str | None = None
+    ) -> None:
+        """`source`: the address to come from, one of this machine."""
         self.timeout = timeout
         self.pushed: list[Command] = []
-        self._socket = socket.create_connection(address, timeout)
+        self._socket = socket.create_connection(
+            address, timeout, source_address=(source, 0) if source else None
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self._answers: deque[Command] = deque()

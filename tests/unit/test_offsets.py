@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import PREDEFINED, GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.net import fastjson
 
@@ -108,7 +109,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_groups_are_made_and_survive(file: Path, config: BrokerConfig) -> None:
-    table = GroupTable(file, config)
+    table = GroupTable(file, LiveConfig(config))
     made = table.find("g")
     assert made is not None
     assert table.find("g") is made
@@ -116,7 +117,7 @@ async def test_groups_are_made_and_survive(file: Path, config: BrokerConfig) -> 
     assert made.enabled("consumeEnable")
     await table.save_if_changed()
     strict = replace(config, auto_create_subscription_group=False)
-    again = GroupTable(file, strict)
+    again = GroupTable(file, LiveConfig(strict))
     known = again.find("g")
     assert known is not None
     assert known.values == made.values
@@ -126,7 +127,7 @@ async def test_groups_are_made_and_survive(file: Path, config: BrokerConfig) -> 
 
 def test_groups_that_are_always_there(file: Path, config: BrokerConfig) -> None:
     strict = replace(config, auto_create_subscription_group=False)
-    table = GroupTable(file, strict)
+    table = GroupTable(file, LiveConfig(strict))
     assert set(PREDEFINED) <= set(table.groups)
     assert table.find("CID_RMQ_SYS_anything") is not None
     assert table.find("g") is None
@@ -134,7 +135,7 @@ def test_groups_that_are_always_there(file: Path, config: BrokerConfig) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "g" * 256, "CID_RMQ_SYS_ä"])
 def test_groups_that_may_not_be(file: Path, config: BrokerConfig, name: str) -> None:
-    table = GroupTable(file, config)
+    table = GroupTable(file, LiveConfig(config))
     before = set(table.groups)
     assert table.find(name) is None
     assert set(table.groups) == before
@@ -152,7 +153,7 @@ async def test_what_others_configured_is_kept(file: Path, config: BrokerConfig) 
             "subscriptionGroupTable": {"g": group, "bad": 1},
         },
     )
-    table = GroupTable(file, config)
+    table = GroupTable(file, LiveConfig(config))
     known = table.find("g")
     assert known is not None
     assert known.retry_max_times == 3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyrmq.errors import ConfigError
 from pyrmq.net.config_table import FixedKey, UnusedKey, from_properties, key, markdown
-from pyrmq.net.properties_file import load_file, parse_properties
+from pyrmq.net.properties_file import format_properties, load_file, parse_properties
 
 
 @dataclass(frozen=True)
@@ -199,3 +199,25 @@ def test_the_documentation_of_a_table() -> None:
 | deleteWhen, deleteHow | nothing is deleted |
 """
     )
+
+
+@given(st.dictionaries(st.sampled_from(["a", "brokerName", "x.y"]), st.text()))
+def test_what_is_formatted_is_read_back(values: dict[str, str]) -> None:
+    """In ASCII, one line a key; blanks at the end of a value do not count."""
+    text = format_properties(values)
+    assert text.isascii()
+    assert text.count("\n") == len(values)
+    assert parse_properties(text) == {key: value.rstrip() for key, value in values.items()}
+
+
+@given(st.text(alphabet=st.characters(categories=("Cs", "Lu", "So")), max_size=20))
+def test_halves_of_pairs_are_read(text: str) -> None:
+    escaped = "".join(f"\\u{ord(c):04x}" for c in text if ord(c) < 0x10000)
+    found = parse_properties(f"key={escaped}").get("key", "")
+    kept = "".join(c for c in text if ord(c) < 0x10000)
+    assert found.encode("utf-16-be", "surrogatepass") == kept.encode("utf-16-be", "surrogatepass")
+
+
+def test_beyond_16_bits() -> None:
+    assert format_properties({"key": "😀"}) == "key=\\ud83d\\ude00\n"
+    assert parse_properties("key=\\ud83d\\ude00") == {"key": "😀"}

@@ -11,6 +11,7 @@ import trio
 
 from pyrmq.broker import rows
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
@@ -26,7 +27,7 @@ def make(tmp_path: Path, config: BrokerConfig, store: Store) -> Make:
     def build(**settings: object) -> tuple[TopicTable, Registration]:
         changed = replace(config, **settings)
         topics = TopicTable(tmp_path / "topics.json", changed, store)
-        return topics, Registration(changed, topics, ("127.0.0.1", 10911))
+        return topics, Registration(LiveConfig(changed), topics, ("127.0.0.1", 10911))
 
     return build
 

@@ -100,3 +100,20 @@ async def test_a_stopped_service_asks_nobody(autojump_clock: MockClock) -> None:
         await trio.sleep(5)
         nursery.cancel_scope.cancel()
     assert service.checker.passes == 1
+
+
+async def test_new_rules_count_at_once(autojump_clock: MockClock) -> None:
+    """Also for the pause that is under way, and for who ends transactions."""
+    engine = Engine([])
+    service = service_of(engine)
+    service.rules = Rules(transaction_check_interval=30_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        await trio.sleep(5)
+        service.rules = Rules(transaction_check_interval=6_000, transaction_check_max=3)
+        await trio.sleep(0.5)
+        assert engine.calls == 0
+        await trio.sleep(1)
+        assert engine.calls == 1
+        nursery.cancel_scope.cancel()
+    assert service.ender.rules is service.checker.rules is service.rules

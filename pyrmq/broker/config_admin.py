@@ -1,0 +1,106 @@
+"""GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG. [AdminBrokerProcessor]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from pyrmq.broker.bounded import Bounded
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config_keys import OTHER_KEYS
+from pyrmq.broker.config_updates import ConfigUpdates
+from pyrmq.engine import Command
+from pyrmq.errors import (
+    ConfigError,
+    InvalidParameterError,
+    NoPermissionError,
+    ServiceNotAvailableError,
+)
+from pyrmq.escape import escape
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address
+from pyrmq.net.answers import Elsewhere
+from pyrmq.net.command import Response
+from pyrmq.net.config_table import FixedKey, check_value, values_of
+from pyrmq.net.connection import Connection
+from pyrmq.net.properties_file import format_properties, parse_properties
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 16_384
+"""Longest update, bytes."""
+MAX_NAMED = 5
+"""Most faults that are looked for, and named."""
+WAITING = 16
+"""Updates that may wait for the one under way."""
+
+
+class ConfigProcessor:
+    """`told` waits until the name servers know what concerns them."""
+
+    def __init__(
+        self, updates: ConfigUpdates, address: Address, told: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._updates = updates
+        self._address = address
+        self._told = told
+        self._bounded = Bounded("updates of the configuration", 1, WAITING)
+
+    def get(self, connection: Connection, command: Command) -> Response:
+        """GET_BROKER_CONFIG: every key that this version knows the meaning of, as `key=value`."""
+        values = values_of(self._updates.live.now)
+        host, port = self._address
+        values |= {"brokerIP1": host, "listenPort": str(port)}
+        values |= {row.name: row.accepted[0] for row in OTHER_KEYS if isinstance(row, FixedKey)}
+        version = fastjson.dumps(self._updates.version.to_json()).decode()
+        return Response(ext={"version": version}, body=format_properties(values).encode())
+
+    def update(self, connection: Connection, command: Command) -> Elsewhere:
+        """UPDATE_BROKER_CONFIG: lines `key=value`, of which all count or none."""
+        values = self._checked(command.body)
+        return self._bounded.begin(self._update(connection, values))
+
+    def _checked(self, body: bytes) -> dict[str, str]:
+        if len(body) > MAX_BODY:
+            raise InvalidParameterError(f"an update has at most {MAX_BODY} bytes")
+        try:
+            values = parse_properties(body.decode())
+        except UnicodeDecodeError:
+            raise InvalidParameterError("the update is not UTF-8") from None
+        if not values:
+            raise InvalidParameterError("the update has no line key=value")
+        wrong: list[str] = []
+        fixed: list[str] = []
+        for key, value in values.items():
+            if len(wrong) + len(fixed) >= MAX_NAMED:
+                break
+            try:
+                check_value(BrokerConfig, key, value, OTHER_KEYS)
+            except ConfigError as e:
+                wrong.append(str(e))
+                continue
+            why = self._updates.why_not(key)
+            if why is not None:
+                fixed.append(why)
+        if wrong:
+            raise InvalidParameterError(_nothing_changed(wrong + fixed))
+        if fixed:
+            raise NoPermissionError(_nothing_changed(fixed))
+        return values
+
+    async def _update(self, connection: Connection, values: dict[str, str]) -> Response:
+        try:
+            changes = await self._updates.update(values)
+        except ConfigError as e:
+            raise InvalidParameterError(_nothing_changed([str(e)])) from e
+        except OSError as e:
+            raise ServiceNotAvailableError(f"the update cannot be saved: {e.strerror}") from e
+        text = "; ".join(f"{key}: {old} -> {new}" for key, (old, new) in changes.items())
+        if changes:
+            log.info("configuration updated by %s: %s", escape(connection.peer), escape(text))
+            await self._told()
+        return Response(remark=text or "nothing changed: these are the values already")
+
+
+def _nothing_changed(faults: list[str]) -> str:
+    return escape(f"nothing was changed: {'; '.join(fault[:300] for fault in faults)}")
