@@ -27,6 +27,7 @@ cdef extern from "sys/socket.h" nogil:
     ssize_t recv(int fd, void *place, size_t n, int flags)
     ssize_t send(int fd, const void *data, size_t n, int flags)
 
+set_log_level = _native.set_log_level
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 Listener = _native.Listener

@@ -25,10 +25,12 @@ def _configure_logging(level: str) -> None:
     import logging
 
     from pyrmq.cli.log_format import LineFormatter
+    from pyrmq.engine import set_log_level
 
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    set_log_level(level)
 
 
 def _run(serving: Callable[[], AbstractAsyncContextManager[str]]) -> None:

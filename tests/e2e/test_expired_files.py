@@ -30,6 +30,7 @@ FILE = 16_384
 QUEUES = 2
 DAY = 86_400
 PULL_OFFSET_MOVED = 21
+ENGINE_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO pyrmq\.engine: "
 
 used = shutil.disk_usage(Path(__file__).parent)
 pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
@@ -148,6 +149,9 @@ def test_expired_files_go_on_command(server: ServerProcess, folders: list[Path])
         make_old(*list(before.values())[:4])
         answer = client.call(DELETE_EXPIRED_COMMITLOG)
         assert (answer.code, answer.body) == (0, b"")
+        lines = [line for line in server.stderr_text().splitlines() if "is deleted" in line]
+        assert len(lines) == 4
+        assert all(re.match(ENGINE_LINE, line) for line in lines), lines
         assert min(log_files(folders)) == 4 * FILE
         assert sent.check(client, 4 * FILE) > 15
         eventually(

@@ -8,6 +8,7 @@ mod encode;
 mod error;
 mod json;
 mod listener;
+mod log_lines;
 mod offline;
 mod options;
 mod pulls;
@@ -17,27 +18,10 @@ mod transactions;
 
 use pyo3::prelude::*;
 
-/// Writes what the engine has to say to stderr, as Python's logging does for everything else. The
-/// engine's threads have no GIL, so it does not go through Python.
-struct Stderr;
-
-impl log::Log for Stderr {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        eprintln!("{} pyrmq.engine: {}", record.level(), record.args());
-    }
-
-    fn flush(&self) {}
-}
-
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    if log::set_logger(&Stderr).is_ok() {
-        log::set_max_level(log::LevelFilter::Warn);
-    }
+    log_lines::install();
+    m.add_function(wrap_pyfunction!(log_lines::set_log_level, m)?)?;
     m.add_class::<store::Store>()?;
     m.add_class::<transactions::Transactions>()?;
     m.add_function(wrap_pyfunction!(transactions::half_timing, m)?)?;

@@ -39,6 +39,22 @@ pub fn local_time_name(ms: i64) -> Result<String> {
     ))
 }
 
+/// `ms` since the epoch in local time as `2026-11-23 09:05:07,123`, as Python's logging writes it. None if it
+/// has none.
+pub fn local_time(ms: i64) -> Option<String> {
+    let tm = local(ms)?;
+    Some(format!(
+        "{:04}-{:02}-{:02} {:02}:{:02}:{:02},{:03}",
+        tm.tm_year + 1900,
+        tm.tm_mon + 1,
+        tm.tm_mday,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        ms.rem_euclid(1000)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +67,7 @@ mod tests {
         let name = local_time_name(ms).unwrap();
         assert_eq!((name.len(), &name[14..]), (17, "123"));
         assert_eq!(name[8..10], format!("{hour:02}"));
+        let time = local_time(ms).unwrap();
+        assert_eq!(time.replace(['-', ' ', ':', ','], ""), name);
     }
 }

@@ -56,7 +56,7 @@ mod topics;
 
 pub use arrivals::Arrival;
 pub use barrier::{Barrier, Outcome};
-pub use clock::now_ms;
+pub use clock::{local_time, now_ms};
 pub use commit_log::CommitLog;
 pub use config::{FlushMode, RetentionConfig, StoreConfig};
 pub use consume_queue::ConsumeQueue;
