@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +100,24 @@ def test_cut_at_every_byte_of_the_last_three_records(small: Tail):
         whole = [r for r in small.records if r.end <= cut]
         limit = max(r.end for r in whole)
         assert small.kept(torn, limit) == [r.body for r in whole], f"cut at {cut}"
+
+
+@pytest.mark.parametrize(
+    ("known", "is_said"), [(-1, True), (-3, False), (FILE, True), (2**62, False)]
+)
+def test_a_loss_of_what_was_on_disk_is_said(
+    small: Tail, tmp_path: Path, capfd: pytest.CaptureFixture[str], known: int, is_said: bool
+):
+    """The checkpoint says up to where the disk was; the last two records are gone."""
+    root = image(small.root, tmp_path / "store")
+    end = small.records[-3].end
+    confirmed = small.records[known].end if known < 0 else known
+    overwrite(log_file(root), 0, small.log[:end].ljust(FILE, b"\0"))
+    (root / "checkpoint").write_bytes(struct.pack(">5q", 1, 1, 0, 0, confirmed).ljust(4096, b"\0"))
+    with opened(root, commit_log_file_size=FILE) as store:
+        assert store.stats()["maxPhyOffset"] == end
+    lost = f"{confirmed - end} bytes are damaged and lost"
+    assert (lost in capfd.readouterr().err) is is_said
 
 
 def test_cut_inside_the_properties(small: Tail):

@@ -87,6 +87,7 @@ impl Recovery<'_> {
         }
         let end = scanned.end;
         self.check_nothing_durable_behind(end, clean)?;
+        self.report_loss(end);
         let queues = self.topics.all_queues();
         for queue in &queues {
             queue.truncate_phys(end)?;
@@ -191,6 +192,21 @@ impl Recovery<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Says so if the log ends before what was known to be on disk: its last part cannot be read any more.
+    fn report_loss(&self, end: u64) {
+        let known = self.point.confirm_phy_offset;
+        let files_end = self.log.segments().last().map_or(0, |s| s.end()) as i64;
+        let credible = (end as i64 + 1..=files_end).contains(&known);
+        if self.last_stop != LastStop::LossAccepted && credible {
+            log::error!(
+                "the log ends at {end}, but messages up to {known} were on disk at the last stop: \
+                 {} bytes are damaged and lost. Restore the last file from a copy, if there is one, \
+                 before the broker takes messages",
+                known - end as i64
+            );
+        }
     }
 
     /// Whether a file starts with a record that is known to be on disk, by its place or its store time.
