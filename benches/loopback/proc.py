@@ -61,11 +61,20 @@ def memory(pid: int) -> Memory:
 
 def written_bytes(pid: int) -> int:
     """What `pid` has made the kernel write to a disk, or will have: pages that became dirty."""
+    return _io(pid, "write_bytes")
+
+
+def read_bytes(pid: int) -> int:
+    """What `pid` has made the kernel read from a disk."""
+    return _io(pid, "read_bytes")
+
+
+def _io(pid: int, wanted: str) -> int:
     for line in Path(f"/proc/{pid}/io").read_text().splitlines():
         name, _, value = line.partition(": ")
-        if name == "write_bytes":
+        if name == wanted:
             return int(value)
-    raise OSError(f"/proc/{pid}/io: no write_bytes")
+    raise OSError(f"/proc/{pid}/io: no {wanted}")
 
 
 def available_bytes() -> int:

@@ -9,6 +9,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from .cold import NAME as COLD
+from .cold import cold_consumer
 from .context import BODY, Context
 from .harness import Broker, idle_connections
 from .loads import LOADS
@@ -122,6 +124,7 @@ def _start_up(context: Context) -> Result:
 SCENARIOS: dict[str, Callable[[Context], Result]] = {
     **{load.name: in_turns(load) for load in LOADS},
     WRITTEN: written,
+    COLD: cold_consumer,
     "transactions-8x16": _transactions("transactions-8x16", "ASYNC_FLUSH", 8, 16),
     "transactions-sync-8x16": _transactions("transactions-sync-8x16", "SYNC_FLUSH", 8, 16),
     f"idle-{IDLE_CONNECTIONS}": _idle_connections,
