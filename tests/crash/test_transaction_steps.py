@@ -336,7 +336,8 @@ def story(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Story]:
         server.kill()
 
 
-FLUSHES = pytest.mark.parametrize("story", ["ASYNC_FLUSH", "SYNC_FLUSH"], indirect=True)
+SYNC = pytest.param("SYNC_FLUSH", marks=pytest.mark.thorough("the kill loops have both in short"))
+FLUSHES = pytest.mark.parametrize("story", ["ASYNC_FLUSH", SYNC], indirect=True)
 
 
 @FLUSHES

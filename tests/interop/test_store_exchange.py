@@ -41,6 +41,9 @@ from .store.turns import (
     stop,
 )
 
+CLEAN = pytest.param("clean", marks=pytest.mark.thorough("what a kill leaves has all of it"))
+HOW = pytest.mark.parametrize("how", [CLEAN, "kill"])
+
 
 @pytest.fixture(scope="module")
 def namesrv(home: Path) -> Iterator[str]:
@@ -80,7 +83,7 @@ def ours(store: Path) -> Iterator[Callable[..., Ours]]:
         server.kill()
 
 
-@pytest.mark.parametrize("how", ["clean", "kill"])
+@HOW
 def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, tool):
     """Ours, then Apache's, then ours. After the kill all our records have IPv6 hosts."""
     ledger = Ledger()
@@ -145,7 +148,7 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
     found_by_the_engine(store, ledger)
 
 
-@pytest.mark.parametrize("how", ["clean", "kill"])
+@HOW
 def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool):
     """Apache's, then ours, then Apache's."""
     ledger = Ledger()

@@ -11,7 +11,7 @@ from tests.simulation.runs import Failed, run_seed
 from tests.simulation.seeds import run_seeds
 from tests.support.thorough import FAILED, THOROUGH, seed, size
 
-SEEDS = size("PYRMQ_SIM_SEEDS", 200, 10_000)
+SEEDS = size("PYRMQ_SIM_SEEDS", 120, 10_000)
 FIRST = seed() if THOROUGH else 0
 HAPPENS = (
     "kill", "kill in call", "power", "stop", "deaths", "jumps", "stalls", "resumes", "late",

@@ -34,9 +34,13 @@ RUNS = {
 """The words of a command behind `python`, and what it has to print."""
 
 
+LONG = pytest.mark.thorough("jobs/test_archive.py and test_restore.py do the same, with less")
+HERE = [pytest.param(name, marks=[LONG] if name == "archive_and_restore" else []) for name in RUNS]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # as in a script
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", HERE)
 def test_here(
     name: str,
     spark: SparkSession,

@@ -58,6 +58,7 @@ def kill_after(process: subprocess.Popen[bytes], root: Path, steps: int) -> bool
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("test_archive.py ends runs at every step")
 @pytest.mark.parametrize("seed", seeds("spark-archive-kill"))
 def test_killed_anywhere(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Its last run is one of this process."""
