@@ -43,6 +43,8 @@ class OffsetTable(PersistentTable):
         does not count."""
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
+        self._pullers: set[str] = set()
+        """Groups whose pulls the engine has answered since `take_pullers`."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
         value = config_file.load(path)
@@ -80,8 +82,15 @@ class OffsetTable(PersistentTable):
             return
         for topic, group, queue_id, following, commit, *_ in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
+            self._pullers.add(group)
             if commit is not None:
                 self._keep_unless_reset(topic, group, queue_id, commit)
+
+    def take_pullers(self) -> set[str]:
+        """The groups whose pulls the engine has answered since the last call."""
+        self.take_granted()
+        pullers, self._pullers = self._pullers, set()
+        return pullers
 
     def pulled(self, key: QueueOfGroup, following: int) -> None:
         """A pull was answered; `following`: where the next one is expected."""

@@ -16,11 +16,9 @@ from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
     QueryNotFoundError,
-    ResponseError,
     ServiceNotAvailableError,
     TopicNotExistError,
 )
-from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
 from pyrmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
@@ -127,11 +125,7 @@ class QueueProcessor:
     def update_offset(self, connection: Connection, command: Command) -> Response:
         group = fields.text(command, "consumerGroup")
         topic, queue_id = self._queue(command)
-        if self._groups.find(group) is None:
-            raise ResponseError(
-                f"subscription group [{group[:255]}] does not exist",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+        self._groups.require(group, connection)
         known = self._topics.get(topic)
         if known is None:
             raise TopicNotExistError(f"topic [{topic[:255]}] not exist")
@@ -145,6 +139,7 @@ class QueueProcessor:
 
     def lock(self, connection: Connection, command: Command) -> Response:
         group, client_id, queues = self._lock_body(command)
+        self._groups.require(group, connection)
         granted = self._locks.lock(group, client_id, queues, trio.current_time())
         return Response(body=fastjson.dumps({"lockOKMQSet": [q.to_json() for q in granted]}))
 
@@ -178,11 +173,6 @@ class QueueProcessor:
         if known is None:
             raise TopicNotExistError(f"No topic in this broker. topic: {topic[:255]}")
         return Response(body=fastjson.dumps(known.to_json()))
-
-    def consumed_by(self, connection: Connection, command: Command) -> Response:
-        """QUERY_TOPIC_CONSUME_BY_WHO: the groups that have offsets of a topic."""
-        groups = self._offsets.groups_of(fields.text(command, "topic"))
-        return Response(body=fastjson.dumps({"groupList": groups}))
 
     async def update_topic(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_TOPIC; the topic is in its file when this is answered."""

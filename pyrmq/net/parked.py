@@ -139,6 +139,12 @@ class ParkedPulls:
         for parked in list(self._parked.get(key, ())):
             self._read_and_finish(parked)
 
+    def end(self, topic: str, response: Response) -> None:
+        """Answers everything that is parked on the queues of a topic with `response`."""
+        for key in [key for key in self._parked if key[0] == topic]:
+            for parked in list(self._parked.get(key, ())):
+                self._finish(parked, response)
+
     def connection_gone(self, connection: Connection) -> None:
         """Forgets the pulls of a connection that ended."""
         for parked in list(self._of_connection.get(connection, ())):

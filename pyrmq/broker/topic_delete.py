@@ -1,0 +1,121 @@
+"""DELETE_TOPIC_IN_BROKER and CLEAN_UNUSED_TOPIC: a topic goes, and all that belongs to it.
+[AdminBrokerProcessor.deleteTopic, cleanUnusedTopic]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from pyrmq.broker import fields
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topics import TopicTable, no_topic
+from pyrmq.engine import Command, Store
+from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, TopicNotExistError
+from pyrmq.escape import escape
+from pyrmq.model.names import RETRY_PREFIX, check_topic
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+
+class TopicDeletion:
+    """`end_pulls(topic, response)` answers the pulls that are parked on a topic. The messages stay
+    in the log until retention deletes its files; nothing leads to them any more but their keys and
+    ids."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        end_pulls: Callable[[str, Response], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._end_pulls = end_pulls
+        self._one = trio.Lock()
+        """One topic at a time."""
+
+    async def delete(self, connection: Connection, command: Command) -> Response:
+        """DELETE_TOPIC_IN_BROKER. An unknown topic is no error, as in RocketMQ. The name servers
+        know before this is answered, so that no registration brings the topic back that they are
+        asked to delete next."""
+        topic = fields.text(command, "topic")
+        check_topic(topic)
+        if self._topics.is_system(topic):
+            raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
+        log.info("%s deletes topic %s", connection.peer, escape(topic))
+        for name in [topic, *self._pop_retry_topics(topic)]:
+            await self.remove(name)
+        if self._topics.tell_first is not None:
+            await self._topics.tell_first()
+        return Response()
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """The topics in which POP consumers retry messages of this one. By its name, one of them
+        may as well be the retry topic of a group; if there is such a group, it stays.
+        [KeyBuilder]"""
+        if not self._config.clear_retry_topic_when_delete_topic:
+            return []
+        names = [f"{group}{sep}{topic}" for group in self._offsets.groups_of(topic) for sep in "+_"]
+        return [
+            RETRY_PREFIX + name
+            for name in names
+            if name not in self._groups.groups and self._topics.get(RETRY_PREFIX + name) is not None
+        ]
+
+    async def remove(self, topic: str) -> None:
+        """Removes one topic: its configuration, the offsets that groups have of it, and its queues.
+        Who pulls from it is told. ServiceNotAvailableError if a file cannot be written: the topic
+        is gone, and comes back, empty, with a restart."""
+        async with self._one:
+            was_known = self._topics.begin_removal(topic)
+            try:
+                self._offsets.remove_topic(topic)
+                error = no_topic(topic)
+                self._end_pulls(topic, Response(TopicNotExistError.code, error.args[0]))
+                await self._save(self._topics)
+                await trio.to_thread.run_sync(self._delete_data, topic, was_known)
+            finally:
+                self._topics.end_removal(topic)
+            await self._offsets.forget(lambda t, _: t == topic and self._topics.get(t) is None)
+        for table in (self._topics, self._offsets):
+            failure = await self._save(table)
+            if failure is not None:
+                raise ServiceNotAvailableError(
+                    f"topic[{topic}] is deleted, but this cannot be saved: {failure.strerror}"
+                )
+
+    async def _save(self, table: PersistentTable) -> OSError | None:
+        try:
+            await table.save_if_changed()
+        except OSError as e:
+            return e
+        return None
+
+    def _delete_data(self, topic: str, was_known: bool) -> None:
+        if was_known or topic in self._stored():
+            self._store.delete_topic(topic)
+
+    def _stored(self) -> set[str]:
+        return {topic for topic, _, _, _ in self._store.queues()}
+
+    async def clean_unused(self, connection: Connection, command: Command) -> Response:
+        """CLEAN_UNUSED_TOPIC: queues go whose topic has no configuration. (A start gives one to
+        every topic that has queues, so these are left by a deletion that failed.)"""
+        for topic in sorted(await trio.to_thread.run_sync(self._stored)):
+            if self._topics.get(topic) is None and not self._topics.is_system(topic):
+                log.info("%s cleans topic %s", connection.peer, escape(topic))
+                await self.remove(topic)
+        return Response()
