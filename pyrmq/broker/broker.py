@@ -11,15 +11,19 @@ from types import MappingProxyType
 
 import trio
 
+from pyrmq.broker.admin_tables import AdminTables
+from pyrmq.broker.ask_clients import ClientQuestions
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_admin import ConfigProcessor
 from pyrmq.broker.config_updates import ConfigUpdates
+from pyrmq.broker.consume_queries import ConsumeQueryProcessor
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
@@ -35,6 +39,7 @@ from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.broker.transactions import (
     ProducerChoice,
@@ -61,8 +66,6 @@ log = logging.getLogger(__name__)
 
 GRACE = 5.0
 """Seconds that a stop waits for what is in flight."""
-CLIENT_SCAN = 10.0
-"""Seconds between looks for clients without heartbeats."""
 
 
 class Broker:
@@ -114,6 +117,24 @@ class Broker:
         )
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.questions = Questions()
+        self.deletion = TopicDeletion(
+            config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            lambda topic, response: self.server.end_parked(topic, response),
+        )
+        self.housekeeping = Housekeeping(
+            config,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.clients,
+            self.deletion,
+            lambda connection: self.server.close(connection),
+        )
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
@@ -158,7 +179,7 @@ class Broker:
         stats = ConsumeStatsProcessor(
             live.now.broker_name, self.store, self.topics, self.clients, self.offsets
         )
-        groups = GroupProcessor(self.groups)
+        groups = GroupProcessor(self.groups, self.offsets, self.clients)
         resets = ResetOffsetProcessor(
             live,
             self.store,
@@ -192,7 +213,6 @@ class Broker:
             RequestCode.VIEW_MESSAGE_BY_ID: query.view_message,
             RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: queues.consumed_by,
             RequestCode.GET_TOPIC_STATS_INFO: stats.topic_stats,
             RequestCode.GET_CONSUME_STATS: stats.consume_stats,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: stats.consumers,
@@ -206,6 +226,7 @@ class Broker:
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.get,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: groups.delete,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
             RequestCode.GET_BROKER_CONFIG: config.get,
@@ -213,6 +234,38 @@ class Broker:
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
                 self.store, self.transactions, self.delays.engine
             ),
+            **self._operator_processors(),
+        }
+
+    def _operator_processors(self) -> dict[int, Processor]:
+        ask = ClientQuestions(
+            self.config, self.store, self.topics, self.groups, self.clients, self.questions
+        )
+        tables = AdminTables(self.topics, self.offsets, self.delays)
+        query = ConsumeQueryProcessor(
+            self.config.broker_name,
+            self.address,
+            self.store,
+            self.topics,
+            self.clients,
+            self.offsets,
+        )
+        return {
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.deletion.delete,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.deletion.clean_unused,
+            RequestCode.GET_ALL_TOPIC_CONFIG: tables.topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: tables.system_topics,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: tables.offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: tables.delays,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: query.consumed_by,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: query.topics_of,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: query.subscription,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: query.time_span,
+            RequestCode.QUERY_CORRECTION_OFFSET: query.correction,
+            RequestCode.QUERY_CONSUME_QUEUE: query.queue_entries,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: ask.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: ask.consume_directly,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask.consumer_status,
         }
 
     @classmethod
@@ -236,7 +289,7 @@ class Broker:
             async with Tasks() as tasks:
                 await tasks.start(broker.server.run)
                 tasks.start_soon(broker._persist)
-                tasks.start_soon(broker._scan_clients)
+                tasks.start_soon(broker.housekeeping.run)
                 tasks.start_soon(broker.transactions.run)
                 tasks.start_soon(broker._count_transactions)
                 tasks.start_soon(broker.delays.run)
@@ -311,14 +364,6 @@ class Broker:
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", escape(e))
                 await trio.sleep(1)
-
-    async def _scan_clients(self) -> None:
-        while True:
-            await trio.sleep(CLIENT_SCAN)
-            limit = self.live.now.channel_expired_timeout / 1000
-            for connection in self.clients.expired(trio.current_time() - limit):
-                log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
-                self.server.close(connection)
 
 
 def _warn_of_access(config: BrokerConfig) -> None:
