@@ -138,7 +138,8 @@ class ClientQuestions:
             raise ResponseError(text, ResponseCode.CONSUME_MSG_TIMEOUT) from None
         except ConnectError as e:
             raise _failed(f"invoke {shown} Exception: {e}") from None
-        if len(answer.body) > MAX_ANSWER:
+        texts = [answer.remark or "", *answer.ext, *answer.ext.values()]
+        if len(answer.body) + sum(map(len, texts)) > MAX_ANSWER:
             raise _failed(f"the answer of {shown} has more than {MAX_ANSWER} bytes")
         return Response(answer.code, answer.remark, answer.ext, answer.body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -93,10 +94,14 @@ class Housekeeping:
             expired.add(name)
             self._clients.forget_group(name)
             for topic in (retry_topic(name), DLQ_PREFIX + name):
-                if self._topics.get(topic) is not None and not self._has_messages(topic):
-                    await self._deletion.remove(topic)
+                await self._deletion.remove(topic, partial(self._is_used, name, topic))
         if expired:
             await self._offsets.forget(lambda _, group: group in expired)
+
+    def _is_used(self, group: str, topic: str) -> bool:
+        """Whether a topic of a group that expired is not there, or has become of use again."""
+        known = self._topics.get(topic) is not None
+        return not known or group in self._groups.groups or self._has_messages(topic)
 
     def _has_messages(self, topic: str) -> bool:
         known = self._topics.get(topic)

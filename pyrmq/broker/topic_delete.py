@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -75,11 +76,14 @@ class TopicDeletion:
             if name not in self._groups.groups and self._topics.get(RETRY_PREFIX + name) is not None
         ]
 
-    async def remove(self, topic: str) -> None:
+    async def remove(self, topic: str, keep: Callable[[], bool] = lambda: False) -> None:
         """Removes one topic: its configuration, the offsets that groups have of it, and its queues.
-        Who pulls from it is told. ServiceNotAvailableError if a file cannot be written: the topic
-        is gone, and comes back, empty, with a restart."""
+        Who pulls from it is told. It stays if `keep` says so when its turn has come: things may be
+        others by then. ServiceNotAvailableError if a file cannot be written: the topic is gone, and
+        comes back, empty, with a restart."""
         async with self._one:
+            if keep():
+                return
             was_known = self._topics.begin_removal(topic)
             try:
                 self._offsets.remove_topic(topic)
@@ -115,7 +119,10 @@ class TopicDeletion:
         """CLEAN_UNUSED_TOPIC: queues go whose topic has no configuration. (A start gives one to
         every topic that has queues, so these are left by a deletion that failed.)"""
         for topic in sorted(await trio.to_thread.run_sync(self._stored)):
-            if self._topics.get(topic) is None and not self._topics.is_system(topic):
+            if not self._is_used(topic):
                 log.info("%s cleans topic %s", connection.peer, escape(topic))
-                await self.remove(topic)
+                await self.remove(topic, partial(self._is_used, topic))
         return Response()
+
+    def _is_used(self, topic: str) -> bool:
+        return self._topics.get(topic) is not None or self._topics.is_system(topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from pyrmq.broker import config_file, groups, housekeeping
 from pyrmq.broker.clients import Client, ClientTable
@@ -24,6 +26,7 @@ from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, SystemBusyError
+from tests.support.waiting import eventually_trio
 from tests.unit.build import Deleting, FakeConnection
 
 OPERATOR: Any = SimpleNamespace(peer="127.0.0.1:1")
@@ -99,6 +102,13 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, config: BrokerConfig, store: Store) -> World:
     return World(tmp_path, config, store)
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    clock = [1_000_000]
+    monkeypatch.setattr(groups, "now_ms", lambda: clock[0])
+    return clock
 
 
 async def test_a_topic_goes_with_all_that_belongs_to_it(world: World) -> None:
@@ -250,6 +260,43 @@ async def test_cleaning_unused_topics(world: World) -> None:
     assert world.ended == [("Unused", 17)]
 
 
+async def test_what_comes_into_use_meanwhile_stays(
+    world: World, now: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One topic goes at a time; while the others wait, they may be made or used again."""
+    world.raw.set_topic("Unused", read_queues=1, write_queues=1)
+    world.raw.put("Unused", 0, b"x")
+    world.groups.require("idle")
+    await world.make("%RETRY%idle")
+    await world.make("T")
+    now[0] += 8 * DAY
+
+    def come_into_use() -> None:
+        world.topics.create_send_back("Unused", 1)
+        assert "idle" not in world.groups.groups
+        world.groups.require("idle")
+
+    others_wait = threading.Event()
+
+    def delete(topic: str) -> None:
+        world.store.deleted.append(topic)
+        assert others_wait.wait(10)
+
+    monkeypatch.setattr(world.store, "delete_topic", delete)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.delete, "T")
+        await eventually_trio(lambda: world.store.deleted, "T is being deleted")
+        nursery.start_soon(world.clean)
+        nursery.start_soon(world.housekeeping.expire_groups)
+        turns = world.deletion._one.statistics
+        await eventually_trio(lambda: turns().tasks_waiting, "both wait", until=lambda n: n == 2)
+        come_into_use()
+        others_wait.set()
+    assert world.store.deleted == ["T"]
+    assert world.topics.get("%RETRY%idle") is not None
+    assert world.topics.get("Unused") is not None
+
+
 async def test_silent_clients(world: World, autojump_clock: trio.testing.MockClock) -> None:
     limit = world.config.channel_expired_timeout / 1000
     async with trio.open_nursery() as nursery:
@@ -263,13 +310,6 @@ async def test_silent_clients(world: World, autojump_clock: trio.testing.MockClo
         assert world.closed[0] is silent
         assert len(world.closed) == 1
         nursery.cancel_scope.cancel()
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    clock = [1_000_000]
-    monkeypatch.setattr(groups, "now_ms", lambda: clock[0])
-    return clock
 
 
 async def test_unused_groups_expire(world: World, now: list[int]) -> None:
