@@ -6,6 +6,7 @@ import time
 
 import trio
 
+from pyrmq.broker.bounded import Bounded
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.rows import TURN
@@ -14,9 +15,12 @@ from pyrmq.engine import Command
 from pyrmq.errors import ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net import fastjson
+from pyrmq.net.answers import Elsewhere
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
+WAITING = 15
+"""Copies that are made at a time besides one; more are refused."""
 MAX_BODY = 15 << 20
 """Longest body that fits into a frame of RocketMQ's clients."""
 
@@ -28,13 +32,17 @@ class AdminTables:
         self._topics = topics
         self._offsets = offsets
         self._delays = delays
+        self._copies = Bounded("copies of whole tables", 1, WAITING)
 
     def system_topics(self, connection: Connection, command: Command) -> Response:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
         return Response(body=fastjson.dumps({"topicList": self._topics.system_names()}))
 
-    async def topics(self, connection: Connection, command: Command) -> Response:
+    def topics(self, connection: Connection, command: Command) -> Elsewhere:
         """GET_ALL_TOPIC_CONFIG."""
+        return self._copies.begin(self._topic_table())
+
+    async def _topic_table(self) -> Response:
         members = []
         end = time.monotonic() + TURN
         for topic in list(self._topics.topics.values()):
@@ -49,8 +57,11 @@ class AdminTables:
             + b'},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}'
         )  # fmt: skip
 
-    async def offsets(self, connection: Connection, command: Command) -> Response:
+    def offsets(self, connection: Connection, command: Command) -> Elsewhere:
         """GET_ALL_CONSUMER_OFFSET: what consumerOffset.json would have now."""
+        return self._copies.begin(self._offset_table())
+
+    async def _offset_table(self) -> Response:
         return _answer(await self._offsets.encoded())
 
     def delays(self, connection: Connection, command: Command) -> Response:

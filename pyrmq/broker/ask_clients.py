@@ -11,7 +11,6 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import Client, ClientTable
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
@@ -57,14 +56,14 @@ class ClientQuestions:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        broker_name: str,
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
         clients: ClientTable,
         questions: Questions,
     ) -> None:
-        self._config = config
+        self._broker_name = broker_name
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -114,7 +113,7 @@ class ClientQuestions:
         record = await trio.to_thread.run_sync(self._store.record_at, phys, limiter=self._readers)
         if record is None:
             raise _failed(f"can not find message by the offset, {phys}")
-        ext = {**command.ext, "brokerName": self._config.broker_name}
+        ext = {**command.ext, "brokerName": self._broker_name}
         topic = self._topics.get(command.ext.get("topic", ""))
         if topic is not None:
             ext["topicSysFlag"] = str(topic.topic_sys_flag)

@@ -11,14 +11,11 @@ from types import MappingProxyType
 
 import trio
 
-from pyrmq.broker.admin_tables import AdminTables
-from pyrmq.broker.ask_clients import ClientQuestions
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_admin import ConfigProcessor
 from pyrmq.broker.config_updates import ConfigUpdates
-from pyrmq.broker.consume_queries import ConsumeQueryProcessor
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
@@ -28,6 +25,7 @@ from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
+from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
 from pyrmq.broker.pull import PullProcessor
 from pyrmq.broker.query import QueryProcessor
@@ -118,7 +116,7 @@ class Broker:
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.questions = Questions()
         self.deletion = TopicDeletion(
-            config,
+            live,
             self.store,
             self.topics,
             self.groups,
@@ -126,7 +124,7 @@ class Broker:
             lambda topic, response: self.server.end_parked(topic, response),
         )
         self.housekeeping = Housekeeping(
-            config,
+            live,
             self.store,
             self.topics,
             self.groups,
@@ -160,6 +158,7 @@ class Broker:
         self.grants.revoke()
         self.transactions.rules = rules(now)
         self.server.idle_seconds = now.server_channel_max_idle_time_seconds
+        self.topics.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             self.topics.set_auto_create(now.auto_create_topic_enable)
 
@@ -234,38 +233,18 @@ class Broker:
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
                 self.store, self.transactions, self.delays.engine
             ),
-            **self._operator_processors(),
-        }
-
-    def _operator_processors(self) -> dict[int, Processor]:
-        ask = ClientQuestions(
-            self.config, self.store, self.topics, self.groups, self.clients, self.questions
-        )
-        tables = AdminTables(self.topics, self.offsets, self.delays)
-        query = ConsumeQueryProcessor(
-            self.config.broker_name,
-            self.address,
-            self.store,
-            self.topics,
-            self.clients,
-            self.offsets,
-        )
-        return {
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.deletion.delete,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.deletion.clean_unused,
-            RequestCode.GET_ALL_TOPIC_CONFIG: tables.topics,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: tables.system_topics,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: tables.offsets,
-            RequestCode.GET_ALL_DELAY_OFFSET: tables.delays,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: query.consumed_by,
-            RequestCode.QUERY_TOPICS_BY_CONSUMER: query.topics_of,
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: query.subscription,
-            RequestCode.QUERY_CONSUME_TIME_SPAN: query.time_span,
-            RequestCode.QUERY_CORRECTION_OFFSET: query.correction,
-            RequestCode.QUERY_CONSUME_QUEUE: query.queue_entries,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: ask.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: ask.consume_directly,
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask.consumer_status,
+            **operator_processors(
+                live.now.broker_name,
+                self.address,
+                store=self.store,
+                topics=self.topics,
+                groups=self.groups,
+                clients=self.clients,
+                offsets=self.offsets,
+                delays=self.delays,
+                deletion=self.deletion,
+                questions=self.questions,
+            ),
         }
 
     @classmethod

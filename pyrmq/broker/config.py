@@ -150,7 +150,8 @@ class BrokerConfig:
         live=True,
     )
     clear_retry_topic_when_delete_topic: bool = key(
-        True, "Whether the retry topics that POP consumers have of a topic are deleted with it.",
+        True,
+        "Whether the retry topics that POP consumers have of a topic are deleted with it.",
         live=True,
     )
     cluster_topic_enable: bool = key(

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import trio
-
 from pyrmq.broker import fields
+from pyrmq.broker.bounded import Bounded
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topics import TopicTable
@@ -18,12 +17,15 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.answers import Elsewhere
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
 READERS = 4
 """Requests at a time; they have threads of their own, as they may read a cold disk."""
+WAITING = 64
+"""Requests that wait for one of them; more are refused."""
 MAX_QUEUES = 4096
 """Most queues that one answer tells the times of."""
 MAX_ENTRIES = 4096
@@ -50,7 +52,7 @@ class ConsumeQueryProcessor:
         self._topics = topics
         self._clients = clients
         self._offsets = offsets
-        self._readers = trio.CapacityLimiter(READERS)
+        self._reads = Bounded("looks at queues", READERS, WAITING)
 
     def consumed_by(self, connection: Connection, command: Command) -> Response:
         """QUERY_TOPIC_CONSUME_BY_WHO: the groups that have offsets of a topic, or members that want
@@ -109,7 +111,7 @@ class ConsumeQueryProcessor:
             return 0
         return self._store.queue_range(topic, queue_id)[0]
 
-    async def time_span(self, connection: Connection, command: Command) -> Response:
+    def time_span(self, connection: Connection, command: Command) -> Elsewhere:
         """QUERY_CONSUME_TIME_SPAN: when the first and the last message of each queue were stored,
         and the last one that a group has consumed."""
         topic, group = fields.text(command, "topic"), fields.text(command, "group")
@@ -118,11 +120,14 @@ class ConsumeQueryProcessor:
             raise InvalidParameterError(f"topic [{topic}] has more than {MAX_QUEUES} queues")
         queues = range(known.write_queue_nums)
         consumed = {q: self._offsets.query(topic, group, q) or 0 for q in queues}
-        spans = await trio.to_thread.run_sync(self._spans, topic, consumed, limiter=self._readers)
-        return Response(body=fastjson.dumps({"consumeTimeSpanSet": spans}))
+        return self._reads.begin(self._time_spans(topic, consumed))
 
-    def _spans(self, topic: str, consumed: dict[int, int]) -> list[dict[str, Any]]:
-        return [self._span(topic, queue_id, offset) for queue_id, offset in consumed.items()]
+    async def _time_spans(self, topic: str, consumed: dict[int, int]) -> Response:
+        def look() -> list[dict[str, Any]]:
+            return [self._span(topic, queue_id, offset) for queue_id, offset in consumed.items()]
+
+        spans = await self._reads.run(look)
+        return Response(body=fastjson.dumps({"consumeTimeSpanSet": spans}))
 
     def _span(self, topic: str, queue_id: int, offset: int) -> dict[str, Any]:
         _, end = self._store.queue_range(topic, queue_id)
@@ -142,7 +147,7 @@ class ConsumeQueryProcessor:
         """-1 for a message that is not there, as in RocketMQ."""
         return self._store.store_time(topic, queue_id, offset) if offset >= 0 else -1
 
-    async def queue_entries(self, connection: Connection, command: Command) -> Response:
+    def queue_entries(self, connection: Connection, command: Command) -> Response | Elsewhere:
         """QUERY_CONSUME_QUEUE: entries of a queue as they stand in its file."""
         topic, queue_id = fields.text(command, "topic"), fields.int32(command, "queueId")
         index, count = fields.int64(command, "index"), fields.int32(command, "count")
@@ -162,15 +167,14 @@ class ConsumeQueryProcessor:
             found = self._clients.subscription(group, topic)
             body["subscriptionData"] = None if found is None else found.to_json()
             body["filterData"] = "null" if found else f"{group}@{topic} is not online!"
+        end = min(index + count, high)
+        return self._reads.begin(self._with_entries(body, topic, queue_id, index, end))
+
+    async def _with_entries(
+        self, body: dict[str, Any], topic: str, queue_id: int, start: int, end: int
+    ) -> Response:
         try:
-            entries = await trio.to_thread.run_sync(
-                self._entries,
-                topic,
-                queue_id,
-                index,
-                min(index + count, high),
-                limiter=self._readers,
-            )
+            entries = await self._reads.run(self._entries, topic, queue_id, start, end)
         except ModuleNotFoundError:
             raise RequestCodeNotSupportedError(
                 "entries of queues are read with numpy, which this broker does not have: "

@@ -1,43 +1,149 @@
-"""Which topics were deleted, as long as the log has messages of theirs."""
+"""Topics that were deleted while the log still has messages of theirs: config/deletedTopics.json.
+
+RocketMQ has no such file, and leaves it alone. A queue of a deleted topic goes on where it ended,
+as a recovery finds the old messages in the log, by their offsets. The engine hides what was before;
+it has to be told of it at every start.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pyrmq.broker import config_file
+from pyrmq.broker.rows import Rows
+from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import Store
+from pyrmq.escape import escape
 from pyrmq.model.topic import as_int
 
-MAX_DELETED = 4096
-"""Names that are kept; the oldest go first."""
+log = logging.getLogger(__name__)
+
+MAX_DELETED = 65_536
+"""Topics that are kept; of more the oldest are forgotten."""
 
 
-class DeletedTopics:
-    """A start after a crash reads the end of the log again and may bring back queues of a topic
-    that was deleted. By this table, which is kept in topics.json, they are known for what they are.
-    """
+@dataclass(slots=True)
+class Deleted:
+    """One topic. It may have been made again since."""
 
-    def __init__(self, store: Store) -> None:
+    end: int
+    """Where the log ended: what is behind it is not of the deleted topic."""
+    batch: bool
+    """Whether its queues hold inner batches; those of the topic to come do, then."""
+    queues: dict[int, int] = field(default_factory=dict)
+    """By queue the offset before which everything is hidden."""
+    unfinished: bool = True
+    """The engine has not been told, as far as is known."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batch": self.batch,
+            "logEnd": self.end,
+            "queues": {str(queue): offset for queue, offset in self.queues.items()},
+            "unfinished": self.unfinished,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[Any, Any]) -> Deleted:
+        queues = value.get("queues")
+        found = {
+            as_int(queue, -1): as_int(offset, 0)
+            for queue, offset in (queues if isinstance(queues, dict) else {}).items()
+        }
+        return cls(
+            as_int(value.get("logEnd"), 0),
+            value.get("batch") is True,
+            {queue: offset for queue, offset in found.items() if queue >= 0 and offset > 0},
+            value.get("unfinished") is True,
+        )
+
+
+class DeletedTopics(PersistentTable):
+    """It is saved before topics.json, so that no topic is made again without it."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        """Hides what is to be hidden. Blocking."""
+        super().__init__(path)
         self._store = store
-        self._ends: dict[str, int] = {}
-        """Where the log ended when the topic was deleted."""
+        self.topics: dict[str, Deleted] = {}
+        self._rows = Rows(self._row)
+        table = config_file.load(path).get("deletedTopics")
+        for topic, value in (table if isinstance(table, dict) else {}).items():
+            if isinstance(value, dict):
+                self._change(str(topic), Deleted.from_json(value))
+        if self._hide():
+            config_file.save(path, self.to_json())
 
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._ends
+    def _row(self, topic: str) -> bytes:
+        return config_file.row(topic, self.topics[topic].to_json())
 
-    def load(self, value: Any) -> None:
-        """Takes what `to_json` gave."""
-        table = value if isinstance(value, dict) else {}
-        self._ends = {str(topic): as_int(end, 0) for topic, end in table.items()}
+    def _change(self, topic: str, deleted: Deleted) -> None:
+        self._rows.change(topic)
+        self.topics[topic] = deleted
 
-    def add(self, topic: str) -> None:
+    def _forget(self, topic: str) -> None:
+        self._rows.remove(topic)
+        del self.topics[topic]
+
+    def _hide(self) -> bool:
+        """Tells the engine. Whether a queue ends before its offset: a machine that lost its power
+        has lost messages that were hidden, and new ones must not be in their place."""
+        changed = False
+        for topic, deleted in self.topics.items():
+            for queue_id, offset in list(deleted.queues.items()):
+                self._store.hide_messages(topic, queue_id, offset)
+                end = self._store.queue_range(topic, queue_id)[1]
+                if end < offset:
+                    deleted.queues[queue_id] = end
+                    changed = True
+        return changed
+
+    def begin(self, topic: str, batch: bool) -> None:
+        """A topic is being deleted."""
+        known = self.topics.get(topic)
+        self._change(topic, Deleted(self._log()[1], batch, known.queues if known else {}))
+        self.changed()
+
+    def finish(self, topic: str, queues: Iterable[tuple[int, int]]) -> None:
+        """The engine hides what is before these offsets, by queue."""
+        first, end = self._log()
+        for name in [name for name, old in self.topics.items() if old.end <= first]:
+            self._forget(name)  # its messages are gone
+        known = self.topics.get(topic)
+        hidden = {queue: offset for queue, offset in queues if offset > 0}
+        if hidden:
+            self._change(topic, Deleted(end, known is not None and known.batch, hidden, False))
+        elif known is not None:
+            self._forget(topic)
+        while len(self.topics) > MAX_DELETED:
+            oldest = next(iter(self.topics))
+            log.error("messages of the deleted topic %s may come back", escape(oldest))
+            self._forget(oldest)
+        self.changed()
+
+    def _log(self) -> tuple[int, int]:
         stats = self._store.stats()
-        kept = [(name, end) for name, end in self._ends.items() if end > stats["minPhyOffset"]]
-        self._ends = dict(kept[1 - MAX_DELETED :])
-        self._ends[topic] = stats["maxPhyOffset"]
+        return stats["minPhyOffset"], stats["maxPhyOffset"]
 
-    def discard(self, topic: str) -> None:
-        """The topic was made again."""
-        self._ends.pop(topic, None)
+    def settle(self, topic: str) -> None:
+        """The topic is there: a deletion of it that did not end did not begin, either."""
+        known = self.topics.get(topic)
+        if known is not None and known.unfinished:
+            self.finish(topic, known.queues.items())
 
-    def to_json(self) -> dict[str, int]:
-        return dict(self._ends)
+    def first_offset(self, topic: str, queue_id: int) -> int:
+        """Where a queue began when its topic was made."""
+        known = self.topics.get(topic)
+        return 0 if known is None else known.queues.get(queue_id, 0)
+
+    def is_batch(self, topic: str) -> bool | None:
+        """Whether the queues that a new topic finds hold inner batches; None if it finds none."""
+        known = self.topics.get(topic)
+        return None if known is None or not known.queues else known.batch
+
+    def to_json(self) -> dict[str, Any]:
+        return {"deletedTopics": self._rows.freeze()}

@@ -10,8 +10,8 @@ from functools import partial
 import trio
 
 from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -38,7 +38,7 @@ class Housekeeping:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
@@ -65,7 +65,7 @@ class Housekeeping:
     async def _scan_clients(self) -> None:
         while True:
             await trio.sleep(CLIENT_SCAN)
-            limit = self._config.channel_expired_timeout / 1000
+            limit = self._config.now.channel_expired_timeout / 1000
             for connection in self._clients.expired(trio.current_time() - limit):
                 log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
                 self._close(connection)

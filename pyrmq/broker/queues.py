@@ -36,10 +36,10 @@ def _unknown_offset() -> QueryNotFoundError:
     return QueryNotFoundError("no offset of this group is known for the queue")
 
 
-def _first_offset(in_memory: bool | None) -> Response:
+def _first_offset(first: int, in_memory: bool | None) -> Response:
     if not in_memory:
         raise _unknown_offset()
-    return Response(ext={"offset": 0})
+    return Response(ext={"offset": first})
 
 
 class QueueProcessor:
@@ -96,30 +96,33 @@ class QueueProcessor:
     def query_offset(
         self, connection: Connection, command: Command
     ) -> Response | Coroutine[None, None, Response]:
-        """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has
-        its first message in memory; otherwise the client decides by consumeFromWhere."""
+        """QUERY_CONSUMER_OFFSET. A group that is new here starts at the first message that the
+        queue ever had (of a topic that was deleted and made again, since then), while that is in
+        memory; otherwise the client decides by consumeFromWhere."""
         group = fields.text(command, "consumerGroup")
         topic, queue_id = self._queue(command)
         offset = self._offsets.query(topic, group, queue_id)
         if offset is None:
             low, _ = self._store.queue_range(topic, queue_id)
+            first = self._topics.deleted.first_offset(topic, queue_id)
             if (
                 self._topics.get(topic) is None
                 or not fields.flag(command, "setZeroIfNotFound", True)
-                or low > 0
+                or low > first
             ):
                 raise _unknown_offset()
-            in_memory = self._store.in_memory(topic, queue_id, 0, wait=False)
+            in_memory = self._store.in_memory(topic, queue_id, first, wait=False)
             if in_memory is None:
-                return self._first_offset(topic, queue_id)
-            return _first_offset(in_memory)
+                return self._first_offset(topic, queue_id, first)
+            return _first_offset(first, in_memory)
         return Response(ext={"offset": offset})
 
-    async def _first_offset(self, topic: str, queue_id: int) -> Response:
+    async def _first_offset(self, topic: str, queue_id: int, first: int) -> Response:
         return _first_offset(
+            first,
             await trio.to_thread.run_sync(
-                self._store.in_memory, topic, queue_id, 0, limiter=self._readers
-            )
+                self._store.in_memory, topic, queue_id, first, limiter=self._readers
+            ),
         )
 
     def update_offset(self, connection: Connection, command: Command) -> Response:

@@ -10,8 +10,9 @@ from functools import partial
 import trio
 
 from pyrmq.broker import fields
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.bounded import Bounded
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable, no_topic
@@ -19,20 +20,24 @@ from pyrmq.engine import Command, Store
 from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.names import RETRY_PREFIX, check_topic
+from pyrmq.net.answers import Elsewhere
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
+WAITING = 64
+"""Deletions that wait for their turn; more are refused."""
+
 
 class TopicDeletion:
     """`end_pulls(topic, response)` answers the pulls that are parked on a topic. The messages stay
-    in the log until retention deletes its files; nothing leads to them any more but their keys and
-    ids."""
+    in the log until retention deletes its files; only their keys and ids lead to them. A topic that
+    is made again goes on with the offsets of its queues."""
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: LiveConfig,
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
@@ -47,8 +52,9 @@ class TopicDeletion:
         self._end_pulls = end_pulls
         self._one = trio.Lock()
         """One topic at a time."""
+        self._commands = Bounded("deletions of topics", 1, WAITING)
 
-    async def delete(self, connection: Connection, command: Command) -> Response:
+    def delete(self, connection: Connection, command: Command) -> Elsewhere:
         """DELETE_TOPIC_IN_BROKER. An unknown topic is no error, as in RocketMQ. The name servers
         know before this is answered, so that no registration brings the topic back that they are
         asked to delete next."""
@@ -57,6 +63,9 @@ class TopicDeletion:
         if self._topics.is_system(topic):
             raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
         log.info("%s deletes topic %s", connection.peer, escape(topic))
+        return self._commands.begin(self._delete(topic))
+
+    async def _delete(self, topic: str) -> Response:
         for name in [topic, *self._pop_retry_topics(topic)]:
             await self.remove(name)
         if self._topics.tell_first is not None:
@@ -67,7 +76,7 @@ class TopicDeletion:
         """The topics in which POP consumers retry messages of this one. By its name, one of them
         may as well be the retry topic of a group; if there is such a group, it stays.
         [KeyBuilder]"""
-        if not self._config.clear_retry_topic_when_delete_topic:
+        if not self._config.now.clear_retry_topic_when_delete_topic:
             return []
         names = [f"{group}{sep}{topic}" for group in self._offsets.groups_of(topic) for sep in "+_"]
         return [
@@ -79,8 +88,8 @@ class TopicDeletion:
     async def remove(self, topic: str, keep: Callable[[], bool] = lambda: False) -> None:
         """Removes one topic: its configuration, the offsets that groups have of it, and its queues.
         Who pulls from it is told. It stays if `keep` says so when its turn has come: things may be
-        others by then. ServiceNotAvailableError if a file cannot be written: the topic is gone, and
-        comes back, empty, with a restart."""
+        others by then. ServiceNotAvailableError if a file cannot be written: the topic is gone for
+        now."""
         async with self._one:
             if keep():
                 return
@@ -90,7 +99,8 @@ class TopicDeletion:
                 error = no_topic(topic)
                 self._end_pulls(topic, Response(TopicNotExistError.code, error.args[0]))
                 await self._save(self._topics)
-                await trio.to_thread.run_sync(self._delete_data, topic, was_known)
+                ends = await trio.to_thread.run_sync(self._delete_data, topic, was_known)
+                self._topics.deleted.finish(topic, ends)
             finally:
                 self._topics.end_removal(topic)
             await self._offsets.forget(lambda t, _: t == topic and self._topics.get(t) is None)
@@ -108,19 +118,26 @@ class TopicDeletion:
             return e
         return None
 
-    def _delete_data(self, topic: str, was_known: bool) -> None:
+    def _delete_data(self, topic: str, was_known: bool) -> list[tuple[int, int]]:
+        """Where the queues go on."""
         if was_known or topic in self._stored():
-            self._store.delete_topic(topic)
+            return self._store.delete_topic(topic)
+        return []
 
     def _stored(self) -> set[str]:
-        return {topic for topic, _, _, _ in self._store.queues()}
+        """Topics with messages that can be read."""
+        return {topic for topic, _, low, high in self._store.queues() if low < high}
 
-    async def clean_unused(self, connection: Connection, command: Command) -> Response:
-        """CLEAN_UNUSED_TOPIC: queues go whose topic has no configuration. (A start gives one to
-        every topic that has queues, so these are left by a deletion that failed.)"""
+    def clean_unused(self, connection: Connection, command: Command) -> Elsewhere:
+        """CLEAN_UNUSED_TOPIC: messages go whose topic has no configuration. They came to a topic
+        that was deleted, being delayed or in a transaction, or a deletion failed."""
+        log.info("%s cleans unused topics", connection.peer)
+        return self._commands.begin(self._clean_unused())
+
+    async def _clean_unused(self) -> Response:
         for topic in sorted(await trio.to_thread.run_sync(self._stored)):
             if not self._is_used(topic):
-                log.info("%s cleans topic %s", connection.peer, escape(topic))
+                log.info("unused topic %s goes", escape(topic))
                 await self.remove(topic, partial(self._is_used, topic))
         return Response()
 

@@ -66,7 +66,7 @@ class TopicTable(PersistentTable):
         self._unsaved: set[str] = set()
         self._removing: set[str] = set()
         """Topics whose data is being deleted: they are not made meanwhile."""
-        self._deleted = DeletedTopics(store)
+        self.deleted = DeletedTopics(path.with_name("deletedTopics.json"), store)
         self._system = frozenset(t.topic_name for t in system_topics(config))
         self._plain = 0
         """Topics that are not for retries or dead letters."""
@@ -96,7 +96,6 @@ class TopicTable(PersistentTable):
             ):
                 self._put(system)
                 self._bump()
-        self._deleted.load(value.get("deletedTopics"))
         self._adopt_stored()
         if not self._config.auto_create_topic_enable:
             template = self.topics.get(AUTO_CREATE_TOPIC)
@@ -106,17 +105,23 @@ class TopicTable(PersistentTable):
     def _adopt_stored(self) -> None:
         """Topics that have messages but no configuration (a crash came before the file was
         written) get one, so that what was acknowledged can be read. Those that were deleted are
-        deleted again."""
-        stored: dict[str, int] = {}
-        for topic, queue_id, _, _ in self._store.queues():
-            stored[topic] = max(stored.get(topic, 0), queue_id + 1)
-        for topic, queues in stored.items():
+        deleted again: the crash came in between, or messages that were delayed came behind."""
+        for topic in list(self.deleted.topics):
             if topic in self.topics:
+                self.deleted.settle(topic)
+        stored: dict[str, int] = {}
+        visible: set[str] = set()
+        for topic, queue_id, low, high in self._store.queues():
+            stored[topic] = max(stored.get(topic, 0), queue_id + 1)
+            if low < high:
+                visible.add(topic)
+        for topic, queues in stored.items():
+            if topic in self.topics or topic not in visible:
                 continue
-            if topic in self._deleted:
-                log.warning("queues of the deleted topic %s are deleted again", escape(topic))
+            if topic in self.deleted.topics:
+                log.warning("messages of the deleted topic %s are deleted again", escape(topic))
                 try:
-                    self._store.delete_topic(topic)
+                    self.deleted.finish(topic, self._store.delete_topic(topic))
                 except (OSError, PyrmqError) as e:
                     log.error("topic %s: %s", escape(topic), escape(e))
             else:
@@ -125,10 +130,14 @@ class TopicTable(PersistentTable):
                 self._put(TopicConfig(topic, n, n))
                 self._bump()
 
+    async def save_if_changed(self) -> None:
+        """Also deletedTopics.json, first."""
+        await self.deleted.save_if_changed()
+        await super().save_if_changed()
+
     def to_json(self) -> dict[str, Any]:
         return {
             "dataVersion": self.version.to_json(),
-            "deletedTopics": self._deleted.to_json(),
             "topicConfigTable": self._file_rows.freeze(),
         }
 
@@ -175,7 +184,6 @@ class TopicTable(PersistentTable):
             rows.change(topic.topic_name)
         if topic.topic_name not in self.topics:
             self._plain += _is_plain(topic.topic_name)
-            self._deleted.discard(topic.topic_name)
         self.topics[topic.topic_name] = topic
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)
@@ -237,11 +245,22 @@ class TopicTable(PersistentTable):
         self._check_not_removing(topic.topic_name)
         known = self.topics.get(topic.topic_name)
         topic.attributes = changed(known.attributes if known else None, attributes)
+        self._check_kind_of_queues(topic)
         if self.topics.get(topic.topic_name) != topic:
             self._unsaved.add(topic.topic_name)
             self._put(topic)
             self._bump()
             self._changed_for_all()
+
+    def _check_kind_of_queues(self, topic: TopicConfig) -> None:
+        """A topic that was deleted goes on with the queues that it had."""
+        batch = self.deleted.is_batch(topic.topic_name)
+        if batch is not None and batch != topic.is_batch:
+            kind = "BatchCQ" if batch else "SimpleCQ"
+            raise InvalidParameterError(
+                f"the topic[{topic.topic_name}] was deleted, and its queues are {kind} until its "
+                "messages are gone from the log: make it with the same queue.type"
+            )
 
     def create_in_send(
         self,
@@ -272,6 +291,7 @@ class TopicTable(PersistentTable):
             template.perm & ~PERM_INHERIT,
             template.topic_filter_type,
             topic_sys_flag=1 if unit else 0,
+            attributes={"queue.type": "BatchCQ"} if self.deleted.is_batch(topic) else {},
         )
         log.info("create topic %s with %d queues for a sender", escape(topic), n)
         self._creations.count(by)
@@ -333,17 +353,21 @@ class TopicTable(PersistentTable):
             return False
         for rows in self._rows:
             rows.remove(topic)
-        del self.topics[topic]
+        self.deleted.begin(topic, self.topics.pop(topic).is_batch)
         self._plain -= _is_plain(topic)
         self._unsaved.discard(topic)
         self._store.forget_topic(topic)
-        self._deleted.add(topic)
         self._bump()
         self._changed_for_all()
         return True
 
     def end_removal(self, topic: str) -> None:
+        """It may be made again."""
         self._removing.discard(topic)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """How many topics there may be has changed."""
+        self._config = config
 
     def set_ordered(self, topics: Iterable[str]) -> None:
         """Marks topics as ordered, as name servers say. [updateOrderTopicConfig]"""

@@ -12,6 +12,7 @@ import pytest
 from pyrmq.broker import config_file, groups
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import PREDEFINED, Group, GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.errors import ResponseError
 from tests.unit.build import FakeConnection
 
@@ -35,7 +36,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def make(tmp_path: Path, config: BrokerConfig) -> Make:
     def build(**settings: object) -> GroupTable:
-        return GroupTable(tmp_path / "subscriptionGroup.json", replace(config, **settings))
+        changed = LiveConfig(replace(config, **settings))
+        return GroupTable(tmp_path / "subscriptionGroup.json", changed)
 
     return build
 

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import LIFETIME, QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.queues import QueueProcessor
@@ -147,7 +148,7 @@ async def test_a_lock_runs_out_by_the_clock_of_the_broker(
     a dead letter any more."""
     topics = TopicTable(tmp_path / "topics.json", config, store)
     topics.update(TopicConfig("T", 2, 2))
-    groups = GroupTable(tmp_path / "subscriptionGroup.json", config)
+    groups = GroupTable(tmp_path / "subscriptionGroup.json", LiveConfig(config))
     offsets = OffsetTable(tmp_path / "consumerOffset.json", 1)
     locks = QueueLocks()
     processor = QueueProcessor(store, topics, groups, offsets, locks)
@@ -175,7 +176,7 @@ async def test_a_lock_runs_out_by_the_clock_of_the_broker(
     assert not locks.any_live("g", trio.current_time())
     with pytest.raises(ResponseError, match="is illegal"):
         ask(processor.lock, "a", group="a b")
-    strict = replace(config, auto_create_subscription_group=False)
+    strict = LiveConfig(replace(config, auto_create_subscription_group=False))
     processor = QueueProcessor(
         store, topics, GroupTable(tmp_path / "none.json", strict), offsets, locks
     )

@@ -21,6 +21,7 @@ from pyrmq.broker.clients import Client, ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.housekeeping import Housekeeping
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -42,13 +43,14 @@ class World:
         self.raw = store
         self.store: Any = Deleting(store)
         self.topics = TopicTable(folder / "topics.json", config, self.store)
-        self.groups = GroupTable(folder / "subscriptionGroup.json", config)
+        self.live = LiveConfig(config)
+        self.groups = GroupTable(folder / "subscriptionGroup.json", self.live)
         self.offsets = OffsetTable(folder / "consumerOffset.json", 1)
         self.clients = ClientTable(lambda group: None)
         self.ended: list[tuple[str, int]] = []
         self.closed: list[Any] = []
         self.deletion = TopicDeletion(
-            config,
+            self.live,
             self.store,
             self.topics,
             self.groups,
@@ -56,7 +58,7 @@ class World:
             lambda topic, response: self.ended.append((topic, response.code)),
         )
         self.housekeeping = Housekeeping(
-            config,
+            self.live,
             self.store,
             self.topics,
             self.groups,
@@ -74,11 +76,12 @@ class World:
 
     async def delete(self, topic: str) -> int:
         command: Any = SimpleNamespace(ext={"topic": topic})
-        return (await self.deletion.delete(OPERATOR, command)).code
+        answer: Any = await self.deletion.delete(OPERATOR, command).answer
+        return int(answer.code)
 
     async def clean(self) -> None:
         command: Any = SimpleNamespace(ext={})
-        await self.deletion.clean_unused(OPERATOR, command)
+        await self.deletion.clean_unused(OPERATOR, command).answer
 
     def beat(self, group: str, *topics: str) -> FakeConnection:
         connection: Any = FakeConnection()
@@ -170,7 +173,7 @@ async def test_retry_topics_of_pop_consumers(world: World) -> None:
 
 
 async def test_retry_topics_stay_where_that_is_configured(world: World) -> None:
-    world.deletion._config = replace(world.config, clear_retry_topic_when_delete_topic=False)
+    world.live.change(replace(world.config, clear_retry_topic_when_delete_topic=False))
     for topic in ("T", "%RETRY%g_T"):
         await world.make(topic)
     world.offsets.commit("T", "g", 0, 1)
@@ -196,11 +199,12 @@ async def test_nobody_makes_the_topic_meanwhile(
     await world.make("T")
     seen: list[str] = []
 
-    def delete(topic: str) -> None:
+    def delete(topic: str) -> list[tuple[int, int]]:
         assert world.topics.is_removing(topic)
         with pytest.raises(SystemBusyError):
             world.topics.create_send_back(topic, 1)
         seen.append(topic)
+        return []
 
     monkeypatch.setattr(world.store, "delete_topic", delete)
     await world.delete("T")
@@ -278,9 +282,10 @@ async def test_what_comes_into_use_meanwhile_stays(
 
     others_wait = threading.Event()
 
-    def delete(topic: str) -> None:
+    def delete(topic: str) -> list[tuple[int, int]]:
         world.store.deleted.append(topic)
         assert others_wait.wait(10)
+        return []
 
     monkeypatch.setattr(world.store, "delete_topic", delete)
     async with trio.open_nursery() as nursery:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pyrmq.broker import deleted_topics
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Store
@@ -21,7 +19,7 @@ from pyrmq.errors import (
 )
 from pyrmq.model.topic import MULTI_TAG, TopicConfig
 from pyrmq.net import fastjson
-from tests.unit.build import Deleting, FakeConnection, open_store
+from tests.unit.build import FakeConnection, open_store
 
 Make = Callable[..., TopicTable]
 
@@ -247,48 +245,6 @@ def test_a_topic_that_is_being_deleted_is_not_made(make: Make, changes: list[int
             table.create_send_back(name, 1)
         table.end_removal(name)
         assert table.create_in_send(name, "TBW102", 4, False)
-
-
-async def test_deleted_topics_are_not_adopted_again(tmp_path: Path, config: BrokerConfig) -> None:
-    """A start after a crash reads the end of the log again, and with it messages of topics that
-    were deleted."""
-    root = tmp_path / "crashed"
-    with closing(open_store(root)) as store:
-        table = TopicTable(tmp_path / "topics.json", config, store)
-        for topic in ("T", "again"):
-            table.update(TopicConfig(topic, 1, 1))
-            await table.saved(topic)
-            store.put(topic, 0, b"x")
-            assert table.begin_removal(topic)
-            table.end_removal(topic)
-        table.update(TopicConfig("again", 2, 2))
-        await table.saved("again")
-    with closing(open_store(root)) as store:
-        assert {topic for topic, *_ in store.queues()} == {"T", "again"}, "as after a crash"
-        deleting = Deleting(store)
-        table = TopicTable(tmp_path / "topics.json", config, deleting)
-        assert deleting.deleted == ["T"]
-        assert table.get("T") is None
-        assert table.get("again") == TopicConfig("again", 2, 2)
-
-
-def test_names_of_deleted_topics_do_not_pile_up(
-    make: Make, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deleted_topics, "MAX_DELETED", 3)
-    table = make()
-    table.update(TopicConfig("before", 1, 1))
-    table.begin_removal("before")  # the log is empty: nothing can come back
-    store.set_topic("TBW102", read_queues=8, write_queues=8)
-    _, size, _, _ = store.put("TBW102", 0, b"x")
-    for n in range(5):
-        table.update(TopicConfig(f"t{n}", 1, 1))
-        table.begin_removal(f"t{n}")
-    assert fastjson.loads_object(text(table))["deletedTopics"] == {
-        "t2": size,
-        "t3": size,
-        "t4": size,
-    }
 
 
 async def test_a_topic_is_deleted_while_it_is_saved(make: Make) -> None:
