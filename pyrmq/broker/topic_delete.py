@@ -100,7 +100,8 @@ class TopicDeletion:
                 self._end_pulls(topic, Response(TopicNotExistError.code, error.args[0]))
                 await self._save(self._topics)
                 ends = await trio.to_thread.run_sync(self._delete_data, topic, was_known)
-                self._topics.deleted.finish(topic, ends)
+                if ends is not None:
+                    self._topics.deleted.finish(topic, ends)
             finally:
                 self._topics.end_removal(topic)
             await self._offsets.forget(lambda t, _: t == topic and self._topics.get(t) is None)
@@ -118,11 +119,11 @@ class TopicDeletion:
             return e
         return None
 
-    def _delete_data(self, topic: str, was_known: bool) -> list[tuple[int, int]]:
-        """Where the queues go on."""
+    def _delete_data(self, topic: str, was_known: bool) -> list[tuple[int, int]] | None:
+        """Where the queues go on; None if there is nothing to delete."""
         if was_known or topic in self._stored():
             return self._store.delete_topic(topic)
-        return []
+        return None
 
     def _stored(self) -> set[str]:
         """Topics with messages that can be read."""

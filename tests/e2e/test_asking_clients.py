@@ -116,6 +116,8 @@ def test_an_operator_asks_so_much_at_a_time(operator: Client, member: Client) ->
         operator.post(Command(RUNNING_INFO, {"consumerGroup": "G", "clientId": "one"}))
     refused = operator.receive()
     assert (refused.code, refused.opaque) == (2, 17)
+    while sum(pushed.code == RUNNING_INFO for pushed in member.pushed) < 16:
+        member.wait_pushed(10)
     member.close()
     assert {operator.receive().code for _ in range(16)} == {1}
 

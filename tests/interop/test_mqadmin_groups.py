@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.engine import Store
 from tests.support.client import UPDATE_CONSUMER_OFFSET, Client
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
@@ -134,7 +133,6 @@ def test_deleting_groups(admin: Admin) -> None:
     assert client.call(GET_GROUP, group="GoneToo").code == NO_GROUP
 
 
-@pytest.mark.skipif(not hasattr(Store, "delete_topic"), reason="this engine deletes no topics")
 def test_deleting_topics(admin: Admin) -> None:
     said = admin.run("deleteTopic", "-c", "DefaultCluster", "-t", "Doomed")
     assert "delete topic [Doomed] from cluster [DefaultCluster] success" in said, said

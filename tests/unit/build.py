@@ -19,11 +19,10 @@ def open_store(root: Path, *, max_filter_bytes: int = 16_000) -> Store:
 
 
 class Deleting:
-    """A store that deletes topics as the engine does, with notes of it, and can fail to."""
+    """A store that notes which topics it deletes, and can fail to."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._hidden: dict[tuple[str, int], int] = {}
         self.deleted: list[str] = []
         self.failure: Exception | None = None
 
@@ -31,22 +30,7 @@ class Deleting:
         self.deleted.append(topic)
         if self.failure is not None:
             raise self.failure
-        self._store.forget_topic(topic)
-        ends = [(queue, high) for name, queue, _, high in self._store.queues() if name == topic]
-        for queue, end in ends:
-            self.hide_messages(topic, queue, end)
-        return ends
-
-    def hide_messages(self, topic: str, queue_id: int, offset: int) -> None:
-        end = self._store.queue_range(topic, queue_id)[1]
-        self._hidden[topic, queue_id] = min(offset, end)
-
-    def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        low, high = self._store.queue_range(topic, queue_id)
-        return max(low, self._hidden.get((topic, queue_id), 0)), high
-
-    def queues(self) -> list[tuple[str, int, int, int]]:
-        return [(t, q, *self.queue_range(t, q)) for t, q, _, _ in self._store.queues()]
+        return self._store.delete_topic(topic)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

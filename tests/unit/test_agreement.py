@@ -20,7 +20,11 @@ class World:
 
     def __init__(self) -> None:
         self.announced: list[str] = []
-        self.table = ClientTable(lambda group: self.announced.append(group.name))
+        self.revoked = 0
+        self.table = ClientTable(lambda group: self.announced.append(group.name), self._revoke)
+
+    def _revoke(self) -> None:
+        self.revoked += 1
 
     def beat(
         self,
@@ -178,8 +182,10 @@ def test_who_leaves_takes_its_wishes_along(world: World, members: list[FakeConne
     world.beat(b, "two", {"T": "b"}, version=99)
     world.beat(a, "one", {"T": "a"}, version=5)
     assert world.wanted() == {"T": "b"}
+    before = world.revoked
     b.close()
     assert (world.wanted(), world.group.subscriptions["T"].version) == ({"T": "a"}, 5)
+    assert world.revoked > before, "pulls are to be checked again"
     world.beat(b, "two", {"T": "b"}, version=7)  # it joins again
     assert world.wanted() == {"T": "b"}
     world.table.unregister(a, producer_group=None, consumer_group="g")

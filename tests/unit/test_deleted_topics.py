@@ -1,7 +1,4 @@
-"""Deleted topics: their messages stay hidden, also behind a crash, and those of new topics do not.
-
-On a real store, with a face that hides messages as the engine does.
-"""
+"""Deleted topics: their messages stay hidden, also behind a crash; those of new topics do not."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyrmq.broker import config_file, deleted_topics
@@ -21,6 +18,7 @@ from pyrmq.broker.deleted_topics import DeletedTopics
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.topic import TopicConfig
+from tests.support.thorough import examples
 from tests.unit.build import Deleting, open_store
 
 BATCHES = "+queue.type=BatchCQ"
@@ -235,6 +233,7 @@ _STEPS = st.lists(
 )
 
 
+@settings(max_examples=examples(40), deadline=None)
 @given(_STEPS)
 def test_whatever_happens(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]
