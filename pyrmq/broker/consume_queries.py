@@ -130,7 +130,7 @@ class ConsumeQueryProcessor:
         return Response(body=fastjson.dumps({"consumeTimeSpanSet": spans}))
 
     def _span(self, topic: str, queue_id: int, offset: int) -> dict[str, Any]:
-        _, end = self._store.queue_range(topic, queue_id)
+        low, end = self._store.queue_range(topic, queue_id)
         first = self._store.earliest_time(topic, queue_id)
         span = {
             "consumeTimeStamp": self._time(topic, queue_id, offset - 1) if offset > 0 else first,
@@ -140,7 +140,7 @@ class ConsumeQueryProcessor:
             "minTimeStamp": first,
         }
         if offset < end:
-            span["delayTime"] = now_ms() - self._time(topic, queue_id, offset)
+            span["delayTime"] = now_ms() - self._time(topic, queue_id, max(offset, low))
         return span
 
     def _time(self, topic: str, queue_id: int, offset: int) -> int:

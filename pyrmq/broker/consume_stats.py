@@ -93,7 +93,9 @@ class ConsumeStatsProcessor:
                 )
             await trio.lowlevel.checkpoint()
             for queue_id in range(known.read_queue_nums):
-                offset = self._offsets.query(topic, group, queue_id) or 0
+                offset = self._offsets.query(topic, group, queue_id)
+                if offset is None:
+                    offset = self._topics.deleted.first_offset(topic, queue_id)
                 pulled = self._offsets.next_pull(topic, group, queue_id)
                 wanted.append((topic, queue_id, offset, max(pulled, offset)))
         table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)

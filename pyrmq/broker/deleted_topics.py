@@ -93,13 +93,16 @@ class DeletedTopics(PersistentTable):
         """Tells the engine. Whether a queue ends before its offset: a machine that lost its power
         has lost messages that were hidden, and new ones must not be in their place."""
         changed = False
-        for topic, deleted in self.topics.items():
-            for queue_id, offset in list(deleted.queues.items()):
+        for topic, deleted in list(self.topics.items()):
+            ends: dict[int, int] = {}
+            for queue_id, offset in deleted.queues.items():
                 self._store.hide_messages(topic, queue_id, offset)
-                end = self._store.queue_range(topic, queue_id)[1]
-                if end < offset:
-                    deleted.queues[queue_id] = end
-                    changed = True
+                ends[queue_id] = min(offset, self._store.queue_range(topic, queue_id)[1])
+            if ends != deleted.queues:
+                changed = True
+                deleted.queues = {queue_id: end for queue_id, end in ends.items() if end > 0}
+                if not deleted.queues and not deleted.unfinished:
+                    self._forget(topic)
         return changed
 
     def begin(self, topic: str, batch: bool) -> None:

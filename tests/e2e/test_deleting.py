@@ -22,7 +22,7 @@ from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 
 DELETE_GROUP, DELETE_TOPIC, CLEAN_UNUSED = 207, 215, 316
-GET_GROUP, CONSUMED_BY = 352, 300
+GET_GROUP, CONSUMED_BY, CONSUME_STATS = 352, 300, 208
 NO_TOPIC, NOT_FOUND, NO_GROUP, INVALID_PARAMETER = 17, 22, 26, 29
 
 
@@ -121,6 +121,8 @@ def test_a_topic_is_made_again(server: ServerProcess, own: Client, kill: bool) -
         assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (6, 9)
         assert [r.body for r in again.pull_all("T", 0, 6, 9)] == [b"6", b"7", b"8"]
         assert begins(again, "T") == 6
+        stats = again.call(CONSUME_STATS, consumerGroup="New", topicList="T").body.decode()
+        assert '"brokerOffset":9,"consumerOffset":6,' in stats, "three messages behind, not nine"
 
 
 def test_a_killed_broker_does_not_bring_it_back(server: ServerProcess, own: Client) -> None:
