@@ -27,7 +27,7 @@ from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
-from pyrmq.broker.pull import PullProcessor
+from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
@@ -121,7 +121,7 @@ class Broker:
             self.topics,
             self.groups,
             self.offsets,
-            lambda topic, response: self.server.end_parked(topic, response),
+            lambda topics: self.server.end_parked(topics, pull_of_no_topic),
         )
         self.housekeeping = Housekeeping(
             live,

@@ -8,7 +8,8 @@ it has to be told of it at every start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pyrmq.model.topic import as_int
 
 log = logging.getLogger(__name__)
 
+UNKNOWN_END = 1 << 62
 MAX_DELETED = 65_536
 """Topics that are kept; of more the oldest are forgotten."""
 
@@ -69,12 +71,17 @@ class DeletedTopics(PersistentTable):
         """Hides what is to be hidden. Blocking."""
         super().__init__(path)
         self._store = store
-        self.topics: dict[str, Deleted] = {}
+        self.topics: OrderedDict[str, Deleted] = OrderedDict()
+        """Those that were deleted last are last."""
         self._rows = Rows(self._row)
         table = config_file.load(path).get("deletedTopics")
-        for topic, value in (table if isinstance(table, dict) else {}).items():
-            if isinstance(value, dict):
-                self._change(str(topic), Deleted.from_json(value))
+        found = {
+            str(topic): Deleted.from_json(value)
+            for topic, value in (table if isinstance(table, dict) else {}).items()
+            if isinstance(value, dict)
+        }
+        for topic in sorted(found, key=lambda topic: found[topic].end):
+            self._change(topic, found[topic])
         if self._hide():
             config_file.save(path, self.to_json())
 
@@ -84,6 +91,7 @@ class DeletedTopics(PersistentTable):
     def _change(self, topic: str, deleted: Deleted) -> None:
         self._rows.change(topic)
         self.topics[topic] = deleted
+        self.topics.move_to_end(topic)
 
     def _forget(self, topic: str) -> None:
         self._rows.remove(topic)
@@ -108,35 +116,40 @@ class DeletedTopics(PersistentTable):
     def begin(self, topic: str, batch: bool) -> None:
         """A topic is being deleted."""
         known = self.topics.get(topic)
-        self._change(topic, Deleted(self._log()[1], batch, known.queues if known else {}))
+        self._change(topic, Deleted(UNKNOWN_END, batch, known.queues if known else {}))
         self.changed()
 
-    def finish(self, topic: str, queues: Iterable[tuple[int, int]]) -> None:
-        """The engine hides what is before these offsets, by queue."""
-        first, end = self._log()
-        for name in [name for name, old in self.topics.items() if old.end <= first]:
-            self._forget(name)  # its messages are gone
-        known = self.topics.get(topic)
-        hidden = {queue: offset for queue, offset in queues if offset > 0}
-        if hidden:
-            self._change(topic, Deleted(end, known is not None and known.batch, hidden, False))
-        elif known is not None:
-            self._forget(topic)
-        while len(self.topics) > MAX_DELETED:
-            oldest = next(iter(self.topics))
-            log.error("messages of the deleted topic %s may come back", escape(oldest))
-            self._forget(oldest)
-        self.changed()
-
-    def _log(self) -> tuple[int, int]:
+    def finish(self, ends: Mapping[str, Iterable[tuple[int, int]]]) -> None:
+        """The engine hides what is before these offsets, by topic and queue."""
         stats = self._store.stats()
-        return stats["minPhyOffset"], stats["maxPhyOffset"]
+        for topic, queues in ends.items():
+            known = self.topics.get(topic)
+            hidden = {queue: offset for queue, offset in queues if offset > 0}
+            if hidden:
+                batch = known is not None and known.batch
+                self._change(topic, Deleted(stats["maxPhyOffset"], batch, hidden, False))
+            elif known is not None:
+                self._forget(topic)
+        self._forget_oldest(stats["minPhyOffset"])
+        self.changed()
 
-    def settle(self, topic: str) -> None:
-        """The topic is there: a deletion of it that did not end did not begin, either."""
-        known = self.topics.get(topic)
-        if known is not None and known.unfinished:
-            self.finish(topic, known.queues.items())
+    def _forget_oldest(self, first: int) -> None:
+        """Forgets those whose messages the log, which begins at `first`, has no more, and those
+        that are too many."""
+        while self.topics:
+            oldest, deleted = next(iter(self.topics.items()))
+            if deleted.end > first:
+                if len(self.topics) <= MAX_DELETED:
+                    break
+                log.error("messages of the deleted topic %s may come back", escape(oldest))
+            self._forget(oldest)
+
+    def settle(self, topics: Iterable[str]) -> None:
+        """These are there: a deletion of one that did not end did not begin, either."""
+        known = ((topic, self.topics.get(topic)) for topic in topics)
+        left = {t: old.queues.items() for t, old in known if old is not None and old.unfinished}
+        if left:
+            self.finish(left)
 
     def first_offset(self, topic: str, queue_id: int) -> int:
         """Where a queue began when its topic was made."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import trio
 
@@ -18,7 +17,7 @@ from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
-from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, retry_topic
+from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -72,11 +71,16 @@ class Housekeeping:
 
     async def _scan_groups(self) -> None:
         while True:
-            await trio.sleep(min(max(self._groups.expire_step / 1000, 0.1), GROUP_SCAN))
+            await trio.sleep(self._pause())
             try:
                 await self.expire_groups()
             except (PyrmqError, OSError) as e:
                 log.error("groups that nobody uses stay for now: %s", escape(e))
+
+    def _pause(self) -> float:
+        if not self._config.now.auto_created_group_expire_time:
+            return GROUP_SCAN
+        return min(max(self._groups.expire_step / 1000, 0.1), GROUP_SCAN)
 
     async def expire_groups(self) -> None:
         """Removes groups that consumers made and that nobody has used for long, with their retry
@@ -91,15 +95,16 @@ class Housekeeping:
                 continue
             log.info("group %s expires: nobody used it", escape(name))
             self._groups.remove(name)
-            expired.add(name)
             self._clients.forget_group(name)
-            for topic in (retry_topic(name), DLQ_PREFIX + name):
-                await self._deletion.remove(topic, partial(self._is_used, name, topic))
+            expired.add(name)
         if expired:
+            topics = [prefix + name for name in expired for prefix in (RETRY_PREFIX, DLQ_PREFIX)]
+            await self._deletion.remove(sorted(topics), self._is_used)
             await self._offsets.forget(lambda _, group: group in expired)
 
-    def _is_used(self, group: str, topic: str) -> bool:
+    def _is_used(self, topic: str) -> bool:
         """Whether a topic of a group that expired is not there, or has become of use again."""
+        group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
         known = self._topics.get(topic) is not None
         return not known or group in self._groups.groups or self._has_messages(topic)
 

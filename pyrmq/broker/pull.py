@@ -177,6 +177,12 @@ def _answer(
     )
 
 
+def pull_of_no_topic(topic: str) -> Response:
+    """The answer to a pull that waits on a topic while it is deleted."""
+    error = no_topic(topic)
+    return Response(error.code or ResponseCode.TOPIC_NOT_EXIST, error.args[0])
+
+
 class PullProcessor:
     """Answers pulls, or has them parked until a message comes."""
 

@@ -28,7 +28,7 @@ RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
 
 
-def _ordered(body: bytes) -> list[str]:
+def ordered_topics(body: bytes) -> list[str]:
     """The topics of ORDER_TOPIC_CONFIG, which a name server may answer with. [KVTable]"""
     table = fastjson.loads_object(body).get("table") if body else None
     return [str(topic) for topic in table] if isinstance(table, dict) else []
@@ -174,7 +174,7 @@ class Registration:
             await self._body(),
             timeout=self._config.now.register_broker_timeout_mills / 1000,
         )
-        self._topics.set_ordered(_ordered(answer.body))
+        self._topics.set_ordered(ordered_topics(answer.body))
 
     async def _unregister(self, channels: Channels, server: Address) -> None:
         channel = await channels.get(server)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence, Set
 
 import trio
 
@@ -15,9 +14,13 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topics import TopicTable, no_topic
+from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, TopicNotExistError
+from pyrmq.errors import (
+    InvalidParameterError,
+    PyrmqError,
+    ServiceNotAvailableError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.net.answers import Elsewhere
@@ -28,12 +31,18 @@ log = logging.getLogger(__name__)
 
 WAITING = 64
 """Deletions that wait for their turn; more are refused."""
+AT_ONCE = 256
+"""Topics that go together: their files are written once."""
+
+
+def never(topic: str) -> bool:
+    return False
 
 
 class TopicDeletion:
-    """`end_pulls(topic, response)` answers the pulls that are parked on a topic. The messages stay
-    in the log until retention deletes its files; only their keys and ids lead to them. A topic that
-    is made again goes on with the offsets of its queues."""
+    """`end_pulls(topics)` answers the pulls that are parked on topics. The messages stay in the log
+    until retention deletes its files; only their keys and ids lead to them. A topic that is made
+    again goes on with the offsets of its queues."""
 
     def __init__(
         self,
@@ -42,7 +51,7 @@ class TopicDeletion:
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
-        end_pulls: Callable[[str, Response], None],
+        end_pulls: Callable[[Set[str]], None],
     ) -> None:
         self._config = config
         self._store = store
@@ -51,7 +60,7 @@ class TopicDeletion:
         self._offsets = offsets
         self._end_pulls = end_pulls
         self._one = trio.Lock()
-        """One topic at a time."""
+        """So many topics at a time."""
         self._commands = Bounded("deletions of topics", 1, WAITING)
 
     def delete(self, connection: Connection, command: Command) -> Elsewhere:
@@ -66,8 +75,7 @@ class TopicDeletion:
         return self._commands.begin(self._delete(topic))
 
     async def _delete(self, topic: str) -> Response:
-        for name in [topic, *self._pop_retry_topics(topic)]:
-            await self.remove(name)
+        await self.remove([topic, *self._pop_retry_topics(topic)])
         if self._topics.tell_first is not None:
             await self._topics.tell_first()
         return Response()
@@ -85,31 +93,36 @@ class TopicDeletion:
             if name not in self._groups.groups and self._topics.get(RETRY_PREFIX + name) is not None
         ]
 
-    async def remove(self, topic: str, keep: Callable[[], bool] = lambda: False) -> None:
-        """Removes one topic: its configuration, the offsets that groups have of it, and its queues.
-        Who pulls from it is told. It stays if `keep` says so when its turn has come: things may be
-        others by then. ServiceNotAvailableError if a file cannot be written: the topic is gone for
-        now."""
+    async def remove(self, topics: Sequence[str], keep: Callable[[str], bool] = never) -> None:
+        """Removes topics: their configuration, the offsets that groups have of them, and what their
+        queues hold. Who pulls from one is told. Those for which `keep` holds when their turn has
+        come stay: things may be others by then. ServiceNotAvailableError if a file cannot be
+        written: they are gone for now."""
+        for start in range(0, len(topics), AT_ONCE):
+            await self._remove(topics[start : start + AT_ONCE], keep)
+
+    async def _remove(self, topics: Sequence[str], keep: Callable[[str], bool]) -> None:
         async with self._one:
-            if keep():
-                return
-            was_known = self._topics.begin_removal(topic)
+            gone = {topic for topic in topics if not keep(topic)}
+            known = {topic for topic in gone if self._topics.begin_removal(topic)}
             try:
-                self._offsets.remove_topic(topic)
-                error = no_topic(topic)
-                self._end_pulls(topic, Response(TopicNotExistError.code, error.args[0]))
+                for topic in gone:
+                    self._offsets.remove_topic(topic)
+                self._end_pulls(gone)
                 await self._save(self._topics)
-                ends = await trio.to_thread.run_sync(self._delete_data, topic, was_known)
-                if ends is not None:
-                    self._topics.deleted.finish(topic, ends)
+                ends, failed = await trio.to_thread.run_sync(self._delete_data, gone, known)
+                self._topics.deleted.finish(ends)
             finally:
-                self._topics.end_removal(topic)
-            await self._offsets.forget(lambda t, _: t == topic and self._topics.get(t) is None)
+                for topic in gone:
+                    self._topics.end_removal(topic)
+            await self._offsets.forget(lambda t, _: t in gone and self._topics.get(t) is None)
+        if failed is not None:
+            raise failed
         for table in (self._topics, self._offsets):
-            failure = await self._save(table)
-            if failure is not None:
+            unsaved = await self._save(table)
+            if unsaved is not None:
                 raise ServiceNotAvailableError(
-                    f"topic[{topic}] is deleted, but this cannot be saved: {failure.strerror}"
+                    f"topic[{topics[0]}] is deleted, but this cannot be saved: {unsaved.strerror}"
                 )
 
     async def _save(self, table: PersistentTable) -> OSError | None:
@@ -119,11 +132,20 @@ class TopicDeletion:
             return e
         return None
 
-    def _delete_data(self, topic: str, was_known: bool) -> list[tuple[int, int]] | None:
-        """Where the queues go on; None if there is nothing to delete."""
-        if was_known or topic in self._stored():
-            return self._store.delete_topic(topic)
-        return None
+    def _delete_data(
+        self, topics: set[str], known: set[str]
+    ) -> tuple[dict[str, list[tuple[int, int]]], Exception | None]:
+        """Where the queues of each topic go on, and what failed first."""
+        ends: dict[str, list[tuple[int, int]]] = {}
+        failure: Exception | None = None
+        stored = self._stored() if len(known) < len(topics) else set()
+        for topic in sorted(topics):
+            if topic in known or topic in stored:
+                try:
+                    ends[topic] = self._store.delete_topic(topic)
+                except (OSError, PyrmqError) as e:
+                    failure = failure or e
+        return ends, failure
 
     def _stored(self) -> set[str]:
         """Topics with messages that can be read."""
@@ -136,10 +158,11 @@ class TopicDeletion:
         return self._commands.begin(self._clean_unused())
 
     async def _clean_unused(self) -> Response:
-        for topic in sorted(await trio.to_thread.run_sync(self._stored)):
-            if not self._is_used(topic):
-                log.info("unused topic %s goes", escape(topic))
-                await self.remove(topic, partial(self._is_used, topic))
+        stored = await trio.to_thread.run_sync(self._stored)
+        unused = sorted(topic for topic in stored if not self._is_used(topic))
+        for topic in unused:
+            log.info("unused topic %s goes", escape(topic))
+        await self.remove(unused, self._is_used)
         return Response()
 
     def _is_used(self, topic: str) -> bool:

@@ -106,9 +106,7 @@ class TopicTable(PersistentTable):
         """Topics that have messages but no configuration (a crash came before the file was
         written) get one, so that what was acknowledged can be read. Those that were deleted are
         deleted again: the crash came in between, or messages that were delayed came behind."""
-        for topic in list(self.deleted.topics):
-            if topic in self.topics:
-                self.deleted.settle(topic)
+        self.deleted.settle(topic for topic in list(self.deleted.topics) if topic in self.topics)
         stored: dict[str, int] = {}
         visible: set[str] = set()
         for topic, queue_id, low, high in self._store.queues():
@@ -121,7 +119,7 @@ class TopicTable(PersistentTable):
             if topic in self.deleted.topics:
                 log.warning("messages of the deleted topic %s are deleted again", escape(topic))
                 try:
-                    self.deleted.finish(topic, self._store.delete_topic(topic))
+                    self.deleted.finish({topic: self._store.delete_topic(topic)})
                 except (OSError, PyrmqError) as e:
                     log.error("topic %s: %s", escape(topic), escape(e))
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 
 import trio
 
@@ -82,10 +82,10 @@ class RemotingServer:
         if self._parked is not None:
             self._parked.release((topic, queue_id))
 
-    def end_parked(self, topic: str, response: Response) -> None:
-        """Answers the pulls that are parked on any queue of a topic, which is gone."""
+    def end_parked(self, topics: Set[str], response: Callable[[str], Response]) -> None:
+        """Answers the pulls that are parked on any queue of these topics, which are gone."""
         if self._parked is not None:
-            self._parked.end(topic, response)
+            self._parked.end(topics, response)
 
     def wake_parked(self) -> None:
         """Answers parked pulls on queues that have grown by other means than requests."""

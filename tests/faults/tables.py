@@ -59,7 +59,7 @@ def make(root: Path) -> Image:
         for topic, queues in (("T", 4), ("Orders", 4), ("Batch", 2), ("Wide", 16)):
             topics.update(TopicConfig(topic, queues, queues))
         topics.create_send_back(LONG_TOPIC, 2)
-        deleted.finish("Gone", [(0, 3), (1, 7)])
+        deleted.finish({"Gone": [(0, 3), (1, 7)]})
         for group in ("G", "other"):
             with patch("pyrmq.broker.groups.now_ms", return_value=TIME):
                 groups.find(group)

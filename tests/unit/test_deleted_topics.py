@@ -58,7 +58,7 @@ class Life:
         if until == "engine":
             return
         ends = self.store.delete_topic(topic)
-        self.topics.deleted.finish(topic, ends)
+        self.topics.deleted.finish({topic: ends})
         self.topics.end_removal(topic)
         if until != "save":
             await self.topics.save_if_changed()
@@ -199,7 +199,7 @@ async def test_queues_stay_of_their_kind(life: Life) -> None:
         await life.make("U", 1, BATCHES)
     await life.make("U")
     life.topics.begin_removal("T")
-    life.topics.deleted.finish("T", [(0, 3)])
+    life.topics.deleted.finish({"T": [(0, 3)]})
     life.topics.end_removal("T")
     with pytest.raises(InvalidParameterError, match="BatchCQ until"):
         await life.make("T")
