@@ -20,12 +20,14 @@ from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
+from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
-from pyrmq.broker.pull import PullProcessor
+from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
@@ -35,6 +37,7 @@ from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.broker.transactions import (
     ProducerChoice,
@@ -61,8 +64,6 @@ log = logging.getLogger(__name__)
 
 GRACE = 5.0
 """Seconds that a stop waits for what is in flight."""
-CLIENT_SCAN = 10.0
-"""Seconds between looks for clients without heartbeats."""
 
 
 class Broker:
@@ -114,6 +115,24 @@ class Broker:
         )
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.questions = Questions()
+        self.deletion = TopicDeletion(
+            live,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            lambda topics: self.server.end_parked(topics, pull_of_no_topic),
+        )
+        self.housekeeping = Housekeeping(
+            live,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.clients,
+            self.deletion,
+            lambda connection: self.server.close(connection),
+        )
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
@@ -139,6 +158,7 @@ class Broker:
         self.grants.revoke()
         self.transactions.rules = rules(now)
         self.server.idle_seconds = now.server_channel_max_idle_time_seconds
+        self.topics.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             self.topics.set_auto_create(now.auto_create_topic_enable)
 
@@ -158,7 +178,7 @@ class Broker:
         stats = ConsumeStatsProcessor(
             live.now.broker_name, self.store, self.topics, self.clients, self.offsets
         )
-        groups = GroupProcessor(self.groups)
+        groups = GroupProcessor(self.groups, self.offsets, self.clients)
         resets = ResetOffsetProcessor(
             live,
             self.store,
@@ -192,7 +212,6 @@ class Broker:
             RequestCode.VIEW_MESSAGE_BY_ID: query.view_message,
             RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: queues.consumed_by,
             RequestCode.GET_TOPIC_STATS_INFO: stats.topic_stats,
             RequestCode.GET_CONSUME_STATS: stats.consume_stats,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: stats.consumers,
@@ -206,12 +225,25 @@ class Broker:
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.get,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: groups.delete,
             RequestCode.END_TRANSACTION: transaction.end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
             RequestCode.GET_BROKER_CONFIG: config.get,
             RequestCode.UPDATE_BROKER_CONFIG: config.update,
             RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
                 self.store, self.transactions, self.delays.engine
+            ),
+            **operator_processors(
+                live.now.broker_name,
+                self.address,
+                store=self.store,
+                topics=self.topics,
+                groups=self.groups,
+                clients=self.clients,
+                offsets=self.offsets,
+                delays=self.delays,
+                deletion=self.deletion,
+                questions=self.questions,
             ),
         }
 
@@ -236,7 +268,7 @@ class Broker:
             async with Tasks() as tasks:
                 await tasks.start(broker.server.run)
                 tasks.start_soon(broker._persist)
-                tasks.start_soon(broker._scan_clients)
+                tasks.start_soon(broker.housekeeping.run)
                 tasks.start_soon(broker.transactions.run)
                 tasks.start_soon(broker._count_transactions)
                 tasks.start_soon(broker.delays.run)
@@ -311,14 +343,6 @@ class Broker:
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", escape(e))
                 await trio.sleep(1)
-
-    async def _scan_clients(self) -> None:
-        while True:
-            await trio.sleep(CLIENT_SCAN)
-            limit = self.live.now.channel_expired_timeout / 1000
-            for connection in self.clients.expired(trio.current_time() - limit):
-                log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
-                self.server.close(connection)
 
 
 def _warn_of_access(config: BrokerConfig) -> None:

@@ -8,7 +8,7 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGroup
-from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.topics import TopicTable
@@ -17,6 +17,7 @@ from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import check_group, retry_topic
 from pyrmq.model.subscription import TAG
+from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response, encode_request
 from pyrmq.net.connection import Connection
@@ -34,7 +35,6 @@ class ClientManageProcessor:
         self._topics = topics
         self._groups = groups
         self._clients = clients
-        self._fingerprints: dict[str, int] = {}
 
     def heartbeat(self, connection: Connection, command: Command) -> Response:
         """HEART_BEAT: HeartbeatData in the body."""
@@ -45,33 +45,46 @@ class ClientManageProcessor:
         consumers = _objects(data.get("consumerDataSet"))
         producers = _objects(data.get("producerDataSet"))
         self._check_size(connection, client, consumers, producers)
-        fingerprint = data.get("heartbeatFingerprint") or 0
+        fingerprint = as_int(data.get("heartbeatFingerprint"), 0)
         sub_change = fingerprint == 0
         for consumer in consumers:
-            group = self._groups.find(str(consumer.get("groupName", "")))
+            group = self._groups.find(str(consumer.get("groupName", "")), connection)
             if group is None:
                 continue
-            name = group.name
-            if fingerprint:
-                known = self._fingerprints.get(name)
-                sub_change |= known is not None and known != fingerprint
-                self._fingerprints[name] = fingerprint
-            self._topics.create_send_back(
-                retry_topic(name), group.retry_queue_nums, unit=consumer.get("unitMode") is True
-            )
-            self._clients.register_consumer(
+            self._make_retry_topic(group, consumer)
+            sub_change |= self._clients.register_consumer(
                 consumer,
                 connection,
                 client,
                 notify=self._config.now.notify_consumer_ids_changed_enable
                 and group.enabled("notifyConsumerIdsChangedEnable"),
-                keep_subscriptions=bool(fingerprint) and data.get("withoutSub") is True,
+                keep_subscriptions=fingerprint != 0 and data.get("withoutSub") is True,
+                fingerprint=fingerprint,
             )
         for producer in producers:
             name = str(producer.get("groupName", ""))
             check_group(name)
             self._clients.register_producer(name, connection, client)
         return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
+
+    def _make_retry_topic(self, group: Group, consumer: dict[Any, Any]) -> None:
+        """Makes the group's retry topic, if it is new: ordered, if one of its topics is. While it
+        is being deleted the next heartbeat will do."""
+        name = retry_topic(group.name)
+        if self._topics.get(name) is not None or self._topics.is_removing(name):
+            return
+        subs = consumer.get("subscriptionDataSet")
+        wanted = [
+            self._topics.get(str(sub.get("topic")))
+            for sub in (subs if isinstance(subs, list) else [])
+            if isinstance(sub, dict)
+        ]
+        self._topics.create_send_back(
+            name,
+            group.retry_queue_nums,
+            unit=consumer.get("unitMode") is True,
+            order=any(topic is not None and topic.order for topic in wanted),
+        )
 
     def _check_size(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyrmq.broker.agreement import Agreement, is_same
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.connection import Connection
 
@@ -15,7 +16,8 @@ log = logging.getLogger(__name__)
 MAX_CLIENT_ID = 255
 """Longest client id, characters."""
 BROADCASTING = "BROADCASTING"
-_CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+ACTIVELY = "CONSUME_ACTIVELY"
+_CONSUME_TYPES = (ACTIVELY, "CONSUME_PASSIVELY", "CONSUME_POP")
 _MODELS = (BROADCASTING, "CLUSTERING")
 
 
@@ -44,6 +46,10 @@ class ConsumerGroup:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    agreement: Agreement = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.agreement = Agreement(self.name)
 
     def client_ids(self) -> list[str]:
         return sorted({c.client_id for c in self.clients.values()})
@@ -57,6 +63,32 @@ class ConsumerGroup:
                 self.subscriptions[topic] = sub
         for topic in self.subscriptions.keys() - wanted.keys():
             del self.subscriptions[topic]
+        return changed
+
+    def state(
+        self, connection: Connection, kind: str, model: str, wanted: dict[str, Subscription]
+    ) -> None:
+        """Notes what a member wants, to compare it with what the others want."""
+        if kind == ACTIVELY:
+            self.agreement.gone(connection)
+            return
+        for topic, sub in wanted.items():  # most want what the group has: one object for all
+            known = self.subscriptions[topic]
+            if is_same(known, sub):
+                wanted[topic] = known
+        self.agreement.state(connection, self.clients[connection].client_id, model, wanted)
+
+    def member_gone(self, connection: Connection) -> bool:
+        """A member has left; whether the group's subscriptions are others now. What it alone wanted
+        is wanted no more: of its topics those who stay get what they have asked for. (RocketMQ
+        keeps the latest version, whosever it was.)"""
+        differed, changed = self.agreement.differs, False
+        self.agreement.gone(connection)
+        for topic, sub in list(self.subscriptions.items()) if differed else ():
+            if not self.agreement.holds(sub):
+                latest = self.agreement.latest(topic) or sub
+                changed |= latest is not sub
+                self.subscriptions[topic] = latest
         return changed
 
 
@@ -76,6 +108,8 @@ class ClientTable:
         self._producers_by_id: dict[str, Connection] = {}
         self._ids: dict[Connection, str] = {}
         """Client ids of the connections of producers."""
+        self._fingerprints: dict[str, int] = {}
+        """The fingerprint of the last heartbeat of a group; 0: it had none."""
         self._on_change = on_change
         self._on_subscribed = on_subscribed
 
@@ -105,15 +139,18 @@ class ClientTable:
         *,
         notify: bool,
         keep_subscriptions: bool,
-    ) -> None:
-        """Takes one ConsumerData of a heartbeat."""
+        fingerprint: int = 0,
+    ) -> bool:
+        """Takes one ConsumerData of a heartbeat. True if a client that keeps its subscriptions to
+        itself while nothing changes (heartbeat V2) has to state them next time."""
         name = str(data.get("groupName", ""))
         group = self.consumers.setdefault(name, ConsumerGroup(name))
         new = connection not in group.clients
         group.clients[connection] = client
         self._groups_of.setdefault(connection, (set(), set()))[1].add(name)
-        group.consume_type = _enum(data.get("consumeType"), _CONSUME_TYPES, group.consume_type)
+        kind = _enum(data.get("consumeType"), _CONSUME_TYPES, group.consume_type)
         model = _enum(data.get("messageModel"), _MODELS, group.message_model)
+        group.consume_type = kind
         if model != group.message_model:
             group.message_model = model
             self._on_subscribed()
@@ -123,17 +160,24 @@ class ClientTable:
         changed = False
         if not keep_subscriptions:
             subs = data.get("subscriptionDataSet")
-            wanted = (
+            found = (
                 Subscription.from_json(s) for s in (subs if isinstance(subs, list) else [])
                 if isinstance(s, dict)
             )  # fmt: skip
+            wanted = {s.topic: s for s in found}
             before = dict(group.subscriptions)
-            changed = group.update_subscriptions({s.topic: s for s in wanted})
+            changed = group.update_subscriptions(wanted)
             if group.subscriptions != before:
                 self._on_subscribed()
+            group.state(connection, kind, model, wanted)
+            group.agreement.report(client.last_seen)
         self._watch(connection)
         if (new or changed) and notify:
             self._notify(group)
+        last = self._fingerprints.get(name)
+        self._fingerprints[name] = fingerprint
+        unknown = keep_subscriptions and not group.subscriptions
+        return unknown or (last is not None and last != fingerprint)
 
     def _notify(self, group: ConsumerGroup) -> None:
         if group.message_model != BROADCASTING:
@@ -175,10 +219,26 @@ class ClientTable:
         if group is None or group.clients.pop(connection, None) is None:
             return
         if group.clients:
+            if group.member_gone(connection):
+                self._on_subscribed()
             self._notify(group)
         else:
             del self.consumers[name]
             self._on_subscribed()
+
+    def find_consumer(self, group: str, client_id: str) -> tuple[Connection, Client] | None:
+        """A member of a group by its client id. [ConsumerGroupInfo.findChannel]"""
+        members = self.consumers[group].clients if group in self.consumers else {}
+        return next((m for m in members.items() if m[1].client_id == client_id), None)
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """What a group with members wants of a topic. [findSubscriptionData]"""
+        known = self.consumers.get(group)
+        return None if known is None else known.subscriptions.get(topic)
+
+    def forget_group(self, group: str) -> None:
+        """A group was removed; its members, if any, stay."""
+        self._fingerprints.pop(group, None)
 
     def connection_gone(self, connection: Connection) -> None:
         producing, consuming = self._groups_of.pop(connection, (set(), set()))

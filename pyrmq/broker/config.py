@@ -117,6 +117,43 @@ class BrokerConfig:
     auto_create_subscription_group: bool = key(
         True, "Whether a consumer of an unknown group creates the group.", live=True
     )
+    max_auto_created_topics: int = key(
+        20_000,
+        "Topics after which senders create no more; an operator still can. Topics of retries and "
+        "dead letters do not count. Not RocketMQ's.",
+        high=1_000_000,
+        live=True,
+    )
+    max_auto_created_groups: int = key(
+        20_000,
+        "Groups that consumers create, at most; an operator's do not count. Not RocketMQ's.",
+        high=1_000_000,
+        live=True,
+    )
+    max_new_topics_per_connection: int = key(
+        1000,
+        "Topics that one connection creates by sending, at most. Not RocketMQ's.",
+        high=1_000_000,
+        live=True,
+    )
+    max_new_groups_per_connection: int = key(
+        1000,
+        "Groups that one connection creates by consuming, at most. Not RocketMQ's.",
+        high=1_000_000,
+        live=True,
+    )
+    auto_created_group_expire_time: int = key(
+        7 * _DAY,
+        "ms after which a group that a consumer created is removed, if nobody used it since and it "
+        "has no members, no offsets and no messages to retry; 0: never. Not RocketMQ's.",
+        high=3650 * _DAY,
+        live=True,
+    )
+    clear_retry_topic_when_delete_topic: bool = key(
+        True,
+        "Whether the retry topics that POP consumers have of a topic are deleted with it.",
+        live=True,
+    )
     cluster_topic_enable: bool = key(
         True, "Whether the topic with the cluster's name may be read and written."
     )

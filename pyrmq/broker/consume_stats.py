@@ -21,6 +21,8 @@ from pyrmq.net.connection import Connection
 
 MAX_QUEUES = 32_768
 """Most queues that one answer tells of."""
+MAX_SUBSCRIPTIONS = 16_384
+"""Most subscriptions of single members that one answer tells of."""
 READERS = 4
 """Requests at a time; they have threads of their own, as they may read a cold disk."""
 
@@ -91,7 +93,9 @@ class ConsumeStatsProcessor:
                 )
             await trio.lowlevel.checkpoint()
             for queue_id in range(known.read_queue_nums):
-                offset = self._offsets.query(topic, group, queue_id) or 0
+                offset = self._offsets.query(topic, group, queue_id)
+                if offset is None:
+                    offset = self._topics.deleted.first_offset(topic, queue_id)
                 pulled = self._offsets.next_pull(topic, group, queue_id)
                 wanted.append((topic, queue_id, offset, max(pulled, offset)))
         table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)
@@ -109,15 +113,24 @@ class ConsumeStatsProcessor:
         }
 
     def consumers(self, connection: Connection, command: Command) -> Response:
-        """GET_CONSUMER_CONNECTION_LIST."""
+        """GET_CONSUMER_CONNECTION_LIST. Where members subscribe differently, each connection also
+        has what it wants (`subscriptions`): RocketMQ's format has one table for all."""
         name = fields.text(command, "consumerGroup")
         group = self._clients.consumers.get(name)
         if group is None or not group.clients:
             raise ResponseError(
                 f"the consumer group[{name[:255]}] not online", ResponseCode.CONSUMER_NOT_ONLINE
             )
+        connections = _connections(group.clients)
+        if group.agreement.differs:
+            room = MAX_SUBSCRIPTIONS
+            for shown, member in zip(connections, group.clients, strict=True):
+                wanted = group.agreement.shown(member)
+                if wanted is not None and len(wanted) <= room:
+                    room -= len(wanted)
+                    shown["subscriptions"] = wanted
         body = {
-            "connectionSet": _connections(group.clients),
+            "connectionSet": connections,
             "consumeFromWhere": group.consume_from_where,
             "consumeType": group.consume_type,
             "messageModel": group.message_model,

@@ -107,6 +107,11 @@ class DelayService:
         """Nothing is delivered any more."""
         self._stopping = True
 
+    def table(self) -> dict[str, Any]:
+        """How far each level is delivered, as RocketMQ's brokers give it to others."""
+        levels = {level: offset for level, (offset, _) in enumerate(self.engine.levels(), 1)}
+        return {"dataVersion": self._offsets.version.to_json(), "offsetTable": levels}
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
         async with trio.open_nursery() as nursery:

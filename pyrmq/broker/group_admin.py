@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 import trio
 
 from pyrmq.broker import fields
-from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker.clients import ClientTable
+from pyrmq.broker.groups import Group, GroupTable, is_own
+from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.rows import TURN
+from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_group
 from pyrmq.model.topic import MAX_QUEUES
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
 
 MAX_BODY = 16_384
 """Longest configuration of a group, bytes."""
@@ -36,13 +43,25 @@ _FLAGS = (
 )  # fmt: skip
 
 
+MAX_RETRIES = 1024
+"""Most delays of a retry policy."""
+_POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
+
+
 class GroupProcessor:
-    def __init__(self, groups: GroupTable) -> None:
+    def __init__(self, groups: GroupTable, offsets: OffsetTable, clients: ClientTable) -> None:
         self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
 
     async def update(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: the whole configuration of a group, which is in its
-        file when this is answered."""
+        file when this is answered.
+
+        groupRetryPolicy is checked, kept and shown. It does not choose the delay of a message that
+        is sent back: RocketMQ's brokers ignore it there as well (consumerSendMsgBack: level 3 plus
+        the retries there were), it is for RocketMQ's proxies and their POP consumers.
+        """
         if len(command.body) > MAX_BODY:
             raise InvalidParameterError(f"a group's configuration has at most {MAX_BODY} bytes")
         values = fastjson.loads_object(command.body)
@@ -52,10 +71,33 @@ class GroupProcessor:
         check_group(name)
         _check(values)
         self._groups.update(Group(name, {str(key): value for key, value in values.items()}))
-        try:
-            await self._groups.save_if_changed()
-        except OSError as e:
-            raise ServiceNotAvailableError(f"group[{name}] cannot be saved: {e.strerror}") from e
+        await self._save(name, self._groups)
+        return Response()
+
+    async def _save(self, name: str, *tables: PersistentTable) -> None:
+        for table in tables:
+            try:
+                await table.save_if_changed()
+            except OSError as e:
+                raise ServiceNotAvailableError(
+                    f"group[{name}] cannot be saved: {e.strerror}"
+                ) from e
+
+    async def delete(self, connection: Connection, command: Command) -> Response:
+        """DELETE_SUBSCRIPTIONGROUP: its configuration goes and, with cleanOffset, what it has
+        consumed. An unknown group is no error, as in RocketMQ. Consumers that are still there make
+        it again, if they may. Its retry and dead-letter topics are topics, and deleted as such."""
+        name = fields.text(command, "groupName")
+        check_group(name)
+        if is_own(name):
+            raise InvalidParameterError(f"the group[{name}] is the broker's own")
+        log.info("%s deletes group %s", connection.peer, escape(name))
+        self._groups.remove(name)
+        self._clients.forget_group(name)
+        if fields.flag(command, "cleanOffset"):
+            self._offsets.remove_group(name)
+            await self._offsets.forget(lambda _, group: group == name)
+        await self._save(name, self._groups, self._offsets)
         return Response()
 
     def get(self, connection: Connection, command: Command) -> Response:
@@ -95,3 +137,22 @@ def _check(values: dict[Any, Any]) -> None:
             raise InvalidParameterError(f"{key} must be true or false")
     if values.get("attributes"):
         raise InvalidParameterError("attributes of groups are not supported by this version")
+    _check_policy(values.get("groupRetryPolicy"))
+
+
+def _check_policy(policy: Any) -> None:
+    """The same for a GroupRetryPolicy: delays in ms. [GroupRetryPolicy]"""
+    if policy is None:
+        return
+    if not isinstance(policy, dict) or policy.get("type", _POLICIES[0]) not in _POLICIES:
+        raise InvalidParameterError(f"groupRetryPolicy has a type, {' or '.join(_POLICIES)}")
+    growing = policy.get("exponentialRetryPolicy") or {}
+    listed = policy.get("customizedRetryPolicy") or {}
+    if not isinstance(growing, dict) or not isinstance(listed, dict):
+        raise InvalidParameterError("the policies of groupRetryPolicy are objects")
+    delays = listed.get("next", [1])
+    if not isinstance(delays, list) or not 0 < len(delays) <= MAX_RETRIES:
+        raise InvalidParameterError(f"next of a retry policy is a list of 1 to {MAX_RETRIES}")
+    numbers = [growing.get(key, 1) for key in ("initial", "max", "multiplier")]
+    if not all(type(n) is int and 0 < n < 1 << 62 for n in [*numbers, *delays]):
+        raise InvalidParameterError("the numbers of a retry policy are positive")

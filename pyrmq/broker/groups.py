@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
+from pyrmq.broker.creations import Creations
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
@@ -16,16 +18,19 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_group
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
+from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
-
-MAX_AUTO_GROUPS = 20_000
-"""Groups after which clients make no more by using them."""
 
 PREDEFINED = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
 )  # fmt: skip
+
+
+def is_own(name: str) -> bool:
+    """Whether a group is the broker's own."""
+    return name in PREDEFINED or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
 class Group:
@@ -66,18 +71,32 @@ class Group:
 
 
 class GroupTable(PersistentTable):
+    """All groups. The file also says which of them consumers made and when these were used last
+    (`autoCreated`, which RocketMQ does not have)."""
+
     def __init__(self, path: Path, config: LiveConfig) -> None:
         super().__init__(path)
         self._config = config
         self.groups: dict[str, Group] = {}
+        self._auto: dict[str, int] = {}
+        """Groups that consumers made, and when they were used last, in ms."""
+        self._used: set[str] = set()
+        """Of these, those that were used since `note_used`."""
+        self._creations = Creations("groups", "maxNewGroupsPerConnection")
         self._rows = Rows(self._row)
+        self._auto_rows = Rows(self._auto_row)
         value = config_file.load(path)
         self.version = DataVersion.from_json(value.get("dataVersion"))
-        self._forbidden = value.get("forbiddenTable")
+        forbidden = value.get("forbiddenTable")
+        self._forbidden: dict[Any, Any] = forbidden if isinstance(forbidden, dict) else {}
         table = value.get("subscriptionGroupTable")
         for name, values in (table if isinstance(table, dict) else {}).items():
             if isinstance(values, dict):
                 self._put(Group(str(name), values))
+        used = value.get("autoCreated")
+        for name, last in (used if isinstance(used, dict) else {}).items():
+            if name in self.groups:
+                self._set_used(name, as_int(last, now_ms()))
         for name in PREDEFINED:
             if name not in self.groups:
                 self._create(name)
@@ -85,56 +104,126 @@ class GroupTable(PersistentTable):
     def _row(self, name: str) -> bytes:
         return config_file.row(name, self.groups[name].values)
 
+    def _auto_row(self, name: str) -> bytes:
+        return config_file.row(name, self._auto[name])
+
     def _put(self, group: Group) -> None:
         self._rows.change(group.name)
         self.groups[group.name] = group
 
+    def _set_used(self, name: str, when: int) -> None:
+        self._auto_rows.change(name)
+        self._auto[name] = when
+
+    def _bump(self) -> None:
+        self.version.next(now_ms())
+        self.changed()
+
     def _create(self, name: str) -> Group:
         group = Group(name)
         self._put(group)
-        self.version.next(now_ms())
-        self.changed()
+        self._bump()
         return group
 
     def update(self, group: Group) -> None:
-        """Makes or replaces a group, as an operator asks."""
+        """Makes or replaces a group, as an operator asks. It does not expire from now on."""
+        self._forget_use(group.name)
         self._put(group)
-        self.version.next(now_ms())
-        self.changed()
+        self._bump()
 
-    def find(self, name: str) -> Group | None:
-        """The group, created if that is allowed; None if it neither exists nor may."""
-        group = self.groups.get(name)
-        if group is None and (
-            self._config.now.auto_create_subscription_group or name.startswith(SYSTEM_GROUP_PREFIX)
-        ):
-            try:
-                check_group(name)
-            except InvalidParameterError as e:
+    def remove(self, name: str) -> bool:
+        """Removes a group; whether there was one. [deleteSubscriptionGroupConfig]"""
+        if name not in self.groups:
+            return False
+        self._rows.remove(name)
+        del self.groups[name]
+        self._forget_use(name)
+        self._forbidden.pop(name, None)
+        self._bump()
+        return True
+
+    def _forget_use(self, name: str) -> None:
+        if name in self._auto:
+            self._auto_rows.remove(name)
+            del self._auto[name]
+            self._used.discard(name)
+
+    def find(self, name: str, by: Connection | None = None) -> Group | None:
+        """The group, created if that is allowed; None if it neither exists nor may. `by` is the
+        connection that uses it."""
+        try:
+            return self.require(name, by)
+        except ResponseError as e:
+            if self._creations.may_log():
                 log.warning("group not created: %s", escape(e))
-                return None
-            if len(self.groups) >= MAX_AUTO_GROUPS:
-                log.error(
-                    "group %s not created: there are %d already", escape(name), len(self.groups)
-                )
-                return None
-            log.info("create subscription group %s", escape(name))
-            group = self._create(name)
+            return None
+
+    def require(self, name: str, by: Connection | None = None) -> Group:
+        """As `find`; SUBSCRIPTION_GROUP_NOT_EXIST, which says why, if there is none."""
+        group = self.groups.get(name)
+        if group is None:
+            return self._create_for(name, by)
+        if name in self._auto:
+            self._used.add(name)
         return group
 
-    def require(self, name: str) -> Group:
-        """As `find`; SUBSCRIPTION_GROUP_NOT_EXIST if there is none."""
-        group = self.find(name)
-        if group is None:
+    def _create_for(self, name: str, by: Connection | None) -> Group:
+        why = self._why_not(name, by)
+        if why is not None:
             raise ResponseError(
-                f"subscription group not exist, {name[:255]}",
+                f"subscription group [{name[:255]}] does not exist: {why}",
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             )
+        log.info("create subscription group %s", escape(name))
+        group = self._create(name)
+        self._set_used(name, now_ms())
+        self._creations.count(by)
         return group
+
+    def _why_not(self, name: str, by: Connection | None) -> str | None:
+        """Why a consumer may not make a group."""
+        config = self._config.now
+        try:
+            check_group(name)
+        except InvalidParameterError as e:
+            return str(e)
+        may = config.auto_create_subscription_group or name.startswith(SYSTEM_GROUP_PREFIX)
+        if not may:
+            return "create it (autoCreateSubscriptionGroup=false)"
+        most = config.max_auto_created_groups
+        if len(self._auto) >= most:
+            return f"consumers have made {len(self._auto)} already, maxAutoCreatedGroups={most}"
+        return self._creations.why_not(by, config.max_new_groups_per_connection)
+
+    def note_used(self, others: Iterable[str] = ()) -> None:
+        """Notes which groups were used since the last call: those that were asked for here, and
+        `others`. Times are only as exact as expiring needs them, so that the file is not written
+        all the time."""
+        now, step = now_ms(), self.expire_step
+        for name in self._used.union(others):
+            known = self._auto.get(name)
+            if known is not None and not 0 <= now - known < step:
+                self._set_used(name, now)
+                self.changed()
+        self._used.clear()
+
+    @property
+    def expire_step(self) -> int:
+        """How exact times of use are, in ms."""
+        return max(self._config.now.auto_created_group_expire_time // 16, 1)
+
+    def unused(self) -> list[str]:
+        """Groups that consumers made and that nobody has used for autoCreatedGroupExpireTime."""
+        limit = self._config.now.auto_created_group_expire_time
+        if limit == 0:
+            return []
+        before = now_ms() - limit - self.expire_step
+        return [name for name, used in self._auto.items() if used < before and not is_own(name)]
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "autoCreated": self._auto_rows.freeze(),
             "dataVersion": self.version.to_json(),
-            "forbiddenTable": self._forbidden if isinstance(self._forbidden, dict) else {},
+            "forbiddenTable": self._forbidden,
             "subscriptionGroupTable": self._rows.freeze(),
         }

@@ -1,4 +1,8 @@
-"""Queue locks of orderly consumers. [RebalanceLockManager]"""
+"""Queue locks of orderly consumers. [RebalanceLockManager]
+
+With lockInStrictMode RocketMQ's brokers ask the members of their set, and a majority has to grant.
+A broker without replicas is that majority by itself.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,15 @@ from dataclasses import dataclass
 from pyrmq.model.message import MessageQueue
 
 LIFETIME = 60.0
-"""Seconds that a lock lives after it was taken or renewed."""
+"""Seconds that a lock lives after it was taken or renewed. [REBALANCE_LOCK_MAX_LIVE_TIME]"""
+
+
+Key = tuple[str, int]
+"""Topic and queue id. All queues are of this broker, whatever name a client has for it."""
+
+
+def _key(queue: MessageQueue) -> Key:
+    return queue.topic, queue.queue_id
 
 
 @dataclass(slots=True)
@@ -21,7 +33,7 @@ class QueueLocks:
     """Locks by group and queue; `now` is in seconds of a clock that only goes forward."""
 
     def __init__(self) -> None:
-        self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._locks: dict[str, dict[Key, _Lock]] = {}
         self._next_look = 0.0
 
     def lock(
@@ -32,13 +44,14 @@ class QueueLocks:
         table = self._locks.setdefault(group, {})
         granted = []
         for queue in queues:
-            current = table.get(queue)
+            key = _key(queue)
+            current = table.get(key)
             if (
                 current is None
                 or current.client_id == client_id
                 or now - current.touched > LIFETIME
             ):
-                table[queue] = _Lock(client_id, now)
+                table[key] = _Lock(client_id, now)
                 granted.append(queue)
         if not table:
             del self._locks[group]
@@ -50,8 +63,8 @@ class QueueLocks:
             return
         self._next_look = now + LIFETIME
         for group, table in list(self._locks.items()):
-            for queue in [q for q, h in table.items() if now - h.touched > LIFETIME]:
-                del table[queue]
+            for key in [key for key, h in table.items() if now - h.touched > LIFETIME]:
+                del table[key]
             if not table:
                 del self._locks[group]
 
@@ -59,9 +72,9 @@ class QueueLocks:
         """Gives up the locks among `queues` that are the client's."""
         table = self._locks.get(group, {})
         for queue in queues:
-            current = table.get(queue)
+            current = table.get(_key(queue))
             if current is not None and current.client_id == client_id:
-                del table[queue]
+                del table[_key(queue)]
         if not table:
             self._locks.pop(group, None)
 

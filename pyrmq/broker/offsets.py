@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import trio
 
 from pyrmq.broker import config_file
 from pyrmq.broker.rows import Rows
@@ -17,6 +19,8 @@ from pyrmq.net.clock import now_ms
 
 QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
+AT_ONCE = 4096
+"""Positions that `forget` examines before it lets other tasks run."""
 
 
 class OffsetTable(PersistentTable):
@@ -32,11 +36,15 @@ class OffsetTable(PersistentTable):
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._topics: dict[str, list[str]] = {}
         """The topics that a group has offsets of."""
+        self._groups: dict[str, dict[str, None]] = {}
+        """The groups that have offsets of a topic."""
         self.resets: dict[QueueOfGroup, int] = {}
         """Offsets that an operator set, until the group pulls from there. What it commits before
         does not count."""
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
+        self._pullers: set[str] = set()
+        """Groups whose pulls the engine has answered since `take_pullers`."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
         value = config_file.load(path)
@@ -63,6 +71,7 @@ class OffsetTable(PersistentTable):
         if queues is None:
             self._topic_rows.change(group)
             self._topics.setdefault(group, []).append(topic)
+            self._groups.setdefault(topic, {})[group] = None
             queues = self.offsets[key] = {}
         return queues
 
@@ -73,8 +82,15 @@ class OffsetTable(PersistentTable):
             return
         for topic, group, queue_id, following, commit, *_ in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
+            self._pullers.add(group)
             if commit is not None:
                 self._keep_unless_reset(topic, group, queue_id, commit)
+
+    def take_pullers(self) -> set[str]:
+        """The groups whose pulls the engine has answered since the last call."""
+        self.take_granted()
+        pullers, self._pullers = self._pullers, set()
+        return pullers
 
     def pulled(self, key: QueueOfGroup, following: int) -> None:
         """A pull was answered; `following`: where the next one is expected."""
@@ -84,6 +100,68 @@ class OffsetTable(PersistentTable):
         """Where the next pull is expected, 0 if there was none."""
         self.take_granted()
         return self._pulled.get((topic, group, queue_id), 0)
+
+    def _remove(self, topic: str, group: str) -> None:
+        self._offset_rows.remove((topic, group))
+        del self.offsets[topic, group]
+        del self._groups[topic][group]
+        if not self._groups[topic]:
+            del self._groups[topic]
+        topics = self._topics[group]
+        if len(topics) > 1:
+            self._topic_rows.change(group)
+            topics.remove(topic)
+        else:
+            self._topic_rows.remove(group)
+            del self._topics[group]
+
+    def _removed(self, count: int) -> int:
+        if count:
+            self.version.next(now_ms())
+            self.changed()
+        return count
+
+    def remove(self, topic: str, group: str) -> None:
+        """Removes what a group has of a topic, if it has something."""
+        self.take_granted()
+        if (topic, group) in self.offsets:
+            self._remove(topic, group)
+            self._removed(1)
+
+    def remove_topic(self, topic: str) -> int:
+        """Removes what all groups have of a topic; how many groups that were.
+        [cleanOffsetByTopic]"""
+        self.take_granted()
+        groups = list(self._groups.get(topic, ()))
+        for group in groups:
+            self._remove(topic, group)
+        return self._removed(len(groups))
+
+    def remove_group(self, group: str) -> int:
+        """Removes all that a group has; of how many topics that was. [removeOffset]"""
+        self._check_group(group)
+        self.take_granted()
+        topics = list(self._topics.get(group, ()))
+        for topic in topics:
+            self._remove(topic, group)
+        return self._removed(len(topics))
+
+    def topics(self) -> list[str]:
+        """Topics that some group has an offset of."""
+        self.take_granted()
+        return list(self._groups)
+
+    async def forget(self, gone: Callable[[str, str], bool]) -> None:
+        """Forgets where pulls are expected, and resets, of the (topic, group) that are `gone`.
+        Other tasks run meanwhile."""
+        self.take_granted()
+        for table in (self.resets, self._pulled):
+            keys = list(table)
+            for start in range(0, len(keys), AT_ONCE):
+                for key in keys[start : start + AT_ONCE]:
+                    if gone(key[0], key[1]):
+                        table.pop(key, None)
+                await trio.lowlevel.checkpoint()
 
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
         self.take_granted()
@@ -102,7 +180,7 @@ class OffsetTable(PersistentTable):
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have an offset of this topic."""
         self.take_granted()
-        return sorted(group for name, group in self.offsets if name == topic)
+        return sorted(self._groups.get(topic, ()))
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores a client's offset as it is; going back is a consumer's right."""

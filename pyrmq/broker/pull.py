@@ -15,14 +15,12 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.topics import TopicTable, no_topic
 from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
-    ResponseError,
     SubscriptionError,
-    TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import TRANSACTION_GROUP
@@ -179,6 +177,12 @@ def _answer(
     )
 
 
+def pull_of_no_topic(topic: str) -> Response:
+    """The answer to a pull that waits on a topic while it is deleted."""
+    error = no_topic(topic)
+    return Response(error.code or ResponseCode.TOPIC_NOT_EXIST, error.args[0])
+
+
 class PullProcessor:
     """Answers pulls, or has them parked until a message comes."""
 
@@ -205,7 +209,7 @@ class PullProcessor:
         queue_id = fields.int32(command, "queueId")
         offset = fields.int64(command, "queueOffset")
         sys_flag = fields.int32(command, "sysFlag")
-        sub = self._check(command, group, topic, queue_id, sys_flag)
+        sub = self._check(connection, command, group, topic, queue_id, sys_flag)
         key = (topic, group, queue_id)
         if self._offsets.resets and (moved := self._offsets.moved(key, offset)) is not None:
             return self._moved(topic, queue_id, moved)
@@ -255,12 +259,20 @@ class PullProcessor:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.now.long_polling_enable:
                 asked = self._config.now.short_polling_time_mills
+            if self._topics.get(pull.topic) is None:  # it was deleted meanwhile
+                raise no_topic(pull.topic)
             if asked > 0:
                 return Park(pull, asked / 1000, response)
         return response
 
     def _check(
-        self, command: Command, group: str, topic: str, queue_id: int, sys_flag: int
+        self,
+        connection: Connection,
+        command: Command,
+        group: str,
+        topic: str,
+        queue_id: int,
+        sys_flag: int,
     ) -> Subscription:
         """The checks in RocketMQ's order; returns what to filter by."""
         config = self._config.now
@@ -270,17 +282,11 @@ class PullProcessor:
             )
         if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
             raise NoPermissionError("lite pull is forbidden on this broker")
-        known_group = self._groups.find(group)
-        if known_group is None:
-            raise ResponseError(
-                f"subscription group [{group[:255]}] does not exist",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
-        if not known_group.enabled("consumeEnable"):
+        if not self._groups.require(group, connection).enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {group}")
         known = self._topics.get(topic)
         if known is None:
-            raise TopicNotExistError(f"topic[{topic[:255]}] not exist, apply first please!")
+            raise no_topic(topic)
         if not known.readable:
             raise NoPermissionError(f"the topic[{topic}] pulling message is forbidden")
         if not 0 <= queue_id < known.read_queue_nums:

@@ -16,11 +16,9 @@ from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
     QueryNotFoundError,
-    ResponseError,
     ServiceNotAvailableError,
     TopicNotExistError,
 )
-from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
 from pyrmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
@@ -38,10 +36,10 @@ def _unknown_offset() -> QueryNotFoundError:
     return QueryNotFoundError("no offset of this group is known for the queue")
 
 
-def _first_offset(in_memory: bool | None) -> Response:
+def _first_offset(first: int, in_memory: bool | None) -> Response:
     if not in_memory:
         raise _unknown_offset()
-    return Response(ext={"offset": 0})
+    return Response(ext={"offset": first})
 
 
 class QueueProcessor:
@@ -98,40 +96,39 @@ class QueueProcessor:
     def query_offset(
         self, connection: Connection, command: Command
     ) -> Response | Coroutine[None, None, Response]:
-        """QUERY_CONSUMER_OFFSET. A group that is new here starts at 0 while the queue still has
-        its first message in memory; otherwise the client decides by consumeFromWhere."""
+        """QUERY_CONSUMER_OFFSET. A group that is new here starts at the first message that the
+        queue ever had (of a topic that was deleted and made again, since then), while that is in
+        memory; otherwise the client decides by consumeFromWhere."""
         group = fields.text(command, "consumerGroup")
         topic, queue_id = self._queue(command)
         offset = self._offsets.query(topic, group, queue_id)
         if offset is None:
             low, _ = self._store.queue_range(topic, queue_id)
+            first = self._topics.deleted.first_offset(topic, queue_id)
             if (
                 self._topics.get(topic) is None
                 or not fields.flag(command, "setZeroIfNotFound", True)
-                or low > 0
+                or low > first
             ):
                 raise _unknown_offset()
-            in_memory = self._store.in_memory(topic, queue_id, 0, wait=False)
+            in_memory = self._store.in_memory(topic, queue_id, first, wait=False)
             if in_memory is None:
-                return self._first_offset(topic, queue_id)
-            return _first_offset(in_memory)
+                return self._first_offset(topic, queue_id, first)
+            return _first_offset(first, in_memory)
         return Response(ext={"offset": offset})
 
-    async def _first_offset(self, topic: str, queue_id: int) -> Response:
+    async def _first_offset(self, topic: str, queue_id: int, first: int) -> Response:
         return _first_offset(
+            first,
             await trio.to_thread.run_sync(
-                self._store.in_memory, topic, queue_id, 0, limiter=self._readers
-            )
+                self._store.in_memory, topic, queue_id, first, limiter=self._readers
+            ),
         )
 
     def update_offset(self, connection: Connection, command: Command) -> Response:
         group = fields.text(command, "consumerGroup")
         topic, queue_id = self._queue(command)
-        if self._groups.find(group) is None:
-            raise ResponseError(
-                f"subscription group [{group[:255]}] does not exist",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+        self._groups.require(group, connection)
         known = self._topics.get(topic)
         if known is None:
             raise TopicNotExistError(f"topic [{topic[:255]}] not exist")
@@ -145,6 +142,7 @@ class QueueProcessor:
 
     def lock(self, connection: Connection, command: Command) -> Response:
         group, client_id, queues = self._lock_body(command)
+        self._groups.require(group, connection)
         granted = self._locks.lock(group, client_id, queues, trio.current_time())
         return Response(body=fastjson.dumps({"lockOKMQSet": [q.to_json() for q in granted]}))
 
@@ -178,11 +176,6 @@ class QueueProcessor:
         if known is None:
             raise TopicNotExistError(f"No topic in this broker. topic: {topic[:255]}")
         return Response(body=fastjson.dumps(known.to_json()))
-
-    def consumed_by(self, connection: Connection, command: Command) -> Response:
-        """QUERY_TOPIC_CONSUME_BY_WHO: the groups that have offsets of a topic."""
-        groups = self._offsets.groups_of(fields.text(command, "topic"))
-        return Response(body=fastjson.dumps({"groupList": groups}))
 
     async def update_topic(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_TOPIC; the topic is in its file when this is answered."""

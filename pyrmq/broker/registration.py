@@ -28,6 +28,12 @@ RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
 
 
+def ordered_topics(body: bytes) -> list[str]:
+    """The topics of ORDER_TOPIC_CONFIG, which a name server may answer with. [KVTable]"""
+    table = fastjson.loads_object(body).get("table") if body else None
+    return [str(topic) for topic in table] if isinstance(table, dict) else []
+
+
 class Registration:
     """Registers at start, at every change of topics, and again every registerNameServerPeriod."""
 
@@ -162,12 +168,13 @@ class Registration:
             "compressed": False,
             "bodyCrc32": 0,
         }
-        await channel.request(
+        answer = await channel.request(
             RequestCode.REGISTER_BROKER,
             header,
             await self._body(),
             timeout=self._config.now.register_broker_timeout_mills / 1000,
         )
+        self._topics.set_ordered(ordered_topics(answer.body))
 
     async def _unregister(self, channels: Channels, server: Address) -> None:
         channel = await channels.get(server)

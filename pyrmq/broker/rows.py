@@ -21,7 +21,7 @@ class Rows(Encoded, Generic[K]):
 
     `freeze` takes the table as it is in that moment. `encode` then does the work in turns. A row
     that is about to change before its turn is encoded first, so that what `members` returns is the
-    table that was frozen. `row` encodes the row of a key; no row is ever removed.
+    table that was frozen. `row` encodes the row of a key.
     """
 
     def __init__(self, row: Callable[[K], bytes]) -> None:
@@ -31,15 +31,28 @@ class Rows(Encoded, Generic[K]):
         """Rows that are to be encoded as they are. (A dict would be slow to lose its first one.)"""
         self._changed: OrderedDict[K, None] = OrderedDict()
         """Rows that changed since the table was frozen."""
+        self._removed: set[K] = set()
+        """Rows that were removed since then: the frozen table still has them."""
 
     def change(self, key: K) -> None:
         """Has to be called before a row changes, or is made."""
         if key in self._frozen:
             self._encode(key)
         self._changed[key] = None
+        self._removed.discard(key)
+
+    def remove(self, key: K) -> None:
+        """Has to be called before a row is removed; it may be made again."""
+        if key in self._frozen:
+            self._encode(key)
+        self._changed.pop(key, None)
+        self._removed.add(key)
 
     def freeze(self) -> Self:
         """From now on this is the table as it is now. What was frozen before is no more."""
+        for key in self._removed:
+            self._encoded.pop(key, None)
+        self._removed.clear()
         if self._frozen:
             self._frozen.update(self._changed)
             self._changed.clear()

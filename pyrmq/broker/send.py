@@ -12,13 +12,12 @@ from pyrmq.broker import send_fields
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
-from pyrmq.broker.topics import TopicTable, check_sendable
+from pyrmq.broker.topics import TopicTable, check_sendable, no_topic
 from pyrmq.engine import Command
 from pyrmq.errors import (
     MessageIllegalError,
     NoPermissionError,
     ResponseError,
-    TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import DELAY, TIMER_PROPERTIES, decode_properties
@@ -62,7 +61,7 @@ class SendProcessor:
 
     def __call__(self, connection: Connection, command: Command) -> Answer:
         try:
-            return self._send(command)
+            return self._send(connection, command)
         except ResponseError as e:
             return self._refusal(e)
 
@@ -75,13 +74,13 @@ class SendProcessor:
             "TRACE_ON": "true" if self._config.trace_on else "false",
         }
 
-    def _send(self, command: Command) -> Answer:
+    def _send(self, connection: Connection, command: Command) -> Answer:
         topic = send_fields.text(command, "topic")
         check_topic(topic)
         check_sendable(topic)
         properties = decode_properties(send_fields.text(command, "properties", ""))
         if topic.startswith(RETRY_PREFIX):
-            return self._send_back(command, topic, properties)
+            return self._send_back(connection, command, topic, properties)
         self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
@@ -89,9 +88,10 @@ class SendProcessor:
                 send_fields.text(command, "defaultTopic"),
                 send_fields.number(command, "defaultTopicQueueNums"),
                 send_fields.text(command, "unitMode", "false").lower() == "true",
+                by=connection,
             )
             if created is None:
-                raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
+                raise no_topic(topic)
         assert command.frame is not None
         return self._when_saved(topic, Resend(command.frame))
 
@@ -138,10 +138,12 @@ class SendProcessor:
                 "delay levels (property DELAY) are"
             )
 
-    def _send_back(self, command: Command, topic: str, properties: dict[str, str]) -> Answer:
+    def _send_back(
+        self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
+    ) -> Answer:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
-        group = self._groups.require(name)
+        group = self._groups.require(name, connection)
         if not command.body:
             raise MessageIllegalError("the message has no body")
         times = send_fields.number(command, "reconsumeTimes", "0")

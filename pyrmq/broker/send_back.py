@@ -1,6 +1,10 @@
 """CONSUMER_SEND_MSG_BACK: a message that a consumer could not deal with goes to its group's retry
 topic after a delay, or to its dead-letter topic.
-[AbstractSendMessageProcessor.consumerSendMsgBack]"""
+[AbstractSendMessageProcessor.consumerSendMsgBack]
+
+The delay is the level that the consumer names, or 3 plus the retries there were. groupRetryPolicy
+of the group has no say in it, as in RocketMQ, where only proxies apply it.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ class SendBackProcessor:
         self._readers = trio.CapacityLimiter(DISK_READERS)
 
     def __call__(self, connection: Connection, command: Command) -> Response | Durable | Elsewhere:
-        asked = self._check(command)
+        asked = self._check(connection, command)
         if asked.group.retry_queue_nums <= 0:
             return Response()  # the group wants no retries: it is as good as consumed
         known, returned = self._engine.find_returned(asked.offset, False)
@@ -69,11 +73,11 @@ class SendBackProcessor:
             return Elsewhere(self._from_disk(asked))
         return self._send(asked, returned)
 
-    def _check(self, command: Command) -> SendBack:
+    def _check(self, connection: Connection, command: Command) -> SendBack:
         name = fields.text(command, "group")
         offset = fields.int64(command, "offset")
         level = fields.int32(command, "delayLevel")
-        group = self._groups.require(name)
+        group = self._groups.require(name, connection)
         if not self._config.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
                 f"the broker[{self._config.now.broker_name}] sending message is forbidden"

@@ -10,6 +10,7 @@ import trio
 
 from pyrmq.broker import config_file
 from pyrmq.broker.rows import Rows
+from pyrmq.net import fastjson
 
 
 class PersistentTable:
@@ -34,6 +35,15 @@ class PersistentTable:
     def to_json(self) -> dict[str, Any]:
         """The content of the file as it is in this moment, with frozen `Rows` as members."""
         raise NotImplementedError
+
+    async def encoded(self) -> bytes:
+        """The content of the file as it would be written now."""
+        async with self._lock:
+            content = self.to_json()
+            for value in content.values():
+                if isinstance(value, Rows):
+                    await value.encode()
+            return await trio.to_thread.run_sync(lambda: b"".join(fastjson.parts(content)))
 
     async def save_if_changed(self) -> None:
         """Writes the file if something changed since it was written last."""

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.creations import Creations
+from pyrmq.broker.deleted_topics import DeletedTopics
 from pyrmq.broker.rows import Rows
+from pyrmq.broker.system_topics import system_topics
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
-from pyrmq.errors import InvalidParameterError, NoPermissionError, TopicNotExistError
+from pyrmq.errors import (
+    InvalidParameterError,
+    NoPermissionError,
+    PyrmqError,
+    SystemBusyError,
+    TopicNotExistError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.names import (
     AUTO_CREATE_TOPIC,
-    HALF_TOPIC,
+    DLQ_PREFIX,
     NO_SEND_TOPICS,
-    OP_TOPIC,
     RETRY_PREFIX,
-    SCHEDULE_TOPIC,
+    SYSTEM_TOPICS,
     check_topic,
     is_system_topic,
 )
@@ -36,37 +44,11 @@ from pyrmq.model.topic import (
     TopicConfig,
 )
 from pyrmq.net.clock import now_ms
+from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
-MAX_AUTO_TOPICS = 20_000
-"""Topics after which clients make no more by sending; an operator still can."""
 _RW = PERM_READ | PERM_WRITE
-
-
-def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
-    cluster, name = config.broker_cluster_name, config.broker_name
-    cluster_perm = PERM_INHERIT | (_RW if config.cluster_topic_enable else 0)
-    broker_perm = PERM_INHERIT | (_RW if config.broker_topic_enable else 0)
-    rows = [
-        ("SELF_TEST_TOPIC", 1, _RW),
-        ("BenchmarkTest", 1024, _RW),
-        (cluster, 16, cluster_perm),
-        (name, 1, broker_perm),
-        ("OFFSET_MOVED_EVENT", 1, _RW),
-        (SCHEDULE_TOPIC, len(config.delay_levels), _RW),
-        (f"{cluster}_REPLY_TOPIC", 1, _RW),
-        (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
-        (f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT),
-        (HALF_TOPIC, 1, _RW),
-        (OP_TOPIC, 1, _RW),
-        ("rmq_sys_wheel_timer", 1, _RW),
-    ]
-    if config.auto_create_topic_enable:
-        rows.append((AUTO_CREATE_TOPIC, config.default_topic_queue_nums, _RW | PERM_INHERIT))
-    if config.trace_topic_enable:
-        rows.append((config.msg_trace_topic_name, 1, _RW))
-    return [TopicConfig(topic, n, n, perm) for topic, n, perm in rows]
 
 
 class TopicTable(PersistentTable):
@@ -82,6 +64,13 @@ class TopicTable(PersistentTable):
         self.tell_first: Callable[[], Awaitable[None]] | None = None
         """Waits until name servers know of new topics."""
         self._unsaved: set[str] = set()
+        self._removing: set[str] = set()
+        """Topics whose data is being deleted: they are not made meanwhile."""
+        self.deleted = DeletedTopics(path.with_name("deletedTopics.json"), store)
+        self._system = frozenset(t.topic_name for t in system_topics(config))
+        self._plain = 0
+        """Topics that are not for retries or dead letters."""
+        self._creations = Creations("topics", "maxNewTopicsPerConnection")
         self._rows: list[Rows[str]] = []
         self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_json()))
         self._load()
@@ -98,7 +87,7 @@ class TopicTable(PersistentTable):
                 continue
             if isinstance(config, dict):
                 self._put(TopicConfig.from_json(str(name), config))
-        for system in _system_topics(self._config):
+        for system in system_topics(self._config):
             known = self.topics.get(system.topic_name)
             if (
                 known is None
@@ -115,16 +104,34 @@ class TopicTable(PersistentTable):
 
     def _adopt_stored(self) -> None:
         """Topics that have messages but no configuration (a crash came before the file was
-        written) get one, so that what was acknowledged can be read."""
+        written) get one, so that what was acknowledged can be read. Those that were deleted are
+        deleted again: the crash came in between, or messages that were delayed came behind."""
+        self.deleted.settle(topic for topic in list(self.deleted.topics) if topic in self.topics)
         stored: dict[str, int] = {}
-        for topic, queue_id, _, _ in self._store.queues():
+        visible: set[str] = set()
+        for topic, queue_id, low, high in self._store.queues():
             stored[topic] = max(stored.get(topic, 0), queue_id + 1)
+            if low < high:
+                visible.add(topic)
         for topic, queues in stored.items():
-            if topic not in self.topics:
+            if topic in self.topics or topic not in visible:
+                continue
+            if topic in self.deleted.topics:
+                log.warning("messages of the deleted topic %s are deleted again", escape(topic))
+                try:
+                    self.deleted.finish({topic: self._store.delete_topic(topic)})
+                except (OSError, PyrmqError) as e:
+                    log.error("topic %s: %s", escape(topic), escape(e))
+            else:
                 n = max(queues, min(4, self._config.default_topic_queue_nums))
                 log.warning("topic %s is in the store only: made with %d queues", escape(topic), n)
                 self._put(TopicConfig(topic, n, n))
                 self._bump()
+
+    async def save_if_changed(self) -> None:
+        """Also deletedTopics.json, first."""
+        await self.deleted.save_if_changed()
+        await super().save_if_changed()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -149,11 +156,14 @@ class TopicTable(PersistentTable):
         messages for it, so that a crash leaves no acknowledged message in a topic that nobody
         knows, and whoever got an answer finds the topic's route."""
         await self.save_if_changed()
-        if topic in self._unsaved:
+        while topic in self._unsaved:
+            known = self.topics[topic]
+            await self.save_if_changed()
             if self.tell_first is not None:
                 await self.tell_first()
-            self._unsaved.discard(topic)
-            self._set_in_engine(self.topics[topic])
+            if topic in self._unsaved and self.topics[topic] is known:
+                self._unsaved.discard(topic)
+                self._set_in_engine(known)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
@@ -170,6 +180,8 @@ class TopicTable(PersistentTable):
         topic.write_queue_nums = min(max(topic.write_queue_nums, 0), MAX_QUEUES)
         for rows in self._rows:
             rows.change(topic.topic_name)
+        if topic.topic_name not in self.topics:
+            self._plain += _is_plain(topic.topic_name)
         self.topics[topic.topic_name] = topic
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)
@@ -228,25 +240,47 @@ class TopicTable(PersistentTable):
         for what, n in (("read", topic.read_queue_nums), ("write", topic.write_queue_nums)):
             if not 0 <= n <= MAX_QUEUES:
                 raise InvalidParameterError(f"{what}QueueNums {n} must be 0 to {MAX_QUEUES}")
+        self._check_not_removing(topic.topic_name)
         known = self.topics.get(topic.topic_name)
         topic.attributes = changed(known.attributes if known else None, attributes)
+        self._check_kind_of_queues(topic)
         if self.topics.get(topic.topic_name) != topic:
             self._unsaved.add(topic.topic_name)
             self._put(topic)
             self._bump()
             self._changed_for_all()
 
+    def _check_kind_of_queues(self, topic: TopicConfig) -> None:
+        """A topic that was deleted goes on with the queues that it had."""
+        batch = self.deleted.is_batch(topic.topic_name)
+        if batch is not None and batch != topic.is_batch:
+            kind = "BatchCQ" if batch else "SimpleCQ"
+            raise InvalidParameterError(
+                f"the topic[{topic.topic_name}] was deleted, and its queues are {kind} until its "
+                "messages are gone from the log: make it with the same queue.type"
+            )
+
     def create_in_send(
-        self, topic: str, default_topic: str, queue_nums: int, unit: bool
+        self,
+        topic: str,
+        default_topic: str,
+        queue_nums: int,
+        unit: bool,
+        *,
+        by: Connection | None = None,
     ) -> TopicConfig | None:
         """Creates a topic after the template that the sender names; None if that may not be.
+        TOPIC_NOT_EXIST if there are too many. `by` is the sender.
         [createTopicInSendMessageMethod]"""
         template = self.topics.get(default_topic)
         if template is None or not template.perm & PERM_INHERIT:
             return None
-        if len(self.topics) >= MAX_AUTO_TOPICS:
-            log.error("topic %s not created: there are %d already", escape(topic), len(self.topics))
-            return None
+        self._check_not_removing(topic)
+        why = self._why_no_more(topic, by)
+        if why is not None:
+            if self._creations.may_log():
+                log.error("topic %s not created: %s", escape(topic), escape(why))
+            raise TopicNotExistError(f"topic[{topic}] not exist, and is not created: {why}")
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(
             topic,
@@ -255,25 +289,103 @@ class TopicTable(PersistentTable):
             template.perm & ~PERM_INHERIT,
             template.topic_filter_type,
             topic_sys_flag=1 if unit else 0,
+            attributes={"queue.type": "BatchCQ"} if self.deleted.is_batch(topic) else {},
         )
         log.info("create topic %s with %d queues for a sender", escape(topic), n)
+        self._creations.count(by)
         self._unsaved.add(topic)
         self._put(created)
         self._bump()
         self._changed_for_all()
         return created
 
-    def create_send_back(self, topic: str, queues: int, *, unit: bool = False) -> TopicConfig:
+    def _why_no_more(self, topic: str, by: Connection | None) -> str | None:
+        """Why senders make no more topics. A sender's dead-letter topic counts among those of
+        groups, of which each has two at most."""
+        config = self._config
+        count, most = self._plain, config.max_auto_created_topics
+        if not _is_plain(topic):
+            count, most = len(self.topics) - self._plain, 2 * config.max_auto_created_groups
+        if count >= most:
+            key = "maxAutoCreatedTopics" if _is_plain(topic) else "2 * maxAutoCreatedGroups"
+            return f"there are {count} already, {key}={most}"
+        return self._creations.why_not(by, config.max_new_topics_per_connection)
+
+    def create_send_back(
+        self, topic: str, queues: int, *, unit: bool = False, order: bool = False
+    ) -> TopicConfig:
         """The retry or dead-letter topic of a group, created if new."""
         known = self.topics.get(topic)
         if known is None:
             check_topic(topic)
-            known = TopicConfig(topic, queues, queues, _RW, topic_sys_flag=2 if unit else 0)
+            self._check_not_removing(topic)
+            flag = 2 if unit else 0
+            known = TopicConfig(topic, queues, queues, _RW, topic_sys_flag=flag, order=order)
             self._unsaved.add(topic)
             self._put(known)
             self._bump()
             self._changed_for_all()
         return known
+
+    def is_system(self, topic: str) -> bool:
+        """Whether a topic is the broker's own."""
+        return is_system_topic(topic) or topic in self._system
+
+    def system_names(self) -> list[str]:
+        """The topics that are the broker's own, whether they are there or not."""
+        return sorted(SYSTEM_TOPICS | self._system)
+
+    def is_removing(self, topic: str) -> bool:
+        """Whether the data of a topic is being deleted, and it cannot be made."""
+        return topic in self._removing
+
+    def _check_not_removing(self, topic: str) -> None:
+        if topic in self._removing:
+            raise SystemBusyError(f"topic[{topic}] is being deleted: try again")
+
+    def begin_removal(self, topic: str) -> bool:
+        """Removes a topic, and keeps it from being made until `end_removal`; whether there was one.
+        [deleteTopicConfig]"""
+        self._removing.add(topic)
+        if topic not in self.topics:
+            return False
+        for rows in self._rows:
+            rows.remove(topic)
+        self.deleted.begin(topic, self.topics.pop(topic).is_batch)
+        self._plain -= _is_plain(topic)
+        self._unsaved.discard(topic)
+        self._store.forget_topic(topic)
+        self._bump()
+        self._changed_for_all()
+        return True
+
+    def end_removal(self, topic: str) -> None:
+        """It may be made again."""
+        self._removing.discard(topic)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """How many topics there may be has changed."""
+        self._config = config
+
+    def set_ordered(self, topics: Iterable[str]) -> None:
+        """Marks topics as ordered, as name servers say. [updateOrderTopicConfig]"""
+        changed = False
+        for name in topics:
+            known = self.topics.get(name)
+            if known is not None and not known.order:
+                self._put(replace(known, order=True))
+                changed = True
+        if changed:
+            self._bump()
+
+
+def _is_plain(topic: str) -> bool:
+    return not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def no_topic(topic: str) -> TopicNotExistError:
+    """For requests of clients that expect the topic."""
+    return TopicNotExistError(f"topic[{topic[:255]}] not exist, apply first please!")
 
 
 def check_sendable(topic: str) -> None:

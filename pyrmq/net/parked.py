@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import trio
@@ -138,6 +138,12 @@ class ParkedPulls:
         """Answers everything that is parked on a queue."""
         for parked in list(self._parked.get(key, ())):
             self._read_and_finish(parked)
+
+    def end(self, topics: Set[str], response: Callable[[str], Response]) -> None:
+        """Answers what is parked on the queues of these topics with `response(topic)`."""
+        for key in [key for key in self._parked if key[0] in topics]:
+            for parked in list(self._parked.get(key, ())):
+                self._finish(parked, response(key[0]))
 
     def connection_gone(self, connection: Connection) -> None:
         """Forgets the pulls of a connection that ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 
 import trio
 
@@ -18,6 +18,7 @@ from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
+from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.dispatch import Dispatcher
 from pyrmq.net.parked import ParkedPulls
@@ -80,6 +81,11 @@ class RemotingServer:
         """Answers the pulls that are parked on a queue, whatever there is."""
         if self._parked is not None:
             self._parked.release((topic, queue_id))
+
+    def end_parked(self, topics: Set[str], response: Callable[[str], Response]) -> None:
+        """Answers the pulls that are parked on any queue of these topics, which are gone."""
+        if self._parked is not None:
+            self._parked.end(topics, response)
 
     def wake_parked(self) -> None:
         """Answers parked pulls on queues that have grown by other means than requests."""

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.deleted_topics import DeletedTopics
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
@@ -19,13 +20,16 @@ from pyrmq.net import fastjson
 from tests.faults.bases import LONG_TOPIC
 from tests.faults.images import Image, take
 
+TIME = 1_700_000_000_000
 CONFIG = BrokerConfig(broker_name="broker-a", broker_ip1="127.0.0.1")
 
 
 def load(folder: Path, store: Store) -> list[PersistentTable]:
     """All tables. ConfigError if a file and its `.bak` cannot be read."""
+    topics = TopicTable(folder / "topics.json", CONFIG, store)
     return [
-        TopicTable(folder / "topics.json", CONFIG, store),
+        topics,
+        topics.deleted,
         GroupTable(folder / "subscriptionGroup.json", LiveConfig(CONFIG)),
         OffsetTable(folder / "consumerOffset.json", 1),
     ]
@@ -46,20 +50,23 @@ def make(root: Path) -> Image:
     folder = root / "config"
     with_store = Store(root / "store", commit_log_file_size=4096)
     try:
-        with patch("pyrmq.broker.topics._system_topics", return_value=[]):  # a small file
-            topics, groups, offsets = tables = load(folder, with_store)
+        with patch("pyrmq.broker.topics.system_topics", return_value=[]):  # a small file
+            topics, deleted, groups, offsets = tables = load(folder, with_store)
         assert isinstance(topics, TopicTable)
+        assert isinstance(deleted, DeletedTopics)
         assert isinstance(groups, GroupTable)
         assert isinstance(offsets, OffsetTable)
         for topic, queues in (("T", 4), ("Orders", 4), ("Batch", 2), ("Wide", 16)):
             topics.update(TopicConfig(topic, queues, queues))
         topics.create_send_back(LONG_TOPIC, 2)
+        deleted.finish({"Gone": [(0, 3), (1, 7)]})
         for group in ("G", "other"):
-            groups.find(group)
+            with patch("pyrmq.broker.groups.now_ms", return_value=TIME):
+                groups.find(group)
             for queue_id in range(4):
                 offsets.commit("T", group, queue_id, 5 + queue_id)
-        for table in tables:
-            table.version.timestamp = 1_700_000_000_000  # type: ignore[attr-defined]
+        for table in (topics, groups, offsets):
+            table.version.timestamp = TIME
         for _ in range(2):
             save(tables)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pyrmq.engine import Store
 from pyrmq.model.message import ReceivedMessage
@@ -15,6 +16,24 @@ LOG_FILE = 1 << 20
 def open_store(root: Path, *, max_filter_bytes: int = 16_000) -> Store:
     """A small store; `max_filter_bytes` is how much of a queue one filtered read looks at."""
     return Store(root, commit_log_file_size=LOG_FILE, max_filter_bytes=max_filter_bytes)
+
+
+class Deleting:
+    """A store that notes which topics it deletes, and can fail to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.deleted: list[str] = []
+        self.failure: Exception | None = None
+
+    def delete_topic(self, topic: str) -> list[tuple[int, int]]:
+        self.deleted.append(topic)
+        if self.failure is not None:
+            raise self.failure
+        return self._store.delete_topic(topic)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 def received(offset: int, size: int = 0) -> ReceivedMessage:
@@ -42,6 +61,8 @@ def received(offset: int, size: int = 0) -> ReceivedMessage:
 
 class FakeConnection:
     """As much of a connection as tables keep: an identity and what to call at its end."""
+
+    peer = "127.0.0.1:1"
 
     def __init__(self) -> None:
         self.on_close: dict[Callable[[FakeConnection], None], None] = {}

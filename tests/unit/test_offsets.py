@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file
+from pyrmq.broker import config_file, offsets
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import PREDEFINED, GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.errors import NoPermissionError
 from pyrmq.net import fastjson
 
 _COMMIT = st.tuples(
@@ -48,6 +49,70 @@ def test_the_last_commit_counts(commits: list[tuple[str, str, int, int]]) -> Non
         for queue, offset in queues.items()
     }
     assert entries == model
+
+
+_OP = st.tuples(st.sampled_from(["commit", "commit", "topic", "group", "one"]), _COMMIT)
+
+
+@given(st.lists(_OP))
+def test_what_is_removed_is_gone(ops: list[tuple[str, tuple[str, str, int, int]]]) -> None:
+    """And what is not, is there: in the table, in both of its directories, and in the file."""
+    table = OffsetTable(NOWHERE, 1)
+    model: dict[tuple[str, str], dict[int, int]] = {}
+    for what, (topic, group, queue, offset) in ops:
+        if what == "commit":
+            table.commit(topic, group, queue, offset)
+            model.setdefault((topic, group), {})[queue] = offset
+            continue
+        doomed = {
+            key
+            for key in model
+            if (what == "group" or key[0] == topic) and (what == "topic" or key[1] == group)
+        }
+        before = table.version.counter
+        if what == "topic":
+            assert table.remove_topic(topic) == len(doomed)
+        elif what == "group":
+            assert table.remove_group(group) == len(doomed)
+        else:
+            table.remove(topic, group)
+        assert (table.version.counter > before) == bool(doomed)
+        model = {key: queues for key, queues in model.items() if key not in doomed}
+    assert table.offsets == model
+    assert sorted(table.topics()) == sorted({topic for topic, _ in model})
+    for name in ("T", "%RETRY%g", "U"):
+        assert table.groups_of(name) == sorted(g for t, g in model if t == name)
+    for name in ("g", "h", "x"):
+        assert table.topics_of(name) == sorted(t for t, g in model if g == name)
+    written = fastjson.loads_object(text(table))
+    assert {
+        tuple(key.split("@")): queues for key, queues in written["offsetTable"].items()
+    } == model
+    assert {g: sorted(topics) for g, topics in written["groupTopicMap"].items()} == {
+        g: table.topics_of(g) for _, g in model
+    }
+
+
+async def test_positions_of_pulls_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "AT_ONCE", 2)
+    table = OffsetTable(NOWHERE, 1)
+    for n in range(5):
+        for topic in ("T", "U"):
+            table.pulled((topic, "g", n), n + 1)
+        table.reset("T", "h", n, 3)
+    await table.forget(lambda topic, group: topic == "T")
+    assert [table.next_pull("T", "g", n) for n in range(5)] == [0] * 5
+    assert [table.next_pull("U", "g", n) for n in range(5)] == [1, 2, 3, 4, 5]
+    assert table.resets == {}
+    assert table.all_of("T", "h") == dict.fromkeys(range(5), 3), "offsets are another matter"
+
+
+def test_the_broker_keeps_its_own_offsets() -> None:
+    table = OffsetTable(NOWHERE, 1)
+    table.keep("T", "CID_RMQ_SYS_TRANS", 0, 5)
+    with pytest.raises(NoPermissionError):
+        table.remove_group("CID_RMQ_SYS_TRANS")
+    assert table.query("T", "CID_RMQ_SYS_TRANS", 0) == 5
 
 
 async def test_offsets_survive(tmp_path: Path) -> None:

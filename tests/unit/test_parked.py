@@ -318,3 +318,14 @@ def test_a_parked_pull_of_what_is_on_disk_only_is_sent_on_to_pull_it() -> None:
         assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
         bounds = [response.ext[name] for name in ("minOffset", "nextBeginOffset", "maxOffset")]
         assert bounds == [3, 7, 90]
+
+
+async def test_pulls_of_topics_that_are_gone(world: World) -> None:
+    world.store.set_topic("U", read_queues=4, write_queues=4)
+    pulls = [world.park(9, queue=0), world.park(9, queue=3)]
+    other = CheckedPull(world.store, "U", 0, 0, LOOK, array("i"))
+    world.park_it(other, 9)
+    world.parked.end({"T", "None"}, lambda topic: Response(17, topic))
+    assert sorted(map(id, world.pulls())) == sorted(map(id, pulls))
+    assert [(r.code, r.remark) for _, r, _ in world.answers] == [(17, "T")] * 2
+    assert world.parked.count == 1

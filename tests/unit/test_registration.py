@@ -12,7 +12,7 @@ import trio
 from pyrmq.broker import rows
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.registration import Registration
+from pyrmq.broker.registration import Registration, ordered_topics
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import MULTI_TAG, TopicConfig
@@ -48,6 +48,20 @@ async def test_the_body_has_all_topics(make: Make) -> None:
         "topicQueueMappingInfoMap": {},
     }
     assert body == fastjson.dumps(value), "in the form of fastjson, without blanks"
+
+
+@pytest.mark.parametrize(
+    ("body", "topics"),
+    [
+        (b"", []),
+        (b"{}", []),
+        (b'{"table":[]}', []),
+        (b'{"table":{}}', []),
+        (b'{"table":{"T":"broker-a:4;broker-b:4","U":"broker-a:1"}}', ["T", "U"]),
+    ],
+)
+def test_topics_that_a_name_server_says_are_ordered(body: bytes, topics: list[str]) -> None:
+    assert ordered_topics(body) == topics
 
 
 async def test_the_body_has_every_change(make: Make) -> None:

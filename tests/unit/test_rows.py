@@ -39,6 +39,10 @@ class Numbers:
         self.rows.change(key)
         self.values[key] = value
 
+    def remove(self, key: str) -> None:
+        self.rows.remove(key)
+        del self.values[key]
+
     def read(self) -> Any:
         return fastjson.loads(b"".join(fastjson.parts(self.rows)))
 
@@ -93,6 +97,47 @@ def test_freezing_again_before_all_is_encoded() -> None:
     numbers.rows.freeze()
     assert numbers.read() == numbers.values
     assert numbers.encoded == ["k1"]
+
+
+def test_a_removed_row_is_in_what_was_frozen_before() -> None:
+    numbers = Numbers(4)
+    before = dict(numbers.values)
+    numbers.rows.freeze()
+    numbers.remove("k1")  # before its turn
+    assert numbers.read() == before
+    numbers.remove("k2")  # behind it
+    assert numbers.read() == before
+    numbers.set("new", 1)
+    numbers.remove("new")  # in no table ever
+    numbers.rows.freeze()
+    assert numbers.read() == numbers.values == {"k0": 0, "k3": 3}
+
+
+def test_a_removed_row_that_is_made_again() -> None:
+    numbers = Numbers(2)
+    numbers.rows.freeze()
+    numbers.remove("k1")
+    numbers.set("k1", 10)
+    assert numbers.read() == {"k0": 0, "k1": 1}
+    numbers.rows.freeze()
+    numbers.remove("k1")
+    numbers.set("k1", 11)
+    numbers.remove("k0")
+    assert numbers.read() == {"k0": 0, "k1": 10}
+    numbers.rows.freeze()
+    assert numbers.read() == numbers.values == {"k1": 11}
+
+
+def test_removing_before_all_of_an_earlier_table_is_encoded() -> None:
+    numbers = Numbers(3)
+    numbers.rows.freeze()
+    numbers.remove("k0")
+    numbers.set("k3", 3)
+    numbers.rows.freeze()  # k1 and k2 have not been encoded yet
+    numbers.remove("k1")
+    assert numbers.read() == {"k1": 1, "k2": 2, "k3": 3}
+    numbers.rows.freeze()
+    assert numbers.read() == numbers.values == {"k2": 2, "k3": 3}
 
 
 async def test_other_tasks_run_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,12 +211,13 @@ class Watched(OffsetTable):
 
 
 Commits = list[tuple[str, str, int, int]]
+"""An offset of -1 stands for removing what there is of the topic, -2 of the group."""
 _COMMITS = st.lists(
     st.tuples(
         st.sampled_from(["T", "U", "%RETRY%ä"]),
         st.sampled_from(["g", "h"]),
         st.integers(0, 2),
-        st.integers(0, 3) | st.integers(0, 1 << 60),
+        st.integers(-2, 3) | st.integers(0, 1 << 60),
     ),
     max_size=12,
 )
@@ -202,7 +248,12 @@ class Life:
 
     async def commit(self, commits: Commits) -> None:
         for commit in commits:
-            self.table.commit(*commit)
+            if commit[3] == -1:
+                self.table.remove_topic(commit[0])
+            elif commit[3] == -2:
+                self.table.remove_group(commit[1])
+            else:
+                self.table.commit(*commit)
             await trio.lowlevel.checkpoint()
 
     async def save(self, how: str, commits: Commits) -> None:

@@ -11,10 +11,15 @@ import pytest
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.topics import TopicTable, check_sendable
 from pyrmq.engine import Store
-from pyrmq.errors import InvalidParameterError, NoPermissionError
+from pyrmq.errors import (
+    InvalidParameterError,
+    NoPermissionError,
+    SystemBusyError,
+    TopicNotExistError,
+)
 from pyrmq.model.topic import MULTI_TAG, TopicConfig
 from pyrmq.net import fastjson
-from tests.unit.build import open_store
+from tests.unit.build import FakeConnection, open_store
 
 Make = Callable[..., TopicTable]
 
@@ -189,6 +194,98 @@ def test_a_file_with_nonsense(tmp_path: Path, make: Make) -> None:
     assert table.get("U") == TopicConfig("U", 9, 65_536)
     assert table.topics["SELF_TEST_TOPIC"].perm == 6  # what the system needs is put right
     assert table.version.counter > 5
+
+
+def test_a_sender_makes_so_many(make: Make) -> None:
+    table = make(max_new_topics_per_connection=2)
+    greedy, other = FakeConnection(), FakeConnection()
+    for name in ("a", "b"):
+        assert table.create_in_send(name, "TBW102", 1, False, by=greedy)
+    with pytest.raises(TopicNotExistError, match="maxNewTopicsPerConnection=2"):
+        table.create_in_send("c", "TBW102", 1, False, by=greedy)
+    assert table.get("c") is None
+    assert table.create_in_send("c", "TBW102", 1, False, by=other)
+
+
+def test_senders_make_so_many_in_all(make: Make) -> None:
+    """Retry and dead-letter topics are bounded by the groups that they belong to."""
+    have = len(make().topics)
+    table = make(max_auto_created_topics=have + 2, max_auto_created_groups=2)
+    for n in range(3):
+        table.create_send_back(f"%RETRY%g{n}", 1)
+    assert table.create_in_send("a", "TBW102", 1, False)
+    assert table.create_in_send("%DLQ%mine", "TBW102", 1, False)
+    with pytest.raises(TopicNotExistError, match="2 \\* maxAutoCreatedGroups=4"):
+        table.create_in_send("%DLQ%more", "TBW102", 1, False)
+    table.create_send_back("%DLQ%g0", 1)
+    assert table.create_in_send("b", "TBW102", 1, False)
+    with pytest.raises(TopicNotExistError, match=f"maxAutoCreatedTopics={have + 2}"):
+        table.create_in_send("c", "TBW102", 1, False)
+    table.update(TopicConfig("operators", 1, 1))
+    for name in ("a", "operators"):
+        assert table.begin_removal(name)
+        table.end_removal(name)
+    assert table.create_in_send("c", "TBW102", 1, False)
+
+
+def test_a_topic_that_is_being_deleted_is_not_made(make: Make, changes: list[int]) -> None:
+    table = make()
+    table.create_in_send("T", "TBW102", 4, False)
+    counter = table.version.counter
+    assert table.begin_removal("T")
+    assert (table.get("T"), table.version.counter, len(changes)) == (None, counter + 1, 2)
+    assert not table.begin_removal("unknown")
+    for name in ("T", "unknown"):
+        assert table.is_removing(name)
+        with pytest.raises(SystemBusyError, match="being deleted"):
+            table.create_in_send(name, "TBW102", 4, False)
+        with pytest.raises(SystemBusyError):
+            table.update(TopicConfig(name, 4, 4))
+        with pytest.raises(SystemBusyError):
+            table.create_send_back(name, 1)
+        table.end_removal(name)
+        assert table.create_in_send(name, "TBW102", 4, False)
+
+
+async def test_a_topic_is_deleted_while_it_is_saved(make: Make) -> None:
+    """Whoever waits for it to be saved goes on: the topic is not there. One that is made anew in
+    that moment is saved like any other."""
+    table = make()
+    told: list[int] = []
+
+    async def tell() -> None:
+        told.append(len(told))
+        if len(told) == 1:
+            table.begin_removal("T")
+            table.end_removal("T")
+        elif len(told) == 2:
+            table.begin_removal("U")
+            table.end_removal("U")
+            table.create_in_send("U", "TBW102", 3, False)
+
+    table.tell_first = tell
+    table.create_in_send("T", "TBW102", 4, False)
+    await table.saved("T")
+    assert table.is_saved("T")
+    assert table.get("T") is None
+    table.create_in_send("U", "TBW102", 4, False)
+    await table.saved("U")
+    assert table.is_saved("U")
+    assert len(told) == 3, "the second U was told as well"
+    assert make().topics["U"].write_queue_nums == 3
+
+
+def test_ordered_topics_of_name_servers(make: Make) -> None:
+    table = make()
+    table.update(TopicConfig("T", 1, 1))
+    counter = table.version.counter
+    table.set_ordered(["T", "unknown"])
+    assert table.topics["T"].order
+    assert table.version.counter == counter + 1
+    table.set_ordered(["T"])
+    table.set_ordered([])
+    assert table.topics["T"].order, "what an operator ordered stays ordered"
+    assert table.version.counter == counter + 1
 
 
 def test_check_sendable() -> None:

@@ -1,0 +1,143 @@
+"""What goes by itself: clients that are silent, groups that nobody uses, offsets of topics that are
+gone. [ClientHousekeepingService; the rest is ours]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from pyrmq.broker.clients import ClientTable
+from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.topic_delete import TopicDeletion
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Store
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, retry_topic
+from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
+
+CLIENT_SCAN = 10.0
+"""Seconds between looks for clients without heartbeats."""
+GROUP_SCAN = 600.0
+"""Seconds between looks for groups that nobody uses, at most."""
+OFFSET_SCAN = 3600.0
+"""Seconds between looks for offsets of topics that are gone."""
+AT_ONCE = 256
+"""Topics that are examined before other tasks run."""
+
+
+class Housekeeping:
+    """`close` closes a connection."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        clients: ClientTable,
+        deletion: TopicDeletion,
+        close: Callable[[Connection], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._deletion = deletion
+        self._close = close
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._scan_clients)
+            nursery.start_soon(self._scan_groups)
+            nursery.start_soon(self._scan_offsets)
+
+    async def _scan_clients(self) -> None:
+        while True:
+            await trio.sleep(CLIENT_SCAN)
+            limit = self._config.now.channel_expired_timeout / 1000
+            for connection in self._clients.expired(trio.current_time() - limit):
+                log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
+                self._close(connection)
+
+    async def _scan_groups(self) -> None:
+        while True:
+            await trio.sleep(self._pause())
+            try:
+                await self.expire_groups()
+            except (PyrmqError, OSError) as e:
+                log.error("groups that nobody uses stay for now: %s", escape(e))
+
+    def _pause(self) -> float:
+        if not self._config.now.auto_created_group_expire_time:
+            return GROUP_SCAN
+        return min(max(self._groups.expire_step / 1000, 0.1), GROUP_SCAN)
+
+    async def expire_groups(self) -> None:
+        """Removes groups that consumers made and that nobody has used for long, with their retry
+        and dead-letter topics. A group with members, with offsets or with messages to retry is in
+        use."""
+        self._groups.note_used(self._offsets.take_pullers())
+        expired: set[str] = set()
+        for name in self._groups.unused():
+            if name in self._clients.consumers or self._offsets.topics_of(name):
+                continue
+            if self._has_messages(retry_topic(name)):
+                continue
+            log.info("group %s expires: nobody used it", escape(name))
+            self._groups.remove(name)
+            self._clients.forget_group(name)
+            expired.add(name)
+        if expired:
+            topics = [prefix + name for name in expired for prefix in (RETRY_PREFIX, DLQ_PREFIX)]
+            await self._deletion.remove(sorted(topics), self._is_used)
+            await self._offsets.forget(lambda _, group: group in expired)
+
+    def _is_used(self, topic: str) -> bool:
+        """Whether a topic of a group that expired is not there, or has become of use again."""
+        group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
+        known = self._topics.get(topic) is not None
+        return not known or group in self._groups.groups or self._has_messages(topic)
+
+    def _has_messages(self, topic: str) -> bool:
+        known = self._topics.get(topic)
+        queues = 0 if known is None else max(known.read_queue_nums, known.write_queue_nums)
+        bounds = (self._store.queue_range(topic, queue_id) for queue_id in range(queues))
+        return any(low < high for low, high in bounds)
+
+    async def _scan_offsets(self) -> None:
+        while True:
+            await trio.sleep(OFFSET_SCAN)
+            await self.drop_offsets()
+
+    async def drop_offsets(self) -> None:
+        """Removes offsets of topics that are not there and that no member of the group wants.
+
+        RocketMQ's scanUnsubscribedTopic, which nothing calls, would also remove offsets of topics
+        that are there, if they are not ahead of what is still stored. Those stay here: a group that
+        comes back would begin at the end and miss messages.
+        """
+        topics = self._offsets.topics()
+        for start in range(0, len(topics), AT_ONCE):
+            for topic in topics[start : start + AT_ONCE]:
+                if not self._is_gone(topic):
+                    continue
+                for group in self._offsets.groups_of(topic):
+                    if self._clients.subscription(group, topic) is None:
+                        log.info("offsets of %s in %s are removed", escape(group), escape(topic))
+                        self._offsets.remove(topic, group)
+            await trio.lowlevel.checkpoint()
+        await self._offsets.forget(lambda topic, group: self._is_gone(topic))
+
+    def _is_gone(self, topic: str) -> bool:
+        # Light queues, of which RocketMQ keeps offsets, are no topics.
+        return self._topics.get(topic) is None and not topic.startswith(LMQ_PREFIX)
