@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,18 @@ class TopicTable(PersistentTable):
         if self.topics.get(topic.topic_name) != topic:
             self._unsaved.add(topic.topic_name)
             self._put(topic)
+            self._bump()
+            self._changed_for_all()
+
+    def mark_ordered(self, names: Iterable[str]) -> None:
+        """Those of the topics that exist are ordered: name servers have order configurations for
+        them. [updateOrderTopicConfig]"""
+        new = [
+            topic for topic in map(self.topics.get, names) if topic is not None and not topic.order
+        ]
+        for topic in new:
+            self._put(replace(topic, order=True))
+        if new:
             self._bump()
             self._changed_for_all()
 
