@@ -112,7 +112,11 @@ def server(
         if value is not None:
             values[key] = str(value)
     broker_config = BrokerConfig.from_properties(values)
-    namesrv_config = NamesrvConfig(listen_port=namesrv_port, bind_address=host)
+    namesrv_config = NamesrvConfig(
+        listen_port=namesrv_port,
+        bind_address=host,
+        kv_config_path=broker_config.store_path_root_dir / "config" / "kvConfig.json",
+    )
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[str]:
