@@ -10,6 +10,9 @@ from pyrmq.net.address import parse_address
 MAX_NAME = 255
 _NAME = re.compile(r"[%|a-zA-Z0-9._-]{1,255}")
 """What RocketMQ allows for topics, and the dot of host names, after which brokers are named."""
+MAX_TOPIC = 512
+_TOPIC = re.compile(r"[%|a-zA-Z0-9._+$@:#=~-]{1,512}")
+"""More than a client may create: topics of pop retries are made of a group, a `+` and a topic."""
 _HOST = re.compile(r"\[?[a-zA-Z0-9._%:-]{1,253}\]?")
 
 
@@ -22,9 +25,12 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_topic(name: str) -> None:
-    """The same for a topic. Brokers have topics named after themselves."""
-    if not _NAME.fullmatch(name):
-        check_name("the topic", name)
+    """InvalidParameterError unless a broker may have a topic of this name."""
+    if not _TOPIC.fullmatch(name):
+        raise InvalidParameterError(
+            f"the topic {name[:64]!r} is illegal: 1 to {MAX_TOPIC} of the characters "
+            "%|a-zA-Z0-9._+$@:#=~-"
+        )
 
 
 def check_address(what: str, text: str) -> None:

@@ -19,6 +19,8 @@ from pyrmq.net.turns import Steps
 DEFAULT_TIMEOUT_MS = 120_000
 MAX_BROKERS = 64
 """Most brokers that register on one connection."""
+MAX_BROKERS_OF_ALL = 1 << 14
+"""Most broker addresses."""
 MAX_TOPICS = 1 << 17
 """Most topics of a broker name."""
 MAX_TOPICS_OF_ALL = 1 << 22
@@ -154,6 +156,8 @@ class Routes:
         owned = sum(live.owner is owner for k, live in self.live.items() if k != key)
         if owner is not None and owned >= MAX_BROKERS:
             raise InvalidParameterError(f"more than {MAX_BROKERS} brokers on one connection")
+        if key not in self.live and len(self.live) >= MAX_BROKERS_OF_ALL:
+            raise InvalidParameterError(f"there are {MAX_BROKERS_OF_ALL} brokers already")
         self._check_room(r.broker_name, r.topics.keys())
 
     def _check_room(self, broker_name: str, topics: Set[str]) -> None:

@@ -17,6 +17,7 @@ SYSTEM_ERROR, NO_PERMISSION, NO_TOPIC, NOT_FOUND, INVALID = 1, 16, 17, 22, 29
 KV = {"namespace": "N", "key": "K"}
 ROUTE = {"queueDatas": [{"brokerName": "b1", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]}
 NAMES = ("", "a b", "a/b", "a\nb", "\x1b[31m", "ä", "b" * 256)
+TOPIC_NAMES = (*NAMES[:-1], "t" * 513)
 ADDRESSES = ("", "host", "host:", ":1", "host:0", "host:65536", "host:x", "a b:1", "\x1b:1", "ä:1")
 IDS = ("", "x", "-1", "1.5", str(2**63), "9" * 30)
 
@@ -78,7 +79,7 @@ REQUESTS = {
         unknown={"clusterName": "C1", "brokerName": "none"},
     ),
     "one topic": Request(
-        217, {"topic": "New"}, json.dumps(ROUTE).encode(), bad={"topic": NAMES},
+        217, {"topic": "New"}, json.dumps(ROUTE).encode(), bad={"topic": TOPIC_NAMES},
         bad_bodies=(*NO_JSON, b"", b"{}", b'{"queueDatas":[]}', b'{"queueDatas":[7]}',
                     b'{"queueDatas":[{"brokerName":"none"}]}', b" " * 70_000,
                     b'{"queueDatas":[{"brokerName":"b1","perm":"x"}]}'),

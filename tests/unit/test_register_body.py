@@ -114,13 +114,18 @@ def test_no_wrapper(body: bytes) -> None:
         parse(body)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "caf\u00e9", "\u001b[31m", "t" * 256, "\n"])
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "caf\u00e9", "\u001b[31m", "t" * 513, "\n"])
 def test_names_of_topics(name: str) -> None:
     with pytest.raises(InvalidParameterError):
         parse(plain({name: TopicConfig(name)}))
     if "\n" not in name:
         with pytest.raises((InvalidParameterError, ProtocolError)):
             parse(zlib.compress(pieces([f"{name} 1 1 6 SINGLE_TAG"])))
+
+
+@pytest.mark.parametrize("name", ["%RETRY%group+topic", "broker.host", "t" * 512])
+def test_names_that_brokers_make_themselves(name: str) -> None:
+    assert parse(plain({name: TopicConfig(name)}))[0] == {name: (16, 16, 6, 0)}
 
 
 def test_many_topics_come_in_steps() -> None:

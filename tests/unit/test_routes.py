@@ -309,6 +309,9 @@ def test_bounds_of_one_connection(routes: Tables, monkeypatch: pytest.MonkeyPatc
         routes.add(more, 0, owner)
     routes.add(registration("b1", address="h:2", topics={}), 0, owner)
     routes.add(more, 0, object())
+    monkeypatch.setattr(module, "MAX_BROKERS_OF_ALL", MAX_BROKERS + 1)
+    with pytest.raises(InvalidParameterError, match="brokers already"):
+        routes.add(registration("most", address="h:1000", topics={}), 0, object())
     monkeypatch.setattr(module, "MAX_TOPICS", 3)
     routes.add(registration("b1", address="h:2", topics={"T": 1, "U": 1}, counter=2), 0, owner)
     routes.add(registration("b1", address="h:2", topics={"U": 1, "V": 1}, counter=3), 0, owner)
