@@ -44,6 +44,10 @@ async def broker(store: Path | None = None, **settings: Any) -> AsyncIterator[Ru
             "mapped_file_size_commit_log": SMALL_LOG,
         }
         config = BrokerConfig(**{**defaults, **settings})
-        namesrv = NamesrvConfig(listen_port=0, bind_address="127.0.0.1")
+        namesrv = NamesrvConfig(
+            listen_port=0,
+            bind_address="127.0.0.1",
+            kv_config_path=config.store_path_root_dir / "config" / "kvConfig.json",
+        )
         async with serving(config, namesrv) as running:
             yield running

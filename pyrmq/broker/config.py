@@ -100,6 +100,16 @@ class BrokerConfig:
     register_broker_timeout_mills: int = key(
         24_000, "ms that a name server may take to answer one.", low=1, high=600_000, live=True
     )
+    force_register: bool = key(
+        True,
+        "Whether each of them states all topics; else only where the name server says that it "
+        "knows others.",
+    )
+    enable_single_topic_register: bool = key(
+        False,
+        "Whether new and changed topics are registered one by one, as name servers with "
+        "deleteTopicWithBrokerRegistration=true need it.",
+    )
 
     broker_permission: int = key(
         6,

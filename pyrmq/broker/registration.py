@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_addresses
-from pyrmq.net.channel import Channels
+from pyrmq.net.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
 
@@ -26,31 +28,56 @@ TELL = 3.0
 """Seconds that a new topic waits for the name servers at most."""
 RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
+SHORT = 3.0
+"""Seconds that a name server may take to answer a small request."""
+MAX_SINGLE = 64
+"""Topics that are registered one by one; if there are more, all are."""
 
 
-def ordered_topics(body: bytes) -> list[str]:
-    """The topics of ORDER_TOPIC_CONFIG, which a name server may answer with. [KVTable]"""
-    table = fastjson.loads_object(body).get("table") if body else None
-    return [str(topic) for topic in table] if isinstance(table, dict) else []
+@dataclass(slots=True)
+class _NameServer:
+    address: Address
+    changed: trio.Event = field(default_factory=trio.Event)
+    """Set when topics have changed."""
+    told: int | None = None
+    """How many changes it knows; None: the last try failed, or there was none."""
+    channel: Channel | None = None
+    """On which it was told. Its end unregisters the broker."""
+    rows: int = 0
+    """How many of the rows that were encoded it has."""
+    ordered: tuple[bytes, list[str]] = (b"", [])
+    """Its order configurations, and the topics in them."""
+
+
+class _Some(fastjson.Encoded):
+    """A few rows."""
+
+    def __init__(self, rows: Iterable[bytes]) -> None:
+        self._rows = list(rows)
+
+    def members(self) -> Iterable[bytes]:
+        return self._rows
 
 
 class Registration:
-    """Registers at start, at every change of topics, and again every registerNameServerPeriod."""
+    """Registers all topics at start and every registerNameServerPeriod, and topics that are new
+    or have changed at once."""
 
     def __init__(self, config: LiveConfig, topics: TopicTable, address: Address) -> None:
         self._config = config
         self._topics = topics
         self._permission = config.now.broker_permission
+        self._encoded: dict[str, int] = {}
+        """By topic, the number of its row among those that were encoded; the latest come last."""
+        self._rows_encoded = 0
         self._rows = topics.rows(self._row)
         self._encoding = trio.Lock()
         self._address = address
-        self._servers = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
-        self._changed = [[trio.Event()] for _ in self._servers]
+        addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
+        self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
         self._changes = 0
         """How often topics changed."""
-        self._told: list[int | None] = [None] * len(self._servers)
-        """How many changes each name server knows; None: the last try failed, or there was none."""
         self._news = trio.Event()
         topics.watch(self._topics_changed)
         topics.tell_first = self.told
@@ -61,7 +88,7 @@ class Registration:
         wanted = self._changes
         with trio.move_on_after(TELL):
             while not self._leaving and any(
-                known is not None and known < wanted for known in self._told
+                server.told is not None and server.told < wanted for server in self._servers
             ):
                 await self._news.wait()
 
@@ -72,13 +99,13 @@ class Registration:
             self._permission = now.broker_permission
             self._topics.announce()
         if now.register_name_server_period != before.register_name_server_period:
-            for event in self._changed:
-                event[0].set()
+            for server in self._servers:
+                server.changed.set()
 
     def _topics_changed(self) -> None:
         self._changes += 1
-        for event in self._changed:
-            event[0].set()
+        for server in self._servers:
+            server.changed.set()
 
     def _header(self) -> dict[str, str | int | bool]:
         host, port = self._address
@@ -89,55 +116,74 @@ class Registration:
             "brokerId": self._config.now.broker_id,
         }
 
-    def _row(self, topic: TopicConfig) -> bytes:
+    def _values(self, topic: TopicConfig) -> dict[str, object]:
         perm = self._permission
         limit = 0xF if perm & PERM_READ and perm & PERM_WRITE else perm
-        value = {**topic.to_json(), "perm": topic.perm & limit}
-        return fastjson.member(topic.topic_name, value)
+        return {**topic.to_json(), "perm": topic.perm & limit}
 
-    async def _body(self) -> bytes:
+    def _row(self, topic: TopicConfig) -> bytes:
+        self._rows_encoded += 1
+        self._encoded.pop(topic.topic_name, None)
+        self._encoded[topic.topic_name] = self._rows_encoded
+        return fastjson.member(topic.topic_name, self._values(topic))
+
+    async def _body(self, since: int | None = None) -> tuple[bytes, int, list[str]]:
+        """A body with all topics, or those whose rows were encoded after so many; how many rows
+        there are then, and which topics the latter are."""
         # One after the other: name servers share the rows.
         async with self._encoding:
             version = self._topics.version.to_json()
+            rows: fastjson.Encoded = self._rows.freeze()
+            await self._rows.encode()
+            names = []
+            if since is not None:
+                for name, number in reversed(self._encoded.items()):
+                    if number <= since:
+                        break
+                    if name in self._topics.topics:  # else it was deleted
+                        names.append(name)
+                rows = _Some(map(self._rows.encoded, names))
             wrapper = {
                 "dataVersion": version,
                 "mappingDataVersion": version,
-                "topicConfigTable": self._rows.freeze(),
+                "topicConfigTable": rows,
                 "topicQueueMappingDetailMap": {},
                 "topicQueueMappingInfoMap": {},
             }
-            await self._rows.encode()
             body = {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}
-            return b"".join(fastjson.parts(body))
+            return b"".join(fastjson.parts(body)), self._rows_encoded, names
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Registers until cancelled; started once every name server was tried, or after START."""
         async with Channels() as channels, trio.open_nursery() as nursery:
             tried = [trio.Event() for _ in self._servers]
-            for i in range(len(self._servers)):
-                nursery.start_soon(self._keep, channels, i, tried[i])
+            for server, event in zip(self._servers, tried, strict=True):
+                nursery.start_soon(self._keep, channels, server, event)
             with trio.move_on_after(START):
                 for event in tried:
                     await event.wait()
             task_status.started()
             await trio.sleep_forever()
 
-    async def _keep(self, channels: Channels, number: int, tried: trio.Event) -> None:
+    async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
-        server, changed = self._servers[number], self._changed[number]
         retry = RETRY
+        due = trio.current_time()
         while not self._leaving:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
-            changed[0] = trio.Event()
+            server.changed = trio.Event()
             changes = self._changes
-            done = await self._one(channels, server, self._register)
-            self._told[number] = changes if done else None
+            is_due = server.told is None or trio.current_time() >= due
+            done = await self._one(channels, server, partial(self._tell, is_due))
+            server.told = changes if done else None
             self._news.set()
             self._news = trio.Event()
             tried.set()
+            if is_due:
+                due = trio.current_time() + period
+            with trio.move_on_at(due if done else trio.current_time() + retry):
+                await server.changed.wait()
             retry = RETRY if done else min(2 * retry, period)
-            with trio.move_on_after(period if done else retry):
-                await changed[0].wait()
 
     async def unregister(self) -> None:
         """Unregisters this broker at every name server; it registers no more."""
@@ -149,19 +195,64 @@ class Registration:
     async def _one(
         self,
         channels: Channels,
-        server: Address,
-        call: Callable[[Channels, Address], Awaitable[None]],
+        server: _NameServer,
+        call: Callable[[Channel, _NameServer], Awaitable[None]],
     ) -> bool:
         try:
-            await call(channels, server)
+            await call(await channels.get(server.address), server)
         except PyrmqError as e:
-            log.warning("name server %s: %s", format_address(server), escape(e))
+            log.warning("name server %s: %s", escape(format_address(server.address)), escape(e))
             return False
         return True
 
-    async def _register(self, channels: Channels, server: Address) -> None:
+    async def _tell(self, is_due: bool, channel: Channel, server: _NameServer) -> None:
+        """Registers all topics, or what is new since this name server was told."""
+        if is_due or channel is not server.channel:
+            if await self._wants_all(channel, server):
+                await self._register(channel, server)
+            return
+        body, rows, names = await self._body(server.rows)
+        if not self._config.now.enable_single_topic_register:
+            if names:
+                await self._send(channel, server, body)
+        elif len(names) > MAX_SINGLE:
+            await self._register(channel, server)
+            return
+        else:
+            for name in names:
+                await self._register_topic(channel, name)
+        server.rows = rows
+
+    async def _wants_all(self, channel: Channel, server: _NameServer) -> bool:
+        """Whether a name server is to be told of all topics: at first, with forceRegister, and if
+        it says that it knows of others. [needRegister]"""
+        if self._config.now.force_register or server.channel is None:
+            return True
+        async with self._encoding:
+            self._rows.freeze()
+            await self._rows.encode()
+            rows, version = self._rows_encoded, self._topics.version.to_json()
+        try:
+            answer = await channel.request(
+                RequestCode.QUERY_DATA_VERSION,
+                self._header(),
+                fastjson.dumps(version),
+                timeout=SHORT,
+            )
+        except ResponseError:
+            return True
+        if answer.ext.get("changed") != "false":
+            return True
+        server.channel, server.rows = channel, rows
+        return False
+
+    async def _register(self, channel: Channel, server: _NameServer) -> None:
+        body, rows, _ = await self._body()
+        await self._send(channel, server, body)
+        server.channel, server.rows = channel, rows
+
+    async def _send(self, channel: Channel, server: _NameServer, body: bytes) -> None:
         host, port = self._address
-        channel = await channels.get(server)
         header = {
             **self._header(),
             "haServerAddr": format_address((host, port + 1 if port < 65535 else port)),
@@ -171,11 +262,35 @@ class Registration:
         answer = await channel.request(
             RequestCode.REGISTER_BROKER,
             header,
-            await self._body(),
+            body,
             timeout=self._config.now.register_broker_timeout_mills / 1000,
         )
-        self._topics.set_ordered(ordered_topics(answer.body))
+        self._take_order(server, answer.body)
 
-    async def _unregister(self, channels: Channels, server: Address) -> None:
-        channel = await channels.get(server)
-        await channel.request(RequestCode.UNREGISTER_BROKER, self._header(), timeout=3)
+    async def _register_topic(self, channel: Channel, name: str) -> None:
+        values = self._values(self._topics.topics[name])
+        kept = ("perm", "readQueueNums", "topicSysFlag", "writeQueueNums")
+        row = {"brokerName": self._config.now.broker_name, **{key: values[key] for key in kept}}
+        await channel.request(
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+            {"topic": name},
+            fastjson.dumps({"brokerDatas": [], "filterServerTable": {}, "queueDatas": [row]}),
+            timeout=SHORT,
+        )
+
+    def _take_order(self, server: _NameServer, body: bytes) -> None:
+        """Topics with an order configuration are ordered. [handleRegisterBrokerResult]"""
+        try:
+            if body != server.ordered[0]:
+                table = fastjson.loads_object(body).get("table") if body else {}
+                server.ordered = body, [str(n) for n in table] if isinstance(table, dict) else []
+            self._topics.mark_ordered(server.ordered[1])
+        except PyrmqError as e:
+            log.warning(
+                "order configuration of %s: %s",
+                escape(format_address(server.address)),
+                escape(e),
+            )
+
+    async def _unregister(self, channel: Channel, server: _NameServer) -> None:
+        await channel.request(RequestCode.UNREGISTER_BROKER, self._header(), timeout=SHORT)

@@ -74,6 +74,10 @@ class Rows(Encoded, Generic[K]):
                 await trio.lowlevel.checkpoint()
                 end = time.monotonic() + TURN
 
+    def encoded(self, key: K) -> bytes:
+        """The row of one key, as it was encoded last."""
+        return self._encoded[key]
+
     def members(self) -> Iterable[bytes]:
         """The rows of the frozen table."""
         while self._frozen:

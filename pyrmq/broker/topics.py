@@ -260,6 +260,18 @@ class TopicTable(PersistentTable):
                 "messages are gone from the log: make it with the same queue.type"
             )
 
+    def mark_ordered(self, names: Iterable[str]) -> None:
+        """Those of the topics that exist are ordered: name servers have order configurations for
+        them. [updateOrderTopicConfig]"""
+        new = [
+            topic for topic in map(self.topics.get, names) if topic is not None and not topic.order
+        ]
+        for topic in new:
+            self._put(replace(topic, order=True))
+        if new:
+            self._bump()
+            self._changed_for_all()
+
     def create_in_send(
         self,
         topic: str,
@@ -366,17 +378,6 @@ class TopicTable(PersistentTable):
     def configure(self, config: BrokerConfig) -> None:
         """How many topics there may be has changed."""
         self._config = config
-
-    def set_ordered(self, topics: Iterable[str]) -> None:
-        """Marks topics as ordered, as name servers say. [updateOrderTopicConfig]"""
-        changed = False
-        for name in topics:
-            known = self.topics.get(name)
-            if known is not None and not known.order:
-                self._put(replace(known, order=True))
-                changed = True
-        if changed:
-            self._bump()
 
 
 def _is_plain(topic: str) -> bool:

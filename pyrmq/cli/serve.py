@@ -116,6 +116,8 @@ def server(
     # What guards the broker guards its name server.
     names.values.setdefault("adminAddressAllowList", broker_config.admin_address_allow_list)
     names.values.setdefault("bindAddress", address)
+    folder = broker_config.store_path_root_dir / "config"
+    names.values.setdefault("kvConfigPath", str(folder / "kvConfig.json"))
     names.set_option("bindAddress", host, "--host")
     names.set_option("listenPort", namesrv_port, "--namesrv-port")
     namesrv_config = NamesrvConfig.from_properties(names.values)

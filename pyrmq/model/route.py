@@ -46,6 +46,8 @@ class BrokerData:
     broker_name: str
     broker_addrs: dict[int, str] = field(default_factory=dict)
     enable_acting_master: bool = False
+    zone: str = ""
+    """zoneName: a room or a data centre; clients may ask for brokers of theirs only."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class BrokerData:
             "brokerName": self.broker_name,
             "cluster": self.cluster,
             "enableActingMaster": self.enable_acting_master,
+            "zoneName": self.zone or None,
         }
 
     @classmethod
@@ -73,11 +76,14 @@ class TopicRoute:
 
     queues: list[QueueData] = field(default_factory=list)
     brokers: list[BrokerData] = field(default_factory=list)
+    order_conf: str | None = None
+    """orderTopicConf: which queues are sent to, and in which order, such as `broker-a:8`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "brokerDatas": [b.to_json() for b in self.brokers],
             "filterServerTable": {},
+            "orderTopicConf": self.order_conf,
             "queueDatas": [q.to_json() for q in self.queues],
         }
 
@@ -102,6 +108,10 @@ class TopicRoute:
             if many > MAX_ROUTE_QUEUES:
                 raise ProtocolError(f"a topic route with {many} queues")
         route.brokers += [BrokerData.from_json(b) for b in _objects(value.get("brokerDatas"))]
+        conf = value.get("orderTopicConf")
+        if conf:
+            route.order_conf = str(conf)
+            _order(route.order_conf)
         return route
 
     def master_of(self, broker_name: str) -> str | None:
@@ -127,7 +137,14 @@ class TopicRoute:
         return [b.broker_addrs[MASTER_ID] for b in self.brokers if MASTER_ID in b.broker_addrs]
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that may be sent to: writable, on brokers with a master, by broker name."""
+        """Queues that may be sent to: writable, on brokers with a master, by broker name. With an
+        order configuration those that it names, whatever else is said."""
+        if self.order_conf:
+            return [
+                MessageQueue(topic, name, n)
+                for name, many in _order(self.order_conf)
+                for n in range(many)
+            ]
         return [
             MessageQueue(topic, q.broker_name, n)
             for q in sorted(self.queues, key=lambda q: q.broker_name)
@@ -192,6 +209,19 @@ def next_queue(
     if avoid is not None:
         queues = [q for q in queues if q.broker_name != avoid] or queues
     return queues[next(turn) % len(queues)]
+
+
+def _order(conf: str) -> list[tuple[str, int]]:
+    """Broker names and numbers of queues, from `broker-a:8;broker-b:8`. ProtocolError."""
+    found: list[tuple[str, int]] = []
+    for part in filter(str.strip, conf.split(";")):
+        name, _, many = part.strip().rpartition(":")
+        if not name or not many.isdecimal() or len(many) > 7:
+            raise ProtocolError(f"an order configuration is NAME:NUMBER;…, not {conf[:64]!r}")
+        found.append((name, int(many)))
+    if sum(many for _, many in found) > MAX_ROUTE_QUEUES:
+        raise ProtocolError("an order configuration with too many queues")
+    return found
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

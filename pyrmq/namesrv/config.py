@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+import trio
 
 from pyrmq.net.admin_access import parse_networks
 from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_properties, key
 
 _THREADS = "there are no thread pools here: trio runs everything"
+_QUEUES = "requests wait in sockets here, not in queues of thread pools"
 
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("orderMessageEnable", ("false",)),
-    FixedKey("supportActingMaster", ("false",)),
     FixedKey("enableControllerInNamesrv", ("false",)),
     FixedKey("clusterTest", ("false",)),
-    FixedKey("needWaitForService", ("false",)),
-    FixedKey("deleteTopicWithBrokerRegistration", ("false",)),
-    FixedKey("notifyMinBrokerIdChanged", ("false",)),
-    FixedKey("enableAllTopicList", ("true",)),
-    FixedKey("enableTopicList", ("true",)),
     UnusedKey("rocketmqHome", "nothing is read from there"),
-    UnusedKey("kvConfigPath", "there is no KV configuration in this version"),
-    UnusedKey("configStorePath", "the file given with -c is the only one"),
+    UnusedKey("configStorePath", "the file given with -c is the only one, and is never written"),
     UnusedKey("productEnvName", "it belongs to clusterTest"),
     UnusedKey("clientRequestThreadPoolNums", _THREADS),
     UnusedKey("defaultThreadPoolNums", _THREADS),
     UnusedKey("serverWorkerThreads", _THREADS),
     UnusedKey("serverSelectorThreads", _THREADS),
     UnusedKey("serverCallbackExecutorThreads", _THREADS),
+    UnusedKey("clientRequestThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("defaultThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("unRegisterBrokerQueueCapacity", "brokers that leave are taken out at once"),
 )
 """RocketMQ's keys for which NamesrvConfig has no field."""
+
+CHANGEABLE = (
+    "scanNotActiveBrokerInterval",
+    "deleteTopicWithBrokerRegistration",
+    "supportActingMaster",
+    "needWaitForService",
+    "waitSecondsForService",
+    "orderMessageEnable",
+    "returnOrderTopicConfigToBroker",
+    "enableAllTopicList",
+    "enableTopicList",
+)
+"""Keys that UPDATE_NAMESRV_CONFIG may change: they are read each time that they are needed. None
+holds a path or an address, or says whom this process connects to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,55 @@ class NamesrvConfig:
     )
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400
+    )
+    delete_topic_with_broker_registration: bool = key(
+        False,
+        "Whether a registration deletes the topics that it lacks. "
+        "Brokers then need enableSingleTopicRegister=true, or lose topics.",
+    )
+    support_acting_master: bool = key(
+        False,
+        "Whether a group without a master shows its smallest broker id as the master, "
+        "if its brokers have enableSlaveActingMaster.",
+    )
+    notify_min_broker_id_changed: bool = key(
+        False,
+        "Whether the brokers of such a group are told when its smallest broker id changes. "
+        "The name server then connects to the addresses that they registered.",
+    )
+
+    need_wait_for_service: bool = key(
+        False,
+        "Whether routes are refused at first, until the brokers had time to register.",
+        section="Routes and topic lists",
+    )
+    wait_seconds_for_service: int = key(
+        45, "Seconds after the start that needWaitForService applies to.", high=86_400
+    )
+    order_message_enable: bool = key(
+        False,
+        "Whether a route has the order configuration of its topic, "
+        "from the KV namespace ORDER_TOPIC_CONFIG.",
+    )
+    return_order_topic_config_to_broker: bool = key(
+        True, "Whether brokers that register get that namespace."
+    )
+    enable_all_topic_list: bool = key(True, "Whether all topics are listed for whoever asks.")
+    enable_topic_list: bool = key(
+        True, "Whether the topics of a cluster, and unit topics, are listed."
+    )
+
+    kv_config_path: Path = key(  # noqa: RUF009
+        lambda: Path.home() / "namesrv" / "kvConfig.json",
+        "File of the KV configuration; no two name servers may share one.",
+        values="a file",
+        shown="~/namesrv/kvConfig.json",
+        section="Configuration that changes",
+    )
+    config_black_list: str = key(
+        "configBlackList;configStorePath;kvConfigPath",
+        "Keys that UPDATE_NAMESRV_CONFIG may not change, besides those that it never may.",
+        values="keys, separated by `;`",
     )
 
     admin_address_allow_list: str = key(
@@ -63,3 +125,17 @@ class NamesrvConfig:
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:
         """From a namesrv.conf's values. ConfigError for keys unknown or out of bounds."""
         return from_properties(cls, values, OTHER_KEYS)
+
+
+class RunningConfig:
+    """The configuration of a name server that runs: `now` is as it was changed last."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self.now = config
+        self.changed = trio.Event()
+        """Set, and made anew, at each change."""
+
+    def change(self, config: NamesrvConfig) -> None:
+        self.now = config
+        self.changed.set()
+        self.changed = trio.Event()

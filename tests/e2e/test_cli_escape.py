@@ -10,13 +10,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyrmq.cli import main
-from tests.e2e.command import Serving, run
-from tests.e2e.test_namesrv import place, register
+from tests.e2e.command import run
+from tests.e2e.namesrv import GET_BROKER_CLUSTER_INFO, name_server, place, register
 from tests.store.tools import opened
 from tests.support.client import Client
 from tests.support.records import encode_properties
+from tests.support.scripted.script import Script, route
+from tests.support.scripted.sockets import SocketServer
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
+from tests.support.wire import Command
+
+PUT_KV_CONFIG, UPDATE_NAMESRV_CONFIG = 100, 318
 
 TITLE = "\x1b]0;owned\x07"
 SHOWN = r"\x1b]0;owned\x07"
@@ -64,39 +69,49 @@ def test_consume_raw(sent: str) -> None:
 
 
 def test_a_name_server_logs_names(tmp_path: Path) -> None:
-    conf = tmp_path / "namesrv.conf"
-    conf.write_text("listenPort=0\nbindAddress=127.0.0.1\n")
-    with Serving(tmp_path / "log", "namesrv", "-c", str(conf)) as server:
+    """What it takes into its log is either refused, or escaped."""
+    with name_server(tmp_path) as server:
         with Client(server.address("namesrv")) as client:
             where = {**place(f"b{EVIL}", 1), "brokerAddr": f"127.0.0.1:1{EVIL}"}
-            assert register(client, where, topics=("Foreign", "Other")).code == 0
+            assert register(client, where, topics=("Foreign", "Other")).code == 29
+            refused = client.call(PUT_KV_CONFIG, namespace=f"n{EVIL}", key="k", value=EVIL)
+            assert refused.code == 29
+            assert client.call(PUT_KV_CONFIG, namespace="n", key="k", value=EVIL).code == 0
+            config = f"configBlackList={EVIL}".encode()
+            assert client.call(UPDATE_NAMESRV_CONFIG, config).code != 0
+            assert register(client, place("good", 1)).code == 0
         eventually(lambda: "is gone" in server.stderr(), "the broker is dropped")
         log = server.stderr()
         check(log)
-        assert f"broker b{SHOWN}" in log
-        assert len(log.splitlines()) == 2
+        assert len(log.splitlines()) == 3, "a key is set, a broker comes and goes"
 
 
-def test_routes_with_names_of_others(tmp_path: Path) -> None:
+class EvilNameServer(Script):
+    """Routes every topic to a broker with a name that a terminal would obey."""
+
+    def usual(self, command: Command) -> Command:
+        name, address = f"b{EVIL}", f"{TITLE}:{EVIL}"
+        found = route({name: 4}, {name: {0: address}})
+        if command.code == GET_BROKER_CLUSTER_INFO:
+            (data,) = found["brokerDatas"]  # type: ignore[misc]
+            found = {"brokerAddrTable": {name: data}, "clusterAddrTable": {"C": [name]}}
+        return command.reply(0, {}, json.dumps(found).encode())
+
+
+def test_routes_with_names_of_others() -> None:
     """A client's own errors and warnings name brokers of its routes."""
-    conf = tmp_path / "namesrv.conf"
-    conf.write_text("listenPort=0\nbindAddress=127.0.0.1\n")
-    with Serving(tmp_path / "log", "namesrv", "-c", str(conf)) as server:
-        namesrv = server.facts["namesrv"]
-        with Client(server.address("namesrv")) as client:
-            where = {**place(f"b{EVIL}", 1), "brokerAddr": f"{TITLE}:{EVIL}"}
-            assert register(client, where, topics=("Foreign", "Other")).code == 0
-            for args in (
-                ("send", "-t", "Foreign", "-b", "x"),
-                ("consume", "-t", "Foreign", "--timeout", "1"),
-                ("admin", "txn", "stats"),
-            ):
-                command = [*args[:3], "-n", namesrv, *args[3:]] if args[0] == "admin" else [
-                    args[0], "-n", namesrv, *args[1:]
-                ]  # fmt: skip
-                result = run(*command)
-                check(result.stdout, result.stderr)
-                assert SHOWN.encode() in result.stderr or b"\\x1b" in result.stderr, args
+    with SocketServer(EvilNameServer()).serving() as namesrv:
+        for args in (
+            ("send", "-t", "Foreign", "-b", "x"),
+            ("consume", "-t", "Foreign", "--timeout", "1"),
+            ("admin", "txn", "stats"),
+        ):
+            command = [*args[:3], "-n", namesrv, *args[3:]] if args[0] == "admin" else [
+                args[0], "-n", namesrv, *args[1:]
+            ]  # fmt: skip
+            result = run(*command)
+            check(result.stdout, result.stderr)
+            assert SHOWN.encode() in result.stderr or b"\\x1b" in result.stderr, args
 
 
 @pytest.fixture

@@ -3,90 +3,41 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.command import Serving
-from tests.support.client import GET_ROUTEINFO_BY_TOPIC, REGISTER_BROKER, Client
+from tests.e2e.namesrv import (
+    BROKER_HEARTBEAT,
+    GET_ALL_TOPIC_LIST,
+    GET_BROKER_CLUSTER_INFO,
+    UNREGISTER_BROKER,
+    clusters,
+    loose,
+    name_server,
+    place,
+    register,
+    route,
+)
+from tests.support.client import REGISTER_BROKER, Client
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
-from tests.support.wire import Command
-
-UNREGISTER_BROKER = 104
-GET_BROKER_CLUSTER_INFO = 106
-GET_ALL_TOPIC_LIST = 206
-BROKER_HEARTBEAT = 904
-TOPICS = ("Alpha", "Beta")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    folder = tmp_path_factory.mktemp("namesrv")
-    conf = folder / "namesrv.conf"
-    conf.write_text("listenPort=0\nbindAddress=127.0.0.1\nscanNotActiveBrokerInterval=50\n")
-    with Serving(folder / "log", "namesrv", "-c", str(conf)) as process:
-        yield process
-        assert process.stop() == 0
-        assert "Traceback" not in process.stderr()
+    with name_server(tmp_path_factory.mktemp("namesrv"), "scanNotActiveBrokerInterval=50\n") as it:
+        yield it
 
 
 @pytest.fixture
 def namesrv(server: Serving) -> Iterator[Client]:
     with Client(server.address("namesrv")) as connection:
         yield connection
-
-
-def place(name: str, port: int, broker_id: int = 0) -> dict[str, str]:
-    return {
-        "brokerName": name, "brokerAddr": f"127.0.0.1:{port}", "clusterName": "C1",
-        "brokerId": str(broker_id),
-    }  # fmt: skip
-
-
-def topic_config(name: str, queues: int = 4) -> dict[str, Any]:
-    return {
-        "topicName": name, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
-        "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
-    }  # fmt: skip
-
-
-def register(
-    client: Client,
-    where: dict[str, str],
-    *,
-    topics: tuple[str, ...] = TOPICS,
-    version: int = 1,
-    queues: int = 4,
-    **more: str,
-) -> Command:
-    wrapper = {
-        "dataVersion": {"counter": version, "timestamp": version, "stateVersion": 0},
-        "topicConfigTable": {name: topic_config(name, queues) for name in topics},
-    }
-    body = json.dumps({"topicConfigSerializeWrapper": wrapper, "filterServerList": []}).encode()
-    ext = {**where, "haServerAddr": "127.0.0.1:1", "compressed": "false", "bodyCrc32": "0"}
-    return client.call(REGISTER_BROKER, body, **{**ext, **more})
-
-
-def route(client: Client, topic: str, *, version: int = 479, **ext: str) -> Command:
-    return client.request(Command(GET_ROUTEINFO_BY_TOPIC, {"topic": topic, **ext}, version=version))
-
-
-def loose(body: bytes) -> Any:
-    """fastjson's form: integer keys stand without quotes."""
-    return json.loads(re.sub(rb"([{,])(-?\d+):", rb'\1"\2":', body))
-
-
-def clusters(client: Client) -> dict[str, list[str]]:
-    answer = client.call(GET_BROKER_CLUSTER_INFO)
-    assert answer.code == 0
-    return loose(answer.body)["clusterAddrTable"]
 
 
 def test_routes_in_both_forms(namesrv: Client) -> None:

@@ -14,7 +14,7 @@ from pyrmq.net.admin_access import MAX_NETWORKS, AdminAccess, parse_networks
 
 OF_CLIENTS_AND_BROKERS = {
     10, 11, 12, 14, 15, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 46, 103, 104, 105,
-    106, 217, 220, 221, 307, 310, 320, 322, 324, 325, 326, 361, 370, 400, 901, 904,
+    106, 217, 220, 221, 307, 310, 320, 322, 324, 325, 326, 361, 370, 400, 901, 904, 905,
     200050, 200051, 200052, 200053, 200054, 200055, 200151,
 }  # fmt: skip
 """Requests that do the work of producers, consumers and brokers."""

@@ -82,7 +82,6 @@ OWN = {
     "call.state",
     "connection.peer",
     "event.value",
-    "format_address(server)",
     "found",
     "more",
     "outcome.state",

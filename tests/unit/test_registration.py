@@ -12,14 +12,20 @@ import trio
 from pyrmq.broker import rows
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.registration import Registration, ordered_topics
+from pyrmq.broker.registration import Registration
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
-from pyrmq.model.topic import MULTI_TAG, TopicConfig
-from pyrmq.namesrv.register_body import parse
+from pyrmq.model.topic import MULTI_TAG, DataVersion, TopicConfig
 from pyrmq.net import fastjson
 
 Make = Callable[..., tuple[TopicTable, Registration]]
+
+
+def parse(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
+    wrapper = fastjson.loads_object(body)["topicConfigSerializeWrapper"]
+    rows = wrapper["topicConfigTable"].items()
+    topics = {name: TopicConfig.from_json(name, row) for name, row in rows}
+    return topics, DataVersion.from_json(wrapper["dataVersion"])
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def make(tmp_path: Path, config: BrokerConfig, store: Store) -> Make:
 async def test_the_body_has_all_topics(make: Make) -> None:
     topics, registration = make()
     topics.update(TopicConfig("U", 2, 3, 4, MULTI_TAG, 1, True), "+queue.type=BatchCQ")
-    body = await registration._body()
+    body, _, _ = await registration._body()
     assert parse(body) == (topics.topics, topics.version)
     version = topics.version.to_json()
     value = fastjson.loads_object(body)
@@ -50,32 +56,18 @@ async def test_the_body_has_all_topics(make: Make) -> None:
     assert body == fastjson.dumps(value), "in the form of fastjson, without blanks"
 
 
-@pytest.mark.parametrize(
-    ("body", "topics"),
-    [
-        (b"", []),
-        (b"{}", []),
-        (b'{"table":[]}', []),
-        (b'{"table":{}}', []),
-        (b'{"table":{"T":"broker-a:4;broker-b:4","U":"broker-a:1"}}', ["T", "U"]),
-    ],
-)
-def test_topics_that_a_name_server_says_are_ordered(body: bytes, topics: list[str]) -> None:
-    assert ordered_topics(body) == topics
-
-
 async def test_the_body_has_every_change(make: Make) -> None:
     topics, registration = make()
     for queues in (4, 5):
         topics.update(TopicConfig("U", queues, 3))
         topics.create_in_send(f"T{queues}", "TBW102", 4, False)
-        assert parse(await registration._body()) == (topics.topics, topics.version)
+        assert parse((await registration._body())[0]) == (topics.topics, topics.version)
 
 
 @pytest.mark.parametrize(("perm", "told"), [(6, 7), (4, 4), (2, 2)])
 async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int) -> None:
     topics, registration = make(broker_permission=perm)
-    found, _ = parse(await registration._body())
+    found, _ = parse((await registration._body())[0])
     assert found["TBW102"].perm == told
     assert topics.topics["TBW102"].perm == 7
 
@@ -96,7 +88,7 @@ async def test_topics_that_change_meanwhile(make: Make, monkeypatch: pytest.Monk
     async def ask() -> None:
         nonlocal outdated
         for _ in range(4):
-            bodies.append(await registration._body())
+            bodies.append((await registration._body())[0])
             outdated += parse(bodies[-1])[1] != topics.version
 
     async with trio.open_nursery() as nursery:

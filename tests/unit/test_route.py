@@ -53,6 +53,23 @@ def test_quoted_ids_and_the_old_flag_name() -> None:
     assert route.master_of("a") == "h:1"
 
 
+def test_an_order_configuration_says_which_queues_are_sent_to() -> None:
+    value = {**sample().to_json(), "orderTopicConf": "b:2;none:1;"}
+    route = TopicRoute.from_json(value)
+    assert route.to_json() == value
+    assert route.publish_queues("T") == [
+        MessageQueue("T", "b", 0), MessageQueue("T", "b", 1), MessageQueue("T", "none", 0),
+    ]  # fmt: skip
+    assert len(route.subscribe_queues("T")) == 5
+    assert TopicRoute.from_json({"orderTopicConf": ""}).order_conf is None
+
+
+@pytest.mark.parametrize("conf", ["a", "a:", ":1", "a:x", "a:-1", "a:1;;b", "a:9999999", 7])
+def test_an_order_configuration_that_is_none(conf: Any) -> None:
+    with pytest.raises(ProtocolError, match="order configuration"):
+        TopicRoute.from_json({"orderTopicConf": conf})
+
+
 @pytest.mark.parametrize("value", [None, [], "x", 1])
 def test_no_object(value: Any) -> None:
     with pytest.raises(ProtocolError):

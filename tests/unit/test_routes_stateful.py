@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyrmq.errors import ResponseError
-from pyrmq.model.topic import DataVersion, TopicConfig
+from pyrmq.model.topic import DataVersion
 from pyrmq.namesrv.routes import Registration, Routes
+from pyrmq.namesrv.views import cluster_info, route_of
+from pyrmq.net.turns import finish
 
 NAMES = st.sampled_from(["a", "b"])
 IDS = st.sampled_from([0, 1])
@@ -63,13 +65,16 @@ class RouteMachine(RuleBasedStateMachine):
     ) -> None:
         address, owner = f"{name}:{port}", self.owners[connection]
         version = DataVersion(0, counter, state)
-        configs = {t: TopicConfig(t, n, n) for t, n in topics.items()}
+        queues = {t: (n, n, 6, 0) for t, n in topics.items()}
         stated = Registration(
-            CLUSTER[name], name, broker_id, address, "", configs, version, TIMEOUT * 1000
+            CLUSTER[name], name, broker_id, address, "", queues, version, TIMEOUT * 1000
         )
-        refused = False
+        refused, master = False, None
         try:
-            master = self.routes.register(stated, self.now, owner)
+            admitted = self.routes.register(stated, self.now, owner)
+            if admitted is not None:
+                assert finish(self.routes.take(admitted))
+                master = admitted.master
         except ResponseError:
             refused = True
         there = self.address.get((name, broker_id))
@@ -109,7 +114,6 @@ class RouteMachine(RuleBasedStateMachine):
         self.routes.unregister(CLUSTER[name], name, broker_id, address)
         if self.address.get((name, broker_id)) == address:
             self.forget(address)
-        self.heard.pop(address, None)
 
     @rule(name=NAMES, port=PORTS)
     def touch(self, name: str, port: int) -> None:
@@ -117,6 +121,13 @@ class RouteMachine(RuleBasedStateMachine):
         self.routes.touch(CLUSTER[name], address, self.now)
         if address in self.heard:
             self.heard[address].at = self.now
+
+    @rule()
+    def what_is_left_is_removed(self) -> None:
+        finish(self.routes.sweep())
+        assert {t: set(by_name) for t, by_name in self.routes.topics.items()} == {
+            t: {n for n, topic in self.queues if topic == t} for _, t in self.queues
+        }
 
     @rule(seconds=st.integers(1, TIMEOUT))
     def time_passes(self, seconds: int) -> None:
@@ -135,7 +146,7 @@ class RouteMachine(RuleBasedStateMachine):
     @invariant()
     def routes_follow_from_the_facts(self) -> None:
         for topic in "TUV":
-            route = self.routes.route(topic)
+            route = route_of(self.routes, topic)
             got = {q.broker_name: q.write_queue_nums for q in route.queues} if route else {}
             assert got == {name: n for (name, t), n in self.queues.items() if t == topic}
             if route:
@@ -148,7 +159,7 @@ class RouteMachine(RuleBasedStateMachine):
     @invariant()
     def clusters_follow_from_the_facts(self) -> None:
         names = {name for name, _ in self.address}
-        info = self.routes.cluster_info()
+        info = cluster_info(self.routes)
         assert info["clusterAddrTable"] == {CLUSTER[n]: [n] for n in names}
         table = info["brokerAddrTable"]
         assert isinstance(table, dict)

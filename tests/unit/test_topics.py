@@ -279,11 +279,11 @@ def test_ordered_topics_of_name_servers(make: Make) -> None:
     table = make()
     table.update(TopicConfig("T", 1, 1))
     counter = table.version.counter
-    table.set_ordered(["T", "unknown"])
+    table.mark_ordered(["T", "unknown"])
     assert table.topics["T"].order
     assert table.version.counter == counter + 1
-    table.set_ordered(["T"])
-    table.set_ordered([])
+    table.mark_ordered(["T"])
+    table.mark_ordered([])
     assert table.topics["T"].order, "what an operator ordered stays ordered"
     assert table.version.counter == counter + 1
 

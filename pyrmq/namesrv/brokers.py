@@ -1,0 +1,219 @@
+"""Requests of brokers: registering, signs of life, leaving. [DefaultRequestProcessor]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+
+import trio
+
+from pyrmq.engine import Command
+from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.topic import DataVersion, as_int
+from pyrmq.namesrv import fields, names, register_body, views
+from pyrmq.namesrv.config import RunningConfig
+from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from pyrmq.namesrv.notify import MinimumNotifier
+from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
+from pyrmq.namesrv.topic_row import Queues, queues_of
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+from pyrmq.net.turns import Turns
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 256 << 20
+"""Bytes of registrations that are read, or wait for it; 76,000 topics have some 16 MiB."""
+MAX_ROUTE = 64 << 10
+"""Longest body of REGISTER_TOPIC_IN_NAMESRV, bytes."""
+ZONE_NAME = "__ZONE_NAME"
+
+
+class BrokerProcessor:
+    def __init__(
+        self,
+        config: RunningConfig,
+        routes: Routes,
+        kv: KvConfig,
+        turns: Turns,
+        notifier: MinimumNotifier,
+    ) -> None:
+        self._config = config
+        self._routes = routes
+        self._kv = kv
+        self._turns = turns
+        self._notifier = notifier
+        self._waiting = 0
+        """Bytes of registrations that are under way."""
+        self._latest: dict[tuple[str, str], object] = {}
+        """The last registration of each address, while it is read."""
+        self._left = trio.Event()
+        """Brokers have left."""
+
+    async def run(self) -> None:
+        """Removes the topics of brokers that have left, until cancelled."""
+        while True:
+            await self._left.wait()
+            self._left = trio.Event()
+            await self._turns.run(self._routes.sweep())
+
+    def register(self, connection: Connection, command: Command) -> Awaitable[Response | None]:
+        """REGISTER_BROKER."""
+        # What comes first is first, before anything is awaited.
+        place = fields.place(command)
+        ha_address = command.ext.get("haServerAddr", "")
+        if ha_address:
+            names.check_address("haServerAddr", ha_address)
+        zone = command.ext.get(ZONE_NAME, "").strip()
+        if zone:
+            names.check_name(ZONE_NAME, zone)
+        registration = Registration(
+            place.cluster,
+            place.broker_name,
+            place.broker_id,
+            place.address,
+            ha_address,
+            {},
+            DataVersion(),
+            fields.number(
+                command, "heartbeatTimeoutMillis", fields.MAX_TIMEOUT_MS, DEFAULT_TIMEOUT_MS
+            ),
+            fields.flag(command, "enableActingMaster"),
+            zone,
+        )
+        register_body.check_crc(command.body, as_int(command.ext.get("bodyCrc32"), 0))
+        size = len(command.body)
+        if self._waiting + size > MAX_WAITING:
+            raise SystemBusyError(f"{self._waiting} bytes of registrations are to be read already")
+        self._waiting += size
+        self._latest[place.key] = mine = object()
+        return self._register(connection, command.body, registration, mine)
+
+    async def _register(
+        self, connection: Connection, raw: bytes, registration: Registration, mine: object
+    ) -> Response | None:
+        """Reads the body and takes the broker, if it has not registered anew, or left, since."""
+        key = (registration.cluster, registration.address)
+        try:
+            body = await self._turns.run(register_body.read(raw))
+            if self._latest.get(key) is not mine:
+                raise ResponseError(
+                    "the broker has registered anew, or left, meanwhile", ResponseCode.SYSTEM_ERROR
+                )
+        finally:
+            self._waiting -= len(raw)
+            if self._latest.get(key) is mine:
+                del self._latest[key]
+        if connection.is_closed:
+            return None
+        registration.topics = body.topics
+        registration.version = body.version
+        registration.static = body.static
+        return await self._take(connection, registration)
+
+    async def _take(self, connection: Connection, r: Registration) -> Response:
+        config, routes = self._config.now, self._routes
+        if (r.cluster, r.address) not in routes.live:
+            log.info("broker %s registers at %s", escape(r.broker_name), escape(r.address))
+        admitted = routes.register(
+            r,
+            trio.current_time(),
+            connection,
+            delete_others=config.delete_topic_with_broker_registration,
+        )
+        ext: dict[str, str] = {}
+        if admitted is None:
+            log.warning(
+                "broker %s at %s is older than the one that is registered: ignored",
+                escape(r.broker_name),
+                escape(r.address),
+            )
+        else:
+            connection.call_on_close(self._owner_gone)
+            self._changed()
+            await self._turns.run(routes.take(admitted))
+            master = admitted.master
+            live = routes.live.get((r.cluster, master)) if master is not None else None
+            if master is not None and live is not None:
+                ext = {"masterAddr": master, "haServerAddr": live.ha_address}
+        order = None
+        if config.return_order_topic_config_to_broker:
+            order = self._kv.table(ORDER_TOPIC_CONFIG)
+        return Response(ext=ext, body=order or b"")
+
+    def _changed(self) -> None:
+        """Brokers may have come or gone."""
+        self._notifier.tell(self._routes.new_minima)
+        self._routes.new_minima = []
+        self._left.set()
+
+    def _owner_gone(self, connection: Connection) -> None:
+        for gone in self._routes.owner_gone(connection):
+            log.warning("connection of broker %s is gone", escape(gone))
+        self._changed()
+
+    def expire(self, now: float) -> None:
+        """Drops brokers that are silent."""
+        for gone in self._routes.expire(now):
+            log.warning("broker %s was silent for too long", escape(gone))
+        self._changed()
+
+    def unregister(self, connection: Connection, command: Command) -> Awaitable[Response]:
+        """UNREGISTER_BROKER."""
+        place = fields.place(command)
+        self._latest.pop(place.key, None)
+        self._routes.unregister(place.cluster, place.broker_name, place.broker_id, place.address)
+        self._changed()
+        return self._swept()
+
+    async def _swept(self) -> Response:
+        await self._turns.run(self._routes.sweep())
+        return Response()
+
+    def heartbeat(self, connection: Connection, command: Command) -> Response:
+        """BROKER_HEARTBEAT."""
+        self._routes.touch(
+            fields.text(command, "clusterName"),
+            fields.text(command, "brokerAddr"),
+            trio.current_time(),
+        )
+        return Response()
+
+    def query_version(self, connection: Connection, command: Command) -> Response:
+        """QUERY_DATA_VERSION: whether a broker has other topics than it has registered."""
+        place = fields.place(command)
+        asked = register_body.read_version(command.body)
+        live = self._routes.touch(place.cluster, place.address, trio.current_time())
+        if live is None:
+            return Response(ext={"changed": True})
+        return Response(
+            ext={"changed": live.version != asked}, body=fastjson.dumps(live.version.to_json())
+        )
+
+    def members(self, connection: Connection, command: Command) -> Response:
+        """GET_BROKER_MEMBER_GROUP."""
+        group = views.member_group(
+            self._routes, fields.cluster_name(command), fields.broker_name(command)
+        )
+        return Response(body=fastjson.dumps({"brokerMemberGroup": group}))
+
+    def register_topic(self, connection: Connection, command: Command) -> Response:
+        """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic on brokers that are registered."""
+        topic = fields.text(command, "topic")
+        names.check_topic(topic)
+        if len(command.body) > MAX_ROUTE:
+            raise InvalidParameterError(f"the route has more than {MAX_ROUTE} bytes")
+        rows = fastjson.loads_object(command.body).get("queueDatas")
+        if not isinstance(rows, list) or not rows:
+            raise InvalidParameterError("queueDatas is needed")
+        queues: dict[str, Queues] = {}
+        for row in rows:
+            name = row.get("brokerName") if isinstance(row, dict) else None
+            if not isinstance(name, str):
+                raise InvalidParameterError("queueDatas: brokerName is needed")
+            queues[name] = queues_of(topic, row)
+        self._routes.add_topic(topic, queues)
+        return Response()

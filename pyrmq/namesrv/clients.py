@@ -1,0 +1,152 @@
+"""Requests of clients and operators about routes and topics. [ClientRequestProcessor,
+DefaultRequestProcessor]"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+
+import trio
+
+from pyrmq.engine import Command
+from pyrmq.errors import ResponseError, TopicNotExistError
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.topic import PERM_READ, PERM_WRITE
+from pyrmq.namesrv import fields, views
+from pyrmq.namesrv.brokers import ZONE_NAME
+from pyrmq.namesrv.config import RunningConfig
+from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from pyrmq.namesrv.routes import Routes
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.connection import Connection
+from pyrmq.net.turns import Turns
+
+log = logging.getLogger(__name__)
+
+STRICT_JSON_SINCE = 401
+"""Clients since V4_9_4 get routes as strict JSON."""
+ZONE_MODE = "__ZONE_MODE"
+
+
+class RouteProcessor:
+    def __init__(self, config: RunningConfig, routes: Routes, kv: KvConfig, turns: Turns) -> None:
+        self._config = config
+        self._routes = routes
+        self._kv = kv
+        self._turns = turns
+        self._started = -math.inf
+
+    def start(self) -> None:
+        """Brokers may register from now on."""
+        self._started = trio.current_time()
+
+    def route(self, connection: Connection, command: Command) -> Response:
+        """GET_ROUTEINFO_BY_TOPIC."""
+        topic = fields.text(command, "topic")
+        config = self._config.now
+        waited = trio.current_time() - self._started
+        if config.need_wait_for_service and waited < config.wait_seconds_for_service:
+            raise ResponseError("name server not ready", ResponseCode.SYSTEM_ERROR)
+        route = views.route_of(self._routes, topic, acting_masters=config.support_acting_master)
+        if route is None:
+            raise TopicNotExistError(
+                f"No topic route info in name server for the topic: {topic[:255]}"
+            )
+        if config.order_message_enable:
+            route.order_conf = self._kv.get(ORDER_TOPIC_CONFIG, topic)
+        zone = command.ext.get(ZONE_NAME, "").strip()
+        if zone and command.ext.get(ZONE_MODE, "").lower() == "true":
+            route = views.of_zone(route, zone)
+        strict = (
+            command.version >= STRICT_JSON_SINCE
+            or command.ext.get("acceptStandardJsonOnly") == "true"
+        )
+        value = route.to_json()
+        return Response(body=fastjson.dumps_strict(value) if strict else fastjson.dumps(value))
+
+    def cluster(self, connection: Connection, command: Command) -> Response:
+        """GET_BROKER_CLUSTER_INFO."""
+        return Response(body=fastjson.dumps(views.cluster_info(self._routes)))
+
+    async def _list(self, topics: Iterable[str], broker_address: str | None = None) -> Response:
+        return Response(body=await self._turns.run(views.topic_list(topics, broker_address)))
+
+    async def all_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
+        _check_enabled(self._config.now.enable_all_topic_list)
+        return await self._list(self._routes.topics)
+
+    async def topics_by_cluster(self, connection: Connection, command: Command) -> Response:
+        """GET_TOPICS_BY_CLUSTER."""
+        cluster = fields.text(command, "cluster")
+        _check_enabled(self._config.now.enable_topic_list)
+        return await self._list(
+            await self._turns.run(views.topics_of_cluster(self._routes, cluster))
+        )
+
+    async def system_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS."""
+        return await self._list(*views.system_topics(self._routes))
+
+    async def unit_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_UNIT_TOPIC_LIST."""
+        return await self._with_flag(lambda flag: flag & views.UNIT)
+
+    async def unit_sub_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_HAS_UNIT_SUB_TOPIC_LIST."""
+        return await self._with_flag(lambda flag: flag & views.UNIT_SUB)
+
+    async def unit_sub_ununit_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST."""
+        return await self._with_flag(lambda flag: flag & views.UNIT_SUB and not flag & views.UNIT)
+
+    async def _with_flag(self, fits: Callable[[int], object]) -> Response:
+        _check_enabled(self._config.now.enable_topic_list)
+        return await self._list(await self._turns.run(views.topics_with(self._routes, fits)))
+
+    def delete_topic(self, connection: Connection, command: Command) -> Response:
+        """DELETE_TOPIC_IN_NAMESRV: of all brokers, or of those of a cluster."""
+        topic = fields.text(command, "topic")
+        cluster = command.ext.get("clusterName")
+        names = self._routes.clusters.get(cluster, set()) if cluster else None
+        for name in list(self._routes.topics.get(topic, ())):
+            if names is None or name in names:
+                self._routes.delete_queues(topic, name)
+                log.info(
+                    "%s deletes topic %s of broker %s",
+                    escape(connection.peer),
+                    escape(topic),
+                    escape(name),
+                )
+        return Response()
+
+    async def wipe_write_perm(self, connection: Connection, command: Command) -> Response:
+        """WIPE_WRITE_PERM_OF_BROKER."""
+        many = await self._change_perm(connection, command, ~PERM_WRITE, 0)
+        return Response(ext={"wipeTopicCount": many})
+
+    async def add_write_perm(self, connection: Connection, command: Command) -> Response:
+        """ADD_WRITE_PERM_OF_BROKER: reading and writing, whatever it was."""
+        many = await self._change_perm(connection, command, 0, PERM_READ | PERM_WRITE)
+        return Response(ext={"addTopicCount": many})
+
+    async def _change_perm(
+        self, connection: Connection, command: Command, keep: int, add: int
+    ) -> int:
+        name = fields.broker_name(command)
+        many = await self._turns.run(self._routes.change_perm(name, keep, add))
+        log.info(
+            "%s changes permissions of %d topics of broker %s",
+            escape(connection.peer),
+            many,
+            escape(name),
+        )
+        return many
+
+
+def _check_enabled(enabled: bool) -> None:
+    if not enabled:
+        raise ResponseError("disable", ResponseCode.SYSTEM_ERROR)

@@ -1,0 +1,139 @@
+"""KV configuration: namespace, key, value. [KVConfigManager]
+
+A change counts when it is on disk. Tables are kept encoded as well: the file is written whole, and
+one namespace is part of every answer to a broker that registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+
+import trio
+
+from pyrmq.errors import InvalidParameterError
+from pyrmq.namesrv import kv_file
+from pyrmq.net import fastjson
+from pyrmq.net.turns import Steps, Turns
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+"""Namespace of order configurations: by topic, such as `broker-a:8;broker-b:8`."""
+
+MAX_NAME = 255
+"""Longest namespace or key, characters."""
+MAX_VALUE = 32_768
+"""Longest value, bytes."""
+MAX_NAMESPACES = 1024
+MAX_KEYS = 1 << 17
+"""Most keys of all namespaces."""
+MAX_SIZE = 16 << 20
+"""Largest file, bytes."""
+SOME = 256
+"""Keys that are encoded in one step."""
+
+Tables = dict[str, dict[str, str]]
+
+
+def check_name(what: str, name: str) -> None:
+    """InvalidParameterError for what cannot be a namespace or a key."""
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        raise InvalidParameterError(
+            f"{what} {name[:64]!r} is illegal: 1 to {MAX_NAME} printable characters"
+        )
+
+
+def check_value(value: str) -> None:
+    """InvalidParameterError for a value that cannot be kept."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidParameterError("value is no text: it has half a surrogate pair") from None
+    if size > MAX_VALUE:
+        raise InvalidParameterError(f"value has {size} bytes: at most {MAX_VALUE}")
+
+
+class KvConfig:
+    """Reads its file when it is made. ConfigError if that cannot be used."""
+
+    def __init__(self, path: Path, turns: Turns) -> None:
+        self._path = path
+        self._turns = turns
+        self._changing = trio.Lock()
+        self._last: trio.Event | None = None
+        """The end of the last change that was asked for."""
+        self._tables: Tables = kv_file.load(path)
+        self._rows = {name: _encoded_at_once(table) for name, table in self._tables.items()}
+        """Members of each namespace's object, as JSON."""
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._tables.get(namespace, {}).get(key)
+
+    def table(self, namespace: str) -> bytes | None:
+        """All of a namespace as a KVTable; None if there is nothing in it."""
+        rows = self._rows.get(namespace)
+        return None if rows is None else b'{"table":{%b}}' % rows
+
+    def change(self, namespace: str, key: str, value: str | None) -> Awaitable[bool]:
+        """Sets a value, or deletes it (None), behind all changes before it. Awaits the disk;
+        returns whether anything has changed. InvalidParameterError, OSError."""
+        if value is not None:
+            check_name("namespace", namespace)
+            check_name("key", key)
+            check_value(value)
+        before, self._last = self._last, trio.Event()
+        return self._behind(before, self._last, namespace, key, value)
+
+    async def _behind(
+        self,
+        before: trio.Event | None,
+        done: trio.Event,
+        namespace: str,
+        key: str,
+        value: str | None,
+    ) -> bool:
+        try:
+            if before is not None:
+                await before.wait()
+            async with self._changing:  # the one before may have been given up
+                return await self._set(namespace, key, value)
+        finally:
+            done.set()
+
+    async def _set(self, namespace: str, key: str, value: str | None) -> bool:
+        if self.get(namespace, key) == value:
+            return False
+        table = dict(self._tables.get(namespace, {}))
+        if value is None:
+            del table[key]
+        else:
+            table[key] = value
+        await self._replace(namespace, table)
+        return True
+
+    async def _replace(self, namespace: str, table: dict[str, str]) -> None:
+        tables = {**self._tables, namespace: table}
+        rows = dict(self._rows)
+        rows[namespace] = await self._turns.run(_encoded(table))
+        if not table:
+            del tables[namespace], rows[namespace]
+        if len(tables) > MAX_NAMESPACES:
+            raise InvalidParameterError(f"there are {MAX_NAMESPACES} namespaces already")
+        if sum(map(len, tables.values())) > MAX_KEYS:
+            raise InvalidParameterError(f"there are {MAX_KEYS} keys already")
+        if sum(map(len, rows.values())) > MAX_SIZE:
+            raise InvalidParameterError(f"{self._path.name} would have more than {MAX_SIZE} bytes")
+        await trio.to_thread.run_sync(kv_file.save, self._path, rows)
+        self._tables, self._rows = tables, rows
+
+
+def _encoded(table: Mapping[str, str]) -> Steps[bytes]:
+    members = []
+    for n, (key, value) in enumerate(table.items(), 1):
+        members.append(fastjson.member(key, value))
+        if n % SOME == 0:
+            yield
+    return b",".join(members)
+
+
+def _encoded_at_once(table: Mapping[str, str]) -> bytes:
+    return b",".join([fastjson.member(key, value) for key, value in table.items()])

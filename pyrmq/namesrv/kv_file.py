@@ -1,0 +1,78 @@
+"""The file of the KV configuration, kvConfig.json, in RocketMQ's format. [KVConfigManager]
+
+It is replaced atomically, so that a crash leaves the one before or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pyrmq.errors import ConfigError, ProtocolError
+from pyrmq.net import fastjson
+
+MAX_SIZE = 64 << 20
+"""Largest file that is read, bytes."""
+
+
+def load(path: Path) -> dict[str, dict[str, str]]:
+    """Values by namespace and key; {} if there is no file. ConfigError says what to do about one
+    that cannot be used: without it the configuration would be lost with the next change."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_SIZE + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as e:
+        raise _unusable(path, e.strerror or str(e)) from e
+    if len(content) > MAX_SIZE:
+        raise _unusable(path, f"it has more than {MAX_SIZE} bytes")
+    try:
+        tables = fastjson.loads_object(content, MAX_SIZE).get("configTable", {})
+    except ProtocolError as e:
+        raise _unusable(path, str(e)) from e
+    if not isinstance(tables, dict):
+        raise _unusable(path, "configTable is no JSON object")
+    for name, table in tables.items():
+        if not isinstance(table, dict) or not all(
+            isinstance(text, str) for pair in table.items() for text in pair
+        ):
+            raise _unusable(path, f"namespace {name!r} is no JSON object of texts")
+    return {str(name): table for name, table in tables.items() if table}
+
+
+def _unusable(path: Path, why: str) -> ConfigError:
+    return ConfigError(
+        f"{path} cannot be used: {why}. Repair it, or restore it from a backup; remove it to start "
+        "without KV configuration, or name another file with kvConfigPath"
+    )
+
+
+def save(path: Path, rows: Mapping[str, bytes]) -> None:
+    """Replaces the file; `rows` are the encoded members of each namespace. When this returns it is
+    on disk. Blocking."""
+    parts = [fastjson.dumps(name) + b":{%b}" % members for name, members in rows.items()]
+    fresh = path.with_name(path.name + ".tmp")
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("wb") as file:
+            file.write(b'{"configTable":{%b}}' % b",".join(parts))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the disk say which file it was, also those that know of a descriptor only."""
+    try:
+        yield
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
