@@ -94,6 +94,7 @@ class OffsetTable(PersistentTable):
 
     def pulled(self, key: QueueOfGroup, following: int) -> None:
         """A pull was answered; `following`: where the next one is expected."""
+        self.take_granted()
         self._pulled[key] = following
 
     def next_pull(self, topic: str, group: str, queue_id: int) -> int:

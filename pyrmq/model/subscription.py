@@ -107,6 +107,15 @@ class Subscription:
             sub.tags = frozenset(str(t) for t in tags) if isinstance(tags, list) else frozenset()
             codes = value.get("codeSet")
             if isinstance(codes, list):
+                if len(codes) > MAX_CODES:
+                    raise SubscriptionError(
+                        f"the subscription has more than {MAX_CODES} tag codes",
+                        ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                    )
                 wanted = {as_int(c, 1 << 40) for c in codes}
                 sub.tag_codes = array("i", sorted(c for c in wanted if -(1 << 31) <= c < 1 << 31))
         return sub
+
+
+MAX_CODES = 1024
+"""Tag codes that a subscription may state."""

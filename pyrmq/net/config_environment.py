@@ -58,6 +58,10 @@ def from_environment(
         if key is None:
             found.errors.append(_unknown(variable, naming, naming.prefix, words))
             continue
+        if not value.strip():
+            # As an unset variable of a template is: it must not take away what the file says.
+            found.errors.append(ConfigError(f"{variable} is blank: unset it, or give it a value"))
+            continue
         try:
             value.encode()
             check_value(cls, key, value, others)

@@ -146,8 +146,8 @@ def test_what_was_done_is_told_once(setup: Setup) -> None:
         size += len(answer.body)
     assert is_answered(session, pull_command("T", 0, 0, maximum=1, change={"commitOffset": "4"}))
     assert grants.drain() == [
-        ("T", "G", 0, 5, 2, 3, 5, size),
         ("T", "G", 0, 1, None, 1, 1, len(answer.body)),
+        ("T", "G", 0, 5, 2, 3, 5, size),
     ]
     assert grants.drain() == []
 
@@ -172,12 +172,66 @@ def test_one_feed_answers_so_much_only(setup: Setup) -> None:
     assert session.commands == 15
 
 
-def test_so_many_grants_are_kept(setup: Setup) -> None:
+def test_so_much_memory_is_kept(setup: Setup) -> None:
+    """Others make room, a few at a time: one queue too many costs little."""
     _, session, _ = setup
     for n in range(3000):
         grant(session, pull_command("T", 0, 0, group=f"G{n}"))
     assert is_answered(session, pull_command("T", 0, 0, group="G2999"))
-    assert not is_answered(session, pull_command("T", 0, 0, group="G0"))
+    kept = [n for n in range(3000) if is_answered(session, pull_command("T", 0, 0, group=f"G{n}"))]
+    assert 1000 < len(kept) < 2999
+
+
+def test_what_was_revoked_makes_room_first(setup: Setup) -> None:
+    _, session, grants = setup
+    for n in range(1000):
+        grant(session, pull_command("T", 0, 0, group=f"old{n}"))
+    grants.revoke()
+    for n in range(1000):
+        grant(session, pull_command("T", 0, 0, group=f"new{n}"))
+    for n in range(1000):
+        assert is_answered(session, pull_command("T", 0, 0, group=f"new{n}"))
+
+
+def test_many_tags_are_not_kept(setup: Setup) -> None:
+    _, session, _ = setup
+    grant(session, pull_command("T", 0, 0), list(range(257)))
+    assert not is_answered(session, pull_command("T", 0, 0))
+    grant(session, pull_command("T", 0, 0), [java_hash("even"), *range(255)])
+    assert is_answered(session, pull_command("T", 0, 0))
+
+
+def test_nothing_is_answered_behind_a_command_of_the_same_feed(setup: Setup) -> None:
+    """It may change what the pull gets, or commit another offset."""
+    _, session, _ = setup
+    grant(session, pull_command("T", 0, 0))
+    stream = encode(pull_command("T", 0, 0)) + encode(Command(35)) + encode(pull_command("T", 0, 0))
+    assert len(FrameReader().feed(session.feed_bytes(stream, NOW) or b"")) == 1
+    taken = [session.next_command(), session.next_command()]
+    assert [command.code for command in taken if command is not None] == [35, 11]
+    assert is_answered(session, pull_command("T", 0, 0))
+
+
+def test_one_feed_answers_so_many_only(setup: Setup) -> None:
+    _, session, _ = setup
+    grant(session, pull_command("T", 0, 0))
+    stream = b"".join(encode(pull_command("T", 0, 0)) for _ in range(100))
+    answers = FrameReader().feed(session.feed_bytes(stream, NOW) or b"")
+    assert (len(answers), session.commands) == (64, 36)
+
+
+def test_the_last_commit_comes_last(setup: Setup) -> None:
+    """Also where several grants are of one queue and group."""
+    _, session, grants = setup
+    commits = {"sys_flag": PULL_SUBSCRIPTION | PULL_COMMIT}
+    grant(session, pull_command("T", 0, 0, subscription="a", **commits))
+    grant(session, pull_command("T", 0, 0, subscription="b", **commits))
+    for tag, commit in (("a", "5"), ("b", "7"), ("a", "9")):
+        change = {"commitOffset": commit}
+        assert is_answered(
+            session, pull_command("T", 0, 0, subscription=tag, change=change, **commits)
+        )
+    assert [row[4] for row in grants.drain()] == [7, 9]
 
 
 def test_a_topic_that_is_gone(setup: Setup) -> None:

@@ -47,7 +47,7 @@ impl Broker {
         self
     }
 
-    pub fn pulls(&self) -> &PullGrants {
+    pub fn pulls(&self) -> &Arc<PullGrants> {
         &self.pulls
     }
 

@@ -6,8 +6,13 @@
 //! answered, and the offsets that were committed with it, are told to the broker when it asks (`drain`).
 
 use crate::store::GetResult;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Tag codes that a granted pull selects by, at most.
+const MAX_TAGS: usize = 256;
+/// Bytes that the grants of all connections may take.
+const MAX_BYTES: usize = 128 << 20;
 
 /// What pulls of one queue by one group did since the broker asked last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +22,9 @@ pub struct Pulled {
     pub bytes: u64,
     /// The queue offset that the next pull is expected from.
     pub next: i64,
-    /// The offset that was committed last.
+    /// The offset that was committed last, and its number among all that were committed.
     pub commit: Option<i64>,
+    commit_number: u64,
 }
 
 /// That the pulls of a group from one queue may be answered.
@@ -33,6 +39,11 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Bytes that it takes, about.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.topic.len() + self.group.len() + size_of_val(&*self.tags)
+    }
+
     fn done(&self) -> MutexGuard<'_, Pulled> {
         // The guarded code only assigns numbers: a panic leaves them whole.
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,21 +55,49 @@ impl Grant {
 pub struct PullGrants {
     /// Grants of an earlier generation are revoked.
     generation: AtomicU64,
+    /// How many offsets were committed.
+    commits: AtomicU64,
+    /// Bytes that the grants of all connections take.
+    bytes: AtomicUsize,
     /// Grants with something to tell.
     answered: Mutex<Vec<Arc<Grant>>>,
     any: AtomicBool,
 }
 
 impl PullGrants {
-    pub fn grant(&self, topic: &str, group: &str, queue_id: u32, tags: &[i32]) -> Arc<Grant> {
-        Arc::new(Grant {
-            topic: topic.into(),
-            group: group.into(),
-            queue_id,
-            tags: tags.into(),
-            generation: self.generation.load(Ordering::Acquire),
-            done: Mutex::default(),
+    /// None for pulls with so many tags that a grant would take much memory.
+    pub fn grant(
+        &self,
+        topic: &str,
+        group: &str,
+        queue_id: u32,
+        tags: &[i32],
+    ) -> Option<Arc<Grant>> {
+        (tags.len() <= MAX_TAGS).then(|| {
+            Arc::new(Grant {
+                topic: topic.into(),
+                group: group.into(),
+                queue_id,
+                tags: tags.into(),
+                generation: self.generation.load(Ordering::Acquire),
+                done: Mutex::default(),
+            })
         })
+    }
+
+    /// Takes memory for a grant that is kept; false if all of them have so much already.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > MAX_BYTES {
+            self.give_back(bytes);
+            return false;
+        }
+        true
+    }
+
+    /// Gives back what `reserve` took.
+    pub fn give_back(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Every pull is checked again.
@@ -70,20 +109,21 @@ impl PullGrants {
         grant.generation == self.generation.load(Ordering::Acquire)
     }
 
-    /// What was done since this was called last, in the order in which it began for each grant.
+    /// What was done since this was called last, in the order in which offsets were committed last.
     pub fn drain(&self) -> Vec<(Arc<Grant>, Pulled)> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();
         }
         let mut answered = self.answered();
         self.any.store(false, Ordering::Release);
-        answered
-            .drain(..)
-            .map(|grant| {
-                let done = std::mem::take(&mut *grant.done());
-                (grant, done)
-            })
-            .collect()
+        let take = |grant: Arc<Grant>| {
+            let done = std::mem::take(&mut *grant.done());
+            (grant, done)
+        };
+        let mut all: Vec<_> = answered.drain(..).map(take).collect();
+        // Several grants may be of one queue and group: connections, kinds of pulls.
+        all.sort_by_key(|(_, done)| done.commit_number);
+        all
     }
 
     fn answered(&self) -> MutexGuard<'_, Vec<Arc<Grant>>> {
@@ -104,6 +144,9 @@ impl PullGrants {
         done.messages += got.count as u64;
         done.bytes += got.bytes as u64;
         done.next = got.next;
-        done.commit = commit.or(done.commit);
+        if commit.is_some() {
+            done.commit = commit;
+            done.commit_number = 1 + self.commits.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

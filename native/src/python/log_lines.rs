@@ -5,6 +5,7 @@ use crate::store::local_time;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::io::Write;
 
 struct Stderr;
 
@@ -17,7 +18,9 @@ impl Log for Stderr {
         if self.enabled(record.metadata()) {
             let time = local_time(crate::store::now_ms()).unwrap_or_default();
             let text = line(&time, record.level(), &record.args().to_string());
-            eprintln!("{text}");
+            // One write, so that lines of other threads do not come in between; where stderr takes
+            // nothing (a full disk, a reader that is gone), the engine goes on.
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
     }
 
@@ -43,6 +46,7 @@ fn line(time: &str, level: Level, message: &str) -> String {
             _ => text.push(c),
         }
     }
+    text.push('\n');
     text
 }
 
@@ -79,7 +83,7 @@ mod tests {
         );
         assert_eq!(
             made,
-            "T WARNING pyrmq.engine: topic a\\x0ab\\x1b[2J \\u202ex \u{fc}\\x7f"
+            "T WARNING pyrmq.engine: topic a\\x0ab\\x1b[2J \\u202ex \u{fc}\\x7f\n"
         );
     }
 }

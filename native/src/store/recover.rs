@@ -197,13 +197,11 @@ impl Recovery<'_> {
     /// Says so if the log ends before what was known to be on disk: its last part cannot be read any more.
     fn report_loss(&self, end: u64) {
         let known = self.point.confirm_phy_offset;
-        let files_end = self.log.segments().last().map_or(0, |s| s.end()) as i64;
-        let credible = (end as i64 + 1..=files_end).contains(&known);
-        if self.last_stop != LastStop::LossAccepted && credible {
+        if self.last_stop != LastStop::LossAccepted && (end as i64) < known {
             log::error!(
                 "the log ends at {end}, but messages up to {known} were on disk at the last stop: \
-                 {} bytes are damaged and lost. Restore the last file from a copy, if there is one, \
-                 before the broker takes messages",
+                 {} bytes are damaged and lost, or a file is missing (or the checkpoint is damaged). \
+                 Restore the last file from a copy, if there is one, before the broker takes messages",
                 known - end as i64
             );
         }

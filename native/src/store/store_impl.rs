@@ -395,9 +395,14 @@ impl Store {
         let Some(topic) = self.topics.get(name) else {
             return Ok(Vec::new());
         };
+        let settings = topic.settings();
         topic.set(None);
-        drop(self.put()?); // what was checked before is staged by now
-        self.write_staged(|_| ())?;
+        // What was checked before is staged by now.
+        let written = self.put().and_then(|guard| {
+            drop(guard);
+            self.write_staged(|_| ())
+        });
+        written.inspect_err(|_| topic.set(settings))?;
         let hidden = |queue: Arc<ConsumeQueue>| {
             queue.hide_before(i64::MAX);
             (queue.queue_id(), queue.min_offset())

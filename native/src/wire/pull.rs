@@ -5,7 +5,7 @@
 use super::frame::Parts;
 use super::header::Header;
 use super::reply::{self, To};
-use crate::broker::{Broker, Grant};
+use crate::broker::{Broker, Grant, PullGrants};
 use crate::format::parse_i64;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,10 +32,12 @@ const COMMIT_OFFSET: i64 = 1;
 const MAX_BYTES: usize = 64 << 10;
 /// Bytes of answers that one feed gives.
 const MAX_ANSWERS: usize = 256 << 10;
-/// Grants that a connection keeps.
-const MAX_GRANTS: usize = 1024;
+/// Pulls that one feed answers.
+const MAX_PULLS: usize = 64;
+/// Bytes of the grants that a connection keeps.
+const MAX_KEPT: usize = 512 << 10;
 /// A key longer than this is not kept: a subscription may be long.
-const MAX_KEY: usize = 4 << 10;
+const MAX_KEY: usize = 1 << 10;
 
 /// What is different in each pull.
 struct Turn {
@@ -48,20 +50,63 @@ struct Turn {
 #[derive(Default)]
 pub struct Grants {
     by_key: HashMap<Box<[u8]>, Arc<Grant>>,
+    /// Bytes of all of them.
+    kept: usize,
+    /// Where they are counted.
+    shared: Option<Arc<PullGrants>>,
 }
 
 impl Grants {
-    /// From now on pulls of this code with these values of `ALIKE` are answered.
-    pub fn keep(&mut self, code: i32, fields: &[Option<&[u8]>; ALIKE.len()], grant: Arc<Grant>) {
+    /// From now on pulls of this code with these values of `ALIKE` are answered, if there is memory for
+    /// one more.
+    pub fn keep(
+        &mut self,
+        shared: &Arc<PullGrants>,
+        code: i32,
+        fields: &[Option<&[u8]>; ALIKE.len()],
+        grant: Arc<Grant>,
+    ) {
         let mut key = Vec::new();
         push_key(&mut key, code, fields);
         if key.len() > MAX_KEY {
             return;
         }
-        if self.by_key.len() >= MAX_GRANTS {
-            self.by_key.clear();
+        self.forget(&key);
+        let size = size_of_entry(&key, &grant);
+        if self.kept + size > MAX_KEPT {
+            let revoked = |grant: &Arc<Grant>| !shared.is_good(grant);
+            let old: Vec<_> = self.keys_if(revoked).collect();
+            old.iter().for_each(|key| self.forget(key));
         }
-        self.by_key.insert(key.into(), grant);
+        while self.kept + size > MAX_KEPT {
+            let Some(any) = self.keys_if(|_| true).next() else {
+                return;
+            };
+            self.forget(&any);
+        }
+        if shared.reserve(size) {
+            self.shared = Some(shared.clone());
+            self.kept += size;
+            self.by_key.insert(key.into(), grant);
+        }
+    }
+
+    fn keys_if(&self, which: impl Fn(&Arc<Grant>) -> bool) -> impl Iterator<Item = Box<[u8]>> {
+        let chosen = self.by_key.iter().filter(move |(_, grant)| which(grant));
+        chosen.map(|(key, _)| key.clone())
+    }
+
+    fn forget(&mut self, key: &[u8]) {
+        if let Some(grant) = self.by_key.remove(key) {
+            self.give_back(size_of_entry(key, &grant));
+        }
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.kept -= bytes;
+        if let Some(shared) = &self.shared {
+            shared.give_back(bytes);
+        }
     }
 
     /// Appends the answer to a pull that is granted. False if the broker in Python has to answer.
@@ -71,10 +116,12 @@ impl Grants {
         header: &Header,
         frame: &[u8],
         parts: &Parts,
-        key: &mut Vec<u8>,
+        memory: &mut PullMemory,
         out: &mut Vec<u8>,
     ) -> bool {
-        if self.by_key.is_empty() || header.is_oneway() || out.len() > MAX_ANSWERS {
+        let PullMemory { key, answered } = memory;
+        let is_full = out.len() > MAX_ANSWERS || *answered >= MAX_PULLS;
+        if self.by_key.is_empty() || header.is_oneway() || is_full {
             return false;
         }
         let Some(turn) = read(header, frame, key) else {
@@ -83,6 +130,11 @@ impl Grants {
         let Some(grant) = self.by_key.get(&key[..]) else {
             return false;
         };
+        if !broker.pulls().is_good(grant) {
+            self.forget(key);
+            return false;
+        }
+        *answered += 1;
         let Some(got) = broker.pull(grant, turn.offset, turn.max_count, MAX_BYTES, turn.commit)
         else {
             return false;
@@ -94,6 +146,24 @@ impl Grants {
         reply::push_pulled(out, to, &got);
         true
     }
+}
+
+impl Drop for Grants {
+    fn drop(&mut self) {
+        self.give_back(self.kept);
+    }
+}
+
+/// Memory that one pull after the other uses, and how many of a feed were looked for.
+#[derive(Default)]
+pub struct PullMemory {
+    key: Vec<u8>,
+    pub answered: usize,
+}
+
+/// Bytes that a grant takes with its key, about.
+fn size_of_entry(key: &[u8], grant: &Grant) -> usize {
+    64 + key.len() + grant.size()
 }
 
 fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()]) {

@@ -8,7 +8,7 @@ use super::WireError;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
-use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE};
+use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
 use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::unconfirmed::Unconfirmed;
@@ -96,7 +96,7 @@ struct Memory {
     header: Header,
     texts: Texts,
     scratch: Scratch,
-    key: Vec<u8>,
+    pull: PullMemory,
 }
 
 thread_local! {
@@ -319,9 +319,13 @@ impl Session {
         let Some(context) = feed.context else {
             return false;
         };
-        let Memory { header, key, .. } = &mut *feed.memory;
+        // What came before it may change what it gets, or commit an offset: the broker keeps the order.
+        if !self.commands.is_empty() {
+            return false;
+        }
+        let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
-        grants.answer(&context.broker, header, frame, &parts, key, feed.out)
+        grants.answer(&context.broker, header, frame, &parts, pull, feed.out)
     }
 
     /// From now on pulls with this code and these fields are answered as those of `group` from the queue.
@@ -331,7 +335,9 @@ impl Session {
         alike: &[Option<&[u8]>; ALIKE.len()],
         grant: Arc<Grant>,
     ) {
-        self.grants.keep(code, alike, grant);
+        if let Some(context) = &self.context {
+            self.grants.keep(context.broker.pulls(), code, alike, grant);
+        }
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.
@@ -520,6 +526,7 @@ impl<'f, 'b> Feed<'f, 'b> {
         now_ms: i64,
         out: &'f mut Vec<u8>,
     ) -> Self {
+        memory.pull.answered = 0;
         Feed {
             context,
             round: context.map(|c| c.broker.round()),

@@ -253,7 +253,9 @@ pub unsafe extern "C" fn session_grant_pull(
         let Some(context) = h.session.context() else {
             return NONE;
         };
-        let grant = context.broker.pulls().grant(topic, group, queue_id, tags);
+        let Some(grant) = context.broker.pulls().grant(topic, group, queue_id, tags) else {
+            return NONE;
+        };
         let mut fields = [None; ALIKE.len()];
         for (field, text) in fields.iter_mut().zip(alike) {
             // SAFETY: the field's text is as long as stated; null means that there is none.
