@@ -23,6 +23,7 @@ from pyrmq.model.names import (
     OP_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    TRACE_TOPIC,
     check_topic,
     is_system_topic,
 )
@@ -84,6 +85,8 @@ class TopicTable(PersistentTable):
         self._unsaved: set[str] = set()
         self._rows: list[Rows[str]] = []
         self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_json()))
+        own = {system.topic_name for system in _system_topics(config)}
+        self._own = frozenset(own | {TRACE_TOPIC})
         self._load()
 
     def _load(self) -> None:
@@ -157,6 +160,11 @@ class TopicTable(PersistentTable):
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
+
+    def is_system(self, topic: str) -> bool:
+        """Whether a topic is the broker's own: statistics have what others hold by itself too.
+        [TopicValidator.isSystemTopic]"""
+        return topic in self._own or is_system_topic(topic)
 
     def require(self, topic: str) -> TopicConfig:
         """TOPIC_NOT_EXIST if there is none."""
