@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,12 @@ from pyrmq.net.clock import now_ms
 
 QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
+Granted = Callable[[str, str, int, int, int], None]
+"""Called with topic, group, pulls, messages and bytes."""
+
+
+def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
+    pass
 
 
 class OffsetTable(PersistentTable):
@@ -27,6 +33,8 @@ class OffsetTable(PersistentTable):
         read or changed here."""
         super().__init__(path)
         self._grants = grants
+        self.on_granted: Granted = _not_counted
+        """Told of the pulls that the engine has answered."""
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -71,8 +79,9 @@ class OffsetTable(PersistentTable):
         after it."""
         if self._grants is None:
             return
-        for topic, group, queue_id, following, commit, *_ in self._grants.drain():
+        for topic, group, queue_id, following, commit, *counts in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
+            self.on_granted(topic, group, *counts)
             if commit is not None:
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
