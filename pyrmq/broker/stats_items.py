@@ -56,8 +56,8 @@ class StatsItemSet:
     seconds between two samplings.
     """
 
-    def __init__(self, what: str, counters: int, most: int, period: float) -> None:
-        self._what = what
+    def __init__(self, name: str, counters: int, most: int, period: float) -> None:
+        self._name = name
         self._most = most
         self._period = period
         self._places: dict[str, int] = {}
@@ -96,7 +96,7 @@ class StatsItemSet:
                     "statistics of %d %s are kept, which is the most: %s and others that are new "
                     "are not counted one by one until some have been silent for a day",
                     self._most,
-                    self._what,
+                    self._name,
                     escape(key),
                 )
             return None
