@@ -30,11 +30,21 @@ class Bounded:
         if self._under_way >= self._running + self._waiting:
             answer.close()
             raise SystemBusyError(
-                f"{self._running} {self._what} are under way and {self._waiting} wait: ask again "
-                "later"
+                f"[OVERLOAD]{self._running} {self._what} are under way and {self._waiting} wait: "
+                "ask again later"
             )
         self._under_way += 1
         return Elsewhere(self._counted(answer))
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a thread."""
+        return max(self._under_way - self._running, 0)
+
+    @property
+    def room(self) -> int:
+        """How many may wait."""
+        return self._waiting
 
     async def _counted(self, answer: Coroutine[Any, Any, Response]) -> Response:
         try:

@@ -36,6 +36,8 @@ from pyrmq.broker.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
+from pyrmq.broker.stats import BrokerStats
+from pyrmq.broker.stats_view import StatsProcessor
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -96,6 +98,14 @@ class Broker:
             config.consumer_offset_update_version_step,
             self.grants,
         )
+        self.stats = BrokerStats(
+            config.broker_cluster_name,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets.take_granted,
+        )
+        self.offsets.on_granted = self.stats.pulled
         self.clients = ClientTable(notify_ids_changed, self.grants.revoke)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
@@ -165,9 +175,11 @@ class Broker:
     def _processors(self) -> dict[int, Processor]:
         locks = QueueLocks()
         live = self.live
-        pull = PullProcessor(live, self.store, self.topics, self.groups, self.clients, self.offsets)
+        pull = PullProcessor(
+            live, self.store, self.topics, self.groups, self.clients, self.offsets, self.stats
+        )
         send = SendProcessor(live.now, self.topics, self.groups, locks)
-        back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine)
+        back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
         manage = ClientManageProcessor(live, self.topics, self.groups, self.clients)
         query = QueryProcessor(live, self.store)
         config = ConfigProcessor(self.updates, self.address, self.registration.told)
@@ -176,7 +188,30 @@ class Broker:
             live, self.store, self.topics, self.clients, self.questions, self.address
         )
         stats = ConsumeStatsProcessor(
-            live.now.broker_name, self.store, self.topics, self.clients, self.offsets
+            live.now.broker_name,
+            self.address,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self.stats,
+        )
+        runtime = RuntimeInfo(
+            live.now,
+            self.store,
+            self.transactions,
+            self.delays.engine,
+            self.stats,
+            lambda: {
+                "pageCacheLockTimeMills": self.server.stalled_ms(),
+                "sendThreadPoolQueueSize": len(self.server.line),
+                "sendThreadPoolQueueHeadWaitTimeMills": self.server.line.head_wait_ms(),
+                "pullThreadPoolQueueSize": len(pull.line),
+                "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
+                "queryThreadPoolQueueSize": query.line.waiting,
+                "queryThreadPoolQueueCapacity": query.line.room,
+            },
         )
         groups = GroupProcessor(self.groups, self.offsets, self.clients)
         resets = ResetOffsetProcessor(
@@ -214,6 +249,7 @@ class Broker:
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
             RequestCode.GET_TOPIC_STATS_INFO: stats.topic_stats,
             RequestCode.GET_CONSUME_STATS: stats.consume_stats,
+            RequestCode.GET_BROKER_CONSUME_STATS: stats.all_consume_stats,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: stats.consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: stats.producers,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: resets.reset,
@@ -230,9 +266,6 @@ class Broker:
             RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
             RequestCode.GET_BROKER_CONFIG: config.get,
             RequestCode.UPDATE_BROKER_CONFIG: config.update,
-            RequestCode.GET_BROKER_RUNTIME_INFO: RuntimeInfo(
-                self.store, self.transactions, self.delays.engine
-            ),
             **operator_processors(
                 live.now.broker_name,
                 self.address,
@@ -245,6 +278,8 @@ class Broker:
                 deletion=self.deletion,
                 questions=self.questions,
             ),
+            RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
+            RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(self.stats),
         }
 
     @classmethod
@@ -272,6 +307,7 @@ class Broker:
                 tasks.start_soon(broker.transactions.run)
                 tasks.start_soon(broker._count_transactions)
                 tasks.start_soon(broker.delays.run)
+                tasks.start_soon(broker.stats.run)
                 if config.page_cache_drop_behind:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import LANGUAGES, ResponseCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
@@ -27,22 +31,30 @@ READERS = 4
 """Requests at a time; they have threads of their own, as they may read a cold disk."""
 
 Key = tuple[tuple[str, object], ...]
+Place = tuple[str, int, int, int]
+"""Topic, queue, the offset that a group committed, and where its next pull is expected."""
 
 
 class ConsumeStatsProcessor:
     def __init__(
         self,
         broker_name: str,
+        address: Address,
         store: Store,
         topics: TopicTable,
+        groups: GroupTable,
         clients: ClientTable,
         offsets: OffsetTable,
+        stats: BrokerStats,
     ) -> None:
         self._broker_name = broker_name
+        self._address = address
         self._store = store
         self._topics = topics
+        self._groups = groups
         self._clients = clients
         self._offsets = offsets
+        self._stats = stats
         self._readers = trio.CapacityLimiter(READERS)
 
     def _key(self, topic: str, queue_id: int) -> Key:
@@ -58,7 +70,8 @@ class ConsumeStatsProcessor:
         table = await trio.to_thread.run_sync(
             self._topic_rows, topic, queues, limiter=self._readers
         )
-        return Response(body=fastjson.dumps({"offsetTable": table, "topicPutTps": 0.0}))
+        tps = self._stats.put_tps(topic)
+        return Response(body=fastjson.dumps({"offsetTable": table, "topicPutTps": tps}))
 
     def _topic_rows(self, topic: str, queues: Iterable[int]) -> dict[Key, dict[str, int]]:
         rows = {}
@@ -79,29 +92,87 @@ class ConsumeStatsProcessor:
         group = fields.text(command, "consumerGroup")
         named = command.ext.get("topicList") or command.ext.get("topic") or ""
         topics = [t for t in dict.fromkeys(named.split(";")) if t] or self._offsets.topics_of(group)
-        live = self._clients.consumers.get(group)
-        wanted: list[tuple[str, int, int, int]] = []
-        for topic in topics:
-            known = self._topics.get(topic)
-            if known is None:
-                continue
-            if live is not None and live.subscriptions and topic not in live.subscriptions:
-                continue  # what the group consumed before it subscribed to something else
+        wanted: list[Place] = []
+        tps = 0.0
+        for known in self._consumed(group, topics):
             if len(wanted) + known.read_queue_nums > MAX_QUEUES:
                 raise InvalidParameterError(
                     f"more than {MAX_QUEUES} queues: name fewer topics (topicList)"
                 )
             await trio.lowlevel.checkpoint()
-            for queue_id in range(known.read_queue_nums):
-                offset = self._offsets.query(topic, group, queue_id)
-                if offset is None:
-                    offset = self._topics.deleted.first_offset(topic, queue_id)
-                pulled = self._offsets.next_pull(topic, group, queue_id)
-                wanted.append((topic, queue_id, offset, max(pulled, offset)))
+            wanted += self._places(known.topic_name, group, known.read_queue_nums)
+            tps += self._stats.get_tps(known.topic_name, group)
         table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)
-        return Response(body=fastjson.dumps({"consumeTps": 0.0, "offsetTable": table}))
+        return Response(body=fastjson.dumps({"consumeTps": tps, "offsetTable": table}))
 
-    def _group_rows(self, wanted: list[tuple[str, int, int, int]]) -> dict[Key, dict[str, int]]:
+    async def all_consume_stats(self, connection: Connection, command: Command) -> Response:
+        """GET_BROKER_CONSUME_STATS: the same of all groups, a table for each of their topics."""
+        ordered = fields.flag(command, "isOrder")
+        wanted: list[tuple[str, list[tuple[float, list[Place]]]]] = []
+        queues = 0
+        for group in sorted(self._groups.groups):
+            await trio.lowlevel.checkpoint()
+            topics: list[tuple[float, list[Place]]] = []
+            for known in self._consumed(group, self._offsets.topics_of(group)):
+                if ordered and not known.order:
+                    continue
+                queues += known.write_queue_nums
+                if queues > MAX_QUEUES:
+                    raise InvalidParameterError(
+                        f"more than {MAX_QUEUES} queues: ask for the groups one by one "
+                        "(GET_CONSUME_STATS, mqadmin consumerProgress -g)"
+                    )
+                places = self._places(known.topic_name, group, known.write_queue_nums)
+                topics.append((self._stats.get_tps(known.topic_name, group), places))
+            if topics:
+                wanted.append((group, topics))
+        rows = await trio.to_thread.run_sync(self._broker_rows, wanted, limiter=self._readers)
+        tables = [stats["offsetTable"] for one in rows for some in one.values() for stats in some]
+        behind = [row for table in tables for row in table.values()]
+        body = {
+            "brokerAddr": format_address(self._address),
+            "consumeStatsList": rows,
+            "totalDiff": sum(row["brokerOffset"] - row["consumerOffset"] for row in behind),
+            "totalInflightDiff": sum(row["pullOffset"] - row["consumerOffset"] for row in behind),
+        }
+        return Response(body=fastjson.dumps(body))
+
+    def _consumed(self, group: str, topics: list[str]) -> Iterator[TopicConfig]:
+        """Those of the topics that exist, without what the group consumed before it subscribed to
+        something else."""
+        live = self._clients.consumers.get(group)
+        for topic in topics:
+            known = self._topics.get(topic)
+            if known is None:
+                continue
+            if live is not None and live.subscriptions and topic not in live.subscriptions:
+                continue
+            yield known
+
+    def _places(self, topic: str, group: str, queues: int) -> list[Place]:
+        places = []
+        for queue_id in range(queues):
+            offset = self._offsets.query(topic, group, queue_id)
+            if offset is None:
+                offset = self._topics.deleted.first_offset(topic, queue_id)
+            pulled = self._offsets.next_pull(topic, group, queue_id)
+            places.append((topic, queue_id, offset, max(pulled, offset)))
+        return places
+
+    def _broker_rows(
+        self, wanted: list[tuple[str, list[tuple[float, list[Place]]]]]
+    ) -> list[dict[str, list[dict[str, Any]]]]:
+        return [
+            {
+                group: [
+                    {"consumeTps": tps, "offsetTable": self._group_rows(places)}
+                    for tps, places in topics
+                ]
+            }
+            for group, topics in wanted
+        ]
+
+    def _group_rows(self, wanted: list[Place]) -> dict[Key, dict[str, int]]:
         return {
             self._key(topic, queue_id): {
                 "brokerOffset": self._store.queue_range(topic, queue_id)[1],

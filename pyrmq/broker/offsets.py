@@ -21,6 +21,12 @@ QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
 AT_ONCE = 4096
 """Positions that `forget` examines before it lets other tasks run."""
+Granted = Callable[[str, str, int, int, int], None]
+"""Called with topic, group, pulls, messages and bytes."""
+
+
+def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
+    pass
 
 
 class OffsetTable(PersistentTable):
@@ -31,6 +37,8 @@ class OffsetTable(PersistentTable):
         read or changed here."""
         super().__init__(path)
         self._grants = grants
+        self.on_granted: Granted = _not_counted
+        """Told of the pulls that the engine has answered."""
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -80,9 +88,10 @@ class OffsetTable(PersistentTable):
         after it."""
         if self._grants is None:
             return
-        for topic, group, queue_id, following, commit, *_ in self._grants.drain():
+        for topic, group, queue_id, following, commit, *counts in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
             self._pullers.add(group)
+            self.on_granted(topic, group, *counts)
             if commit is not None:
                 self._keep_unless_reset(topic, group, queue_id, commit)
 

@@ -15,6 +15,7 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
+from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.topics import TopicTable, no_topic
 from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
 from pyrmq.errors import (
@@ -29,6 +30,7 @@ from pyrmq.model.topic import PERM_READ
 from pyrmq.net.answers import Elsewhere, Park
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.line import Line
 
 COMMIT_OFFSET = 0x1
 SUSPEND = 0x2
@@ -85,6 +87,9 @@ class CheckedPull:
     max_count: int
     tags: array[int]
     sql: SqlFilter | None = None
+    group: str = ""
+    stats: BrokerStats | None = None
+    """Counts what is read for the group."""
 
     def _get(self, wait: bool) -> GetResult | None:
         return self.store.get(
@@ -100,12 +105,22 @@ class CheckedPull:
     def read_memory(self) -> Response | None:
         """Reads once; None if the disk would have to be waited for."""
         got = self._get(wait=False)
-        return None if got is None else _response(self.offset, got)
+        return None if got is None else self.answer(got)
 
-    def read_disk(self) -> Response:
-        """Reads once, from the disk where need be: not for the event loop."""
+    def read_disk(self) -> GetResult:
+        """Reads once, from the disk where need be: not for the event loop. `answer` is."""
         got = self._get(wait=True)
         assert got is not None
+        return got
+
+    def answer(self, got: GetResult) -> Response:
+        """Counts what was read, and answers with it."""
+        if self.stats is None:
+            pass
+        elif got.count:
+            self.stats.pulled(self.topic, self.group, 1, got.count, got.nbytes)
+        else:
+            self.stats.missed()
         return _response(self.offset, got)
 
     def read(self) -> Response:
@@ -194,6 +209,7 @@ class PullProcessor:
         groups: GroupTable,
         clients: ClientTable,
         offsets: OffsetTable,
+        stats: BrokerStats,
     ) -> None:
         self._config = config
         self._store = store
@@ -201,7 +217,11 @@ class PullProcessor:
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
+        self._stats = stats
         self._readers = trio.CapacityLimiter(DISK_READERS)
+        self._threads = trio.CapacityLimiter(DISK_READERS)
+        self.line = Line()
+        """Pulls that wait for one of the readers."""
 
     def __call__(self, connection: Connection, command: Command) -> Response | Park | Elsewhere:
         group = fields.text(command, "consumerGroup")
@@ -221,6 +241,8 @@ class PullProcessor:
             min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
             sub.tag_codes,
             sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
+            group,
+            self._stats,
         )
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None
@@ -242,8 +264,16 @@ class PullProcessor:
     async def _from_disk(
         self, command: Command, key: QueueOfGroup, sys_flag: int, pull: CheckedPull
     ) -> Response | Park:
-        response = await trio.to_thread.run_sync(pull.read_disk, limiter=self._readers)
-        return self._answered(command, key, sys_flag, pull, response)
+        place = self.line.join()
+        try:
+            await self._readers.acquire()
+        finally:
+            self.line.leave(place)
+        try:
+            got = await trio.to_thread.run_sync(pull.read_disk, limiter=self._threads)
+        finally:
+            self._readers.release()
+        return self._answered(command, key, sys_flag, pull, pull.answer(got))
 
     def _answered(
         self,

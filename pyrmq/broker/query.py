@@ -30,6 +30,11 @@ class QueryProcessor:
         self._config = config
         self._store = store
 
+    @property
+    def line(self) -> Bounded:
+        """Queries by key."""
+        return self._queries
+
     def query_message(self, connection: Connection, command: Command) -> Elsewhere:
         """QUERY_MESSAGE: the newest messages with a key, or with a unique key when the field
         `_UNIQUE_KEY_QUERY` says so. The body holds their records, oldest first."""

@@ -140,7 +140,7 @@ class ReplyProcessor:
         if not 0 < size <= most:
             raise MessageIllegalError(f"message body size {size}, maxMessageSize: {most}")
         if self._bytes + size > MAX_BYTES:
-            raise SystemBusyError("too many replies wait for their clients: try again")
+            raise SystemBusyError("[OVERLOAD]too many replies wait for their clients: try again")
         return topic, max(queue_id, 0)
 
     async def _push(

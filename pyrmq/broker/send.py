@@ -113,7 +113,7 @@ class SendProcessor:
         return Response(ResponseCode.SERVICE_NOT_AVAILABLE, text, self._region())
 
     def _busy(self, topic: str) -> Response:
-        text = f"topic[{topic}] is being created, try again"
+        text = f"[OVERLOAD]too many messages wait until topic[{topic}] is created: try again"
         return Response(ResponseCode.SYSTEM_BUSY, text, self._region())
 
     def _refuse_special(self, command: Command, properties: dict[str, str]) -> None:

@@ -18,6 +18,7 @@ import trio
 from pyrmq.broker import fields
 from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Delays, Returned
 from pyrmq.errors import (
@@ -28,7 +29,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.net.answers import Durable, Elsewhere
 from pyrmq.net.command import Response
@@ -52,16 +53,24 @@ class SendBack:
     """0: the broker's choice; negative: it is not to be retried."""
     max_times: int
     unit: bool
+    topic: str
+    """The topic that the message was consumed from, for statistics."""
 
 
 class SendBackProcessor:
     def __init__(
-        self, config: LiveConfig, topics: TopicTable, groups: GroupTable, engine: Delays
+        self,
+        config: LiveConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        engine: Delays,
+        stats: BrokerStats,
     ) -> None:
         self._config = config
         self._topics = topics
         self._groups = groups
         self._engine = engine
+        self._stats = stats
         self._readers = trio.CapacityLimiter(DISK_READERS)
 
     def __call__(self, connection: Connection, command: Command) -> Response | Durable | Elsewhere:
@@ -86,7 +95,10 @@ class SendBackProcessor:
             raise self._no_message(offset)
         most = fields.int32(command, "maxReconsumeTimes", group.retry_max_times)
         unit = fields.flag(command, "unitMode")
-        return SendBack(group, offset, level, most, unit)
+        topic = command.ext.get("originTopic", "")
+        if self._topics.get(topic) is None:  # an older client, or one that makes names up
+            topic = retry_topic(group.name)
+        return SendBack(group, offset, level, most, unit, topic)
 
     def _no_message(self, offset: int) -> ResponseError:
         text = f"look message by offset failed, {offset}"
@@ -96,19 +108,21 @@ class SendBackProcessor:
         _, returned = await trio.to_thread.run_sync(
             self._engine.find_returned, asked.offset, True, limiter=self._readers
         )
-        return await self._send_when_saved(*self._destination(asked, returned))
+        return await self._send_when_saved(asked, *self._destination(asked, returned))
 
     def _send(self, asked: SendBack, returned: Returned | None) -> Durable | Elsewhere:
         found, topic, level = self._destination(asked, returned)
         if not self._topics.is_saved(topic.topic_name):
-            return Elsewhere(self._send_when_saved(found, topic, level))
-        return self._store(found, topic, level)
+            return Elsewhere(self._send_when_saved(asked, found, topic, level))
+        return self._store(asked, found, topic, level)
 
-    async def _send_when_saved(self, returned: Returned, topic: TopicConfig, level: int) -> Durable:
+    async def _send_when_saved(
+        self, asked: SendBack, returned: Returned, topic: TopicConfig, level: int
+    ) -> Durable:
         """A topic takes messages once it is in its file."""
         if not self._topics.is_saved(topic.topic_name):
             await self._topics.saved(topic.topic_name)
-        return self._store(returned, topic, level)
+        return self._store(asked, returned, topic, level)
 
     def _destination(
         self, asked: SendBack, returned: Returned | None
@@ -131,10 +145,14 @@ class SendBackProcessor:
             raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
         return returned, topic, level
 
-    def _store(self, returned: Returned, topic: TopicConfig, level: int) -> Durable:
+    def _store(
+        self, asked: SendBack, returned: Returned, topic: TopicConfig, level: int
+    ) -> Durable:
         queue_id = random.randrange(max(topic.write_queue_nums, 1))
         with _one_code():
             end = self._engine.send_back(returned, topic.topic_name, queue_id, level)
+        dead = topic.topic_name.startswith(DLQ_PREFIX)
+        self._stats.sent_back(asked.topic, asked.group.name, dead=dead)
         return Durable(Response(), end)
 
 

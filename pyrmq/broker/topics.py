@@ -31,6 +31,7 @@ from pyrmq.model.names import (
     NO_SEND_TOPICS,
     RETRY_PREFIX,
     SYSTEM_TOPICS,
+    TRACE_TOPIC,
     check_topic,
     is_system_topic,
 )
@@ -340,8 +341,9 @@ class TopicTable(PersistentTable):
         return known
 
     def is_system(self, topic: str) -> bool:
-        """Whether a topic is the broker's own."""
-        return is_system_topic(topic) or topic in self._system
+        """Whether a topic is the broker's own. [TopicValidator.isSystemTopic]"""
+        own = is_system_topic(topic) or topic in self._system
+        return own or topic == TRACE_TOPIC
 
     def system_names(self) -> list[str]:
         """The topics that are the broker's own, whether they are there or not."""

@@ -34,6 +34,7 @@ from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event
+from pyrmq.net.line import Line
 from pyrmq.net.parked import ParkedPulls
 from pyrmq.net.questions import Questions
 from pyrmq.net.unconfirmed import Unconfirmed
@@ -70,7 +71,9 @@ class Dispatcher:
         self._questions = questions or Questions()
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
         self._awaited = 0
-        self._waiting: dict[str, list[tuple[Connection, Command, After]]] = {}
+        self._waiting: dict[str, list[tuple[Connection, Command, After, int]]] = {}
+        self.line = Line()
+        """Requests that wait for a key of `After`."""
         self._acts: dict[type, Callable[[Connection, Command, Any], None]] = {
             Response: send_answer,
             Durable: self._durable,
@@ -180,7 +183,7 @@ class Dispatcher:
         if len(waiting) >= MAX_WAITING:
             send_answer(connection, command, answer.busy())
             return
-        waiting.append((connection, command, answer))
+        waiting.append((connection, command, answer, self.line.join()))
         connection.begin_awaited()
         if len(waiting) == 1:
             assert self.nursery is not None
@@ -194,7 +197,8 @@ class Dispatcher:
         except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
             log.error("%s: %s failed: %s", self._name, escape(first.key), escape(e))
             error = e
-        for connection, command, answer in self._waiting.pop(first.key):
+        for connection, command, answer, place in self._waiting.pop(first.key):
+            self.line.leave(place)
             if error is None:
                 self.act(connection, command, answer.then)
             else:

@@ -123,6 +123,10 @@ class Reader:
             except Exception:
                 log.exception("%s: after closing %s", self._name, connection.peer)
 
+    def stalled_ms(self) -> int:
+        """Milliseconds that a write of the log takes so far; 0 while none is waited for."""
+        return 0 if self._writes is None else self._writes.stalled_ms()
+
     def stop_reading(self) -> None:
         """Reads nothing new on any connection."""
         self.stopping = True

@@ -21,6 +21,7 @@ from pyrmq.net.answers import Processor
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.line import Line
 from pyrmq.net.parked import ParkedPulls
 from pyrmq.net.questions import Questions
 from pyrmq.net.reader import Reader
@@ -72,6 +73,15 @@ class RemotingServer:
     def connections(self) -> Mapping[int, Connection]:
         """Open connections by descriptor."""
         return self._reader.connections
+
+    @property
+    def line(self) -> Line:
+        """Sends that wait until their topic is made."""
+        return self._dispatcher.line
+
+    def stalled_ms(self) -> int:
+        """Milliseconds that a write of the log takes so far; 0 while none is waited for."""
+        return self._reader.stalled_ms()
 
     def close(self, connection: Connection) -> None:
         """Closes a connection and calls those who asked to know."""

@@ -32,6 +32,7 @@ class TurnWrites:
         self._unconfirmed = unconfirmed
         self._fed: list[Connection] = []
         self._busy_logged = False
+        self._left_at = 0.0
         self.left = False
         """Something was left to the engine's thread, which is to be waited for."""
 
@@ -64,8 +65,16 @@ class TurnWrites:
         fed, self._fed = self._fed, []
         for connection in fed:
             self._unconfirmed.note(connection)
+        if not self.left:
+            self._left_at = trio.current_time()
         self.left = True
         self._store.write_later()
+
+    def stalled_ms(self) -> int:
+        """Milliseconds that what was left has waited for the disk so far; 0 if nothing waits."""
+        if not self.left or not self._store.writes_later():
+            return 0
+        return int((trio.current_time() - self._left_at) * 1000)
 
     async def wait(self) -> None:
         """Waits for what was left, until it takes too long: then the engine's eventfd tells the

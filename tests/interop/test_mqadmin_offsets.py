@@ -1,5 +1,5 @@
-"""mqadmin of Apache RocketMQ against our server: how far topics and groups are, moving offsets, and
-the configuration of a broker.
+"""mqadmin of Apache RocketMQ against our server: how far topics and groups are, moving offsets, the
+configuration of a broker, and its statistics.
 
 All commands are run in one JVM, one after the other: some move what the next ones show.
 """
@@ -7,7 +7,12 @@ All commands are run in one JVM, one after the other: some move what the next on
 from __future__ import annotations
 
 import json
+import re
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +26,21 @@ from .store.tool import Tool
 TOPIC = "Counted"
 GROUP = "G"
 FOUND, MOVED = 0, 21
+BUSY_TOPIC, BUSY_GROUP = "Busy", "BG"
+SAMPLING = """\
+from pyrmq.broker import stats
+from pyrmq.cli import main
+stats.PERIOD = 0.25
+main()
+"""
+
+
+class SamplingServer(ServerProcess):
+    """Samples its statistics every quarter of a second: what RocketMQ calls a minute is 1.5 s."""
+
+    def _command(self) -> list[str]:
+        words = super()._command()
+        return [sys.executable, "-c", SAMPLING, *words[words.index("server") :]]
 
 
 class Admin:
@@ -49,7 +69,7 @@ class Admin:
 @pytest.fixture(scope="module")
 def admin(home: Path) -> Iterator[Admin]:
     with (
-        ServerProcess(home / "counted") as server,
+        SamplingServer(home / "counted") as server,
         Client(server.broker) as client,
         Tool(home / "tool") as tool,
     ):
@@ -145,3 +165,67 @@ def test_configuration(admin: Admin, tmp_path: Path) -> None:
     admin.run("exportConfigs", *cluster, "-f", str(tmp_path))
     exported = json.loads((tmp_path / "configs.json").read_text())
     assert exported["brokerConfigs"]["broker-a"]["brokerRole"] == "ASYNC_MASTER"
+
+
+@contextmanager
+def busy(admin: Admin) -> Iterator[None]:
+    """Messages of a topic are sent and pulled all the time."""
+    stop = threading.Event()
+
+    def work() -> None:
+        with Client(admin.broker) as client:
+            for offset in count():
+                assert client.send(BUSY_TOPIC, b"x" * 100, queues=1).code == 0
+                assert client.pull(BUSY_TOPIC, 0, offset, group=BUSY_GROUP).code == 0
+                if stop.wait(0.005):
+                    return
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        worker.join()
+
+
+def cells(admin: Admin, *words: str) -> list[str]:
+    """The first row of a command's table."""
+    return admin.run(*words)[0]
+
+
+def test_statistics(admin: Admin) -> None:
+    commit = {"consumerGroup": BUSY_GROUP, "topic": BUSY_TOPIC, "queueId": 0, "commitOffset": 1}
+    assert admin.client.heartbeat("client-2", BUSY_GROUP, BUSY_TOPIC).code == 0
+    with busy(admin):
+        eventually(lambda: admin.client.call(UPDATE_CONSUMER_OFFSET, **commit).code == 0, "a topic")
+        # Topic, group, accumulation, in and out a second, in and out a day.
+        row = eventually(
+            lambda: cells(admin, "statsAll", "-t", BUSY_TOPIC),
+            "there are rates",
+            until=lambda row: len(row) == 7 and all(float(n) > 0 for n in row[2:]),
+        )
+        assert row[:2] == [BUSY_TOPIC, BUSY_GROUP]
+        assert all(1 < float(tps) < 300 for tps in row[3:5]), row
+        shown = " ".join(cells(admin, "clusterList"))
+        rates = re.search(
+            r"V5_3_3 ([\d.]+)\(0,0ms\) ([\d.]+)\(0,0ms\|N,Nms\) .* 0 0\.\d\d 0\.\d{4} true$",
+            shown,
+        )
+        assert rates is not None, shown
+        assert all(1 < float(tps) < 300 for tps in rates.groups()), shown
+        today = cells(admin, "clusterList", "-m")[2:]
+        assert today[:2] == ["0", "0"], "of yesterday"
+        assert min(int(n) for n in today[2:]) > 10
+        broker = ["-b", "{}:{}".format(*admin.broker)]
+        status = {row[0]: row[2:] for row in admin.run("brokerStatus", *broker)}
+        for name in ("putTps", "getFoundTps", "getTransferredTps"):
+            assert 1 < float(status[name][0]) < 300, status[name]
+        assert len(status["earliestMessageTimeStamp"]) == 1
+        progress = admin.run("consumerProgress", "-g", BUSY_GROUP)
+        tps = next(row[2] for row in progress if row[:2] == ["Consume", "TPS:"])
+        assert 1 < float(tps) < 300
+        rows = admin.run("brokerConsumeStats", *broker)
+        assert [BUSY_TOPIC, BUSY_GROUP] in [row[:2] for row in rows]
+        assert rows[-1][:2] == ["Diff", "Total:"]
+        assert int(rows[-1][2]) > 0

@@ -49,7 +49,9 @@ async def test_bounds() -> None:
             nursery.start_soon(wait, bounded.begin(slow.answer()))
         await eventually_trio(lambda: slow.running, "two are under way", until=lambda n: n == 2)
         for _ in range(3):
-            with pytest.raises(SystemBusyError, match="2 slow things are under way and 3 wait"):
+            with pytest.raises(
+                SystemBusyError, match=r"\[OVERLOAD\]2 slow things are under way and 3 wait"
+            ):
                 bounded.begin(slow.answer())
         assert answers == []
         slow.go.set()

@@ -212,8 +212,10 @@ async def test_not_too_many_wait_for_one_key(peer: Peer) -> None:
             stage.process(peer, topic.after(Response(0)), command)
         stage.process(peer, topic.after(Response(0)), request(2))
         assert peer.answers() == [(2, 2)]
+        assert len(stage.dispatcher.line) == MAX_WAITING
         topic.saved.set()
     assert len(peer.answers()) == MAX_WAITING
+    assert len(stage.dispatcher.line) == 0
 
 
 def test_a_frame_that_the_engine_cannot_handle_again_closes_its_connection(peer: Peer) -> None:

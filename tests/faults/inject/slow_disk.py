@@ -23,6 +23,7 @@ from pyrmq.engine import BUSY, SLOW, Store
 from pyrmq.server import Running
 from tests.faults.inject.calls import HELD, FailingCalls, Fault
 from tests.support.client import Client, Pulled
+from tests.support.delays import runtime_info
 from tests.support.waiting import eventually_trio
 from tests.support.wire import Command
 
@@ -140,6 +141,8 @@ async def hung_write(root: Path, calls: FailingCalls) -> None:
                     assert beat.code == 0
                     found = await thread(pull, reader, 0)
                     assert [r.body for r in found.records] == [b"0", b"1", b"2", b"3"]
+                info = await thread(runtime_info, second)
+                assert int(info["pageCacheLockTimeMills"]) >= 300
                 # Longer than whatever the broker does once a second.
                 end = trio.current_time() + 2.5
                 while trio.current_time() < end:
@@ -150,6 +153,8 @@ async def hung_write(root: Path, calls: FailingCalls) -> None:
                 calls.disarm()
             assert answers[0].code == 0, answers[0].remark
             assert (await thread(partial(second.send, TOPIC, b"5"))).code == 0
+            info = await thread(runtime_info, second)
+            assert info["pageCacheLockTimeMills"] == "0"
             bodies = [r.body for r in await thread(reader.pull_all, TOPIC, 0, 0, 6)]
     assert bodies == [b"%d" % n for n in range(6)]
 
