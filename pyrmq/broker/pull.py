@@ -115,12 +115,11 @@ class CheckedPull:
 
     def answer(self, got: GetResult) -> Response:
         """Counts what was read, and answers with it."""
-        if self.stats is None:
-            pass
-        elif got.count:
-            self.stats.pulled(self.topic, self.group, 1, got.count, got.nbytes)
-        else:
-            self.stats.missed()
+        if self.stats is not None:
+            if got.count:
+                self.stats.pulled(self.topic, self.group, 1, got.count, got.nbytes)
+            else:
+                self.stats.missed()
         return _response(self.offset, got)
 
     def read(self) -> Response:
