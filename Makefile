@@ -14,7 +14,7 @@ QUICK := unit client session store segments support simulation
 SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox quick test test-rust lint format bench bench-loopback \
+.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
 	bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -46,6 +46,9 @@ quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, n
 
 test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
+
+soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
 lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/ruff check .

@@ -38,7 +38,8 @@ class ServerProcess:
 
     store: directory, created by the server. conf: text of a broker.conf (RocketMQ's keys), passed
     with ``-c``. args: further command-line arguments. stderr of all runs goes to ``log``
-    (default: beside the store), which is appended to.
+    (default: beside the store), which is appended to. own_group: Ctrl-C in a terminal does not
+    reach the server.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class ServerProcess:
         env: dict[str, str] | None = None,
         log: Path | None = None,
         start_timeout: float = 30.0,
+        own_group: bool = False,
     ) -> None:
         self.store = Path(store)
         self.flush = flush
@@ -63,6 +65,7 @@ class ServerProcess:
         self.env = env or {}
         self.log = log or self.store.with_name(self.store.name + ".stderr.log")
         self.start_timeout = start_timeout
+        self.own_group = own_group
         self.namesrv: Address = (host, namesrv_port)
         self.broker: Address = (host, broker_port)
         self.stdout_rest = b""  # what the last run printed behind its ready line
@@ -111,6 +114,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **self.env},
+                process_group=0 if self.own_group else None,
             )
 
     def wait_ready(self) -> None:
@@ -187,6 +191,10 @@ class ServerProcess:
     def open_files(self) -> int:
         """How many file descriptors the process holds."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self) -> int:
+        """How many threads the process has."""
+        return len(os.listdir(f"/proc/{self.pid}/task"))
 
     def stderr_text(self) -> str:
         """Everything all runs on this store wrote to stderr."""

@@ -28,6 +28,7 @@ LONG: tuple[str, ...] = (
     "tests/interop/test_client_transactions.py",
     "tests/interop/test_mqadmin.py",
     "tests/outbox/test_example.py",
+    "tests/soak/test_soak.py",
     "tests/crash/test_transaction_kill_loop.py",
     "tests/e2e/test_delay_progress.py",
     "tests/crash/test_killed_deliveries.py",
