@@ -16,6 +16,8 @@ SQL92 = "SQL92"
 ALL = "*"
 MAX_EXPRESSION = 16_384
 """Longest tag expression, characters."""
+MAX_CODES = 1024
+"""Tag codes that a subscription may state."""
 
 
 class Sql(str):
@@ -114,8 +116,9 @@ class Subscription:
                     )
                 wanted = {as_int(c, 1 << 40) for c in codes}
                 sub.tag_codes = array("i", sorted(c for c in wanted if -(1 << 31) <= c < 1 << 31))
+            text = sub.sub_string.strip()
+            if not sub.tag_codes and text not in ("", ALL) and len(text) <= MAX_EXPRESSION:
+                # A client that leaves the codes to the broker: no codes would mean all messages.
+                sub.tags, of_text = _tags_of(text)
+                sub.tag_codes = array("i", of_text)
         return sub
-
-
-MAX_CODES = 1024
-"""Tag codes that a subscription may state."""

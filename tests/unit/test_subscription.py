@@ -94,3 +94,18 @@ def test_json_with_nothing_in_it() -> None:
     assert (sub.topic, sub.sub_string, sub.version) == ("", "*", 0)
     assert not sub.tags
     assert not sub.tag_codes
+
+
+@pytest.mark.parametrize("codes", [None, [], ["x"]])
+def test_a_client_that_leaves_the_codes_to_the_broker(codes: list[str] | None) -> None:
+    """No codes would mean all messages."""
+    value = {"topic": "T", "subString": " a || b ", "tagsSet": [], "codeSet": codes}
+    sub = Subscription.from_json(value)
+    assert sub.tag_codes == Subscription.parse("T", "a||b").tag_codes
+    assert sub.tags == {"a", "b"}
+    assert not Subscription.from_json({**value, "subString": "*"}).tag_codes
+
+
+def test_too_many_codes_are_refused() -> None:
+    with pytest.raises(SubscriptionError, match="more than 1024 tag codes"):
+        Subscription.from_json({"topic": "T", "subString": "a", "codeSet": list(range(1025))})
