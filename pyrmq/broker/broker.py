@@ -28,6 +28,7 @@ from pyrmq.broker.opening import open_store
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
 from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
+from pyrmq.broker.pull_rules import PullRules
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
@@ -92,7 +93,8 @@ class Broker:
         self.registration = Registration(live, self.topics, self.address)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
-        self.topics.on_changed = self.groups.on_changed = self.grants.revoke
+        self.rules = PullRules(self.grants)
+        self.topics.on_changed = self.groups.on_changed = self.rules.changed
         self.offsets = OffsetTable(
             folder / "consumerOffset.json",
             config.consumer_offset_update_version_step,
@@ -106,7 +108,7 @@ class Broker:
             self.offsets.take_granted,
         )
         self.offsets.on_granted = self.stats.pulled
-        self.clients = ClientTable(notify_ids_changed, self.grants.revoke)
+        self.clients = ClientTable(notify_ids_changed, self.rules.changed)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -165,7 +167,7 @@ class Broker:
 
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         """Makes anew what was made of keys that may change."""
-        self.grants.revoke()
+        self.rules.changed()
         self.transactions.rules = rules(now)
         self.server.idle_seconds = now.server_channel_max_idle_time_seconds
         self.topics.configure(now)
@@ -176,7 +178,14 @@ class Broker:
         locks = QueueLocks()
         live = self.live
         pull = PullProcessor(
-            live, self.store, self.topics, self.groups, self.clients, self.offsets, self.stats
+            live,
+            self.store,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self.stats,
+            self.rules,
         )
         send = SendProcessor(live.now, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)

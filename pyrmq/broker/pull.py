@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -14,6 +15,7 @@ from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
+from pyrmq.broker.pull_rules import PullRules
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.topics import TopicTable, no_topic
@@ -21,6 +23,7 @@ from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
+    PyrmqError,
     SubscriptionError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -90,6 +93,11 @@ class CheckedPull:
     group: str = ""
     stats: BrokerStats | None = None
     """Counts what is read for the group."""
+    rules: PullRules | None = None
+    checked: int = 0
+    """The generation of the rules that it was checked by."""
+    check: Callable[[], Subscription] | None = None
+    """Checks it again."""
 
     def _get(self, wait: bool) -> GetResult | None:
         return self.store.get(
@@ -129,7 +137,11 @@ class CheckedPull:
 
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
-        that the tags leave out are left behind."""
+        that the tags leave out are left behind. If the rules have changed, it is checked again."""
+        if self.rules is not None and self.rules.generation != self.checked:
+            refused = self._check_again(self.rules)
+            if refused is not None:
+                return refused
         if self.sql is not None:
             return self._read_on_by_sql()
         for _ in range(MAX_READS):
@@ -140,6 +152,19 @@ class CheckedPull:
                 return None if response.code == ResponseCode.PULL_NOT_FOUND else response
             self.offset = int(response.ext["nextBeginOffset"])
         return response
+
+    def _check_again(self, rules: PullRules) -> Response | None:
+        """The refusal, None if it is still allowed, from now on by the subscription as it is."""
+        self.checked = rules.generation
+        if self.check is None:
+            return None
+        try:
+            sub = self.check()
+            self.sql = sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None
+        except PyrmqError as e:
+            return Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0])
+        self.tags = sub.tag_codes
+        return None
 
     def _read_on_by_sql(self) -> Response | None:
         """One read, if the loop has time for it. Otherwise the client is told to ask again, and a
@@ -209,8 +234,10 @@ class PullProcessor:
         clients: ClientTable,
         offsets: OffsetTable,
         stats: BrokerStats,
+        rules: PullRules,
     ) -> None:
         self._config = config
+        self._rules = rules
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -242,6 +269,9 @@ class PullProcessor:
             sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
             group,
             self._stats,
+            self._rules,
+            self._rules.generation,
+            partial(self._check, connection, command, group, topic, queue_id, sys_flag),
         )
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None

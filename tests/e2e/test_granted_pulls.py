@@ -23,6 +23,7 @@ from tests.support.client import (
     HEART_BEAT,
     PULL_COMMIT,
     PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
     QUERY_CONSUMER_OFFSET,
     UPDATE_CONSUMER_OFFSET,
     Client,
@@ -208,6 +209,27 @@ def test_a_reset_reaches_a_consumer_that_pulls_on(client: Client) -> None:
     assert (moved.code, moved.next_offset) == (21, 6), "to the end"
     assert client.pull("Moved", 0, 6, maximum=1, group="MG").code == 19
     assert client.pull("Moved", 0, 2, maximum=1, group="MG").code == 0, "it may go back"
+
+
+def test_a_pull_that_waits_is_checked_again_when_the_rules_have_changed(
+    server: ServerProcess, client: Client
+) -> None:
+    """The message that comes is not given to a group that may not consume any more."""
+    sent(client, "Waits", 1)
+    with Client(server.broker) as waiting:
+        pull = pull_command(
+            "Waits", 0, 1, group="WG", suspend_ms=15_000, sys_flag=PULL_SUSPEND | PULL_SUBSCRIPTION
+        )
+        opaque = waiting.post(pull)
+        waiting.max_offset("Waits", 0)  # is answered behind the pull
+        values = {"groupName": "WG", "consumeEnable": False}
+        assert client.call(UPDATE_GROUP, json.dumps(values).encode()).code == 0
+        sent(client, "Waits", 1)
+        answer = waiting.receive(10)
+        assert (answer.opaque, answer.code, answer.body) == (opaque, 16, b"")
+        values["consumeEnable"] = True
+        assert client.call(UPDATE_GROUP, json.dumps(values).encode()).code == 0
+        assert pulled(waiting.request(pull)).next_offset == 2
 
 
 def test_what_is_committed_with_granted_pulls_stays(server: ServerProcess) -> None:
