@@ -113,7 +113,8 @@ class BrokerConfig:
 
     broker_permission: int = key(
         6,
-        "Sum of 4 (consumers may read) and 2 (producers may write).",
+        "Sum of 4 (consumers may read) and 2 (producers may write: they learn it from routes, "
+        "the broker takes what is sent all the same).",
         high=7,
         section="Topics and groups",
         live=True,

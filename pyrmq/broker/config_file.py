@@ -54,8 +54,13 @@ def load(path: Path) -> dict[Any, Any]:
     value = _read(path)
     if value is None:
         value = _read(backup)
+        if value is not None and path in _damaged:
+            log.error("%s is used instead: the last change may be missing", backup)
     if value is None and not _damaged.isdisjoint((path, backup)):
-        raise ConfigError(f"neither {path} nor its .bak can be read: restore or remove them")
+        raise ConfigError(
+            f"neither {path} nor its .bak can be read: restore one of them, or remove both to go "
+            "on without what they say"
+        )
     return value or {}
 
 

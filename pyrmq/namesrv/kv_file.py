@@ -30,9 +30,12 @@ def load(path: Path) -> dict[str, dict[str, str]]:
     if len(content) > MAX_SIZE:
         raise _unusable(path, f"it has more than {MAX_SIZE} bytes")
     try:
-        tables = fastjson.loads_object(content, MAX_SIZE).get("configTable", {})
+        value = fastjson.loads_object(content, MAX_SIZE)
     except ProtocolError as e:
         raise _unusable(path, str(e)) from e
+    if value and "configTable" not in value:
+        raise _unusable(path, "it has no configTable")
+    tables = value.get("configTable", {})
     if not isinstance(tables, dict):
         raise _unusable(path, "configTable is no JSON object")
     for name, table in tables.items():

@@ -33,6 +33,14 @@ def saved(path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
+def test_a_file_of_something_else_is_not_taken_for_an_empty_one(path: Path) -> None:
+    path.write_text('{"configTabel":{"n":{"k":"v"}}}')
+    with pytest.raises(ConfigError, match="it has no configTable"):
+        kv_file.load(path)
+    path.write_text("{}")
+    assert kv_file.load(path) == {}
+
+
 async def test_the_longest(kv: KvConfig, path: Path) -> None:
     name, value = "n" * MAX_NAME, "v" * MAX_VALUE
     assert await kv.change(name, name, value)
