@@ -65,10 +65,12 @@ def test_the_check_notices(bases: dict[str, Base], room: Path):
     (found,) = predict(image, base.log_size, True)
     assert found.left_out == ((lost.phys, lost.end),)
     assert found.records == [stored for stored in base.records if stored != lost]
-    told = f"ERROR x: /a/{name}: {len(lost.raw)} bytes at {lost.phys} are gone"
+    told = (
+        f"2026-11-23 09:05:07,123 ERROR x: /a/{name}: {len(lost.raw)} bytes at {lost.phys} are gone"
+    )
     assert not untold(found, told, base.log_size)
     assert "no ERROR" in untold(found, told.replace(str(len(lost.raw)), "1"), base.log_size)
-    assert "without reason" in untold(found, f"{told}\nWARN x: /a/{name}: 1", base.log_size)
+    assert "without reason" in untold(found, f"{told}\n2026 WARNING x: /a/{name}: 1", base.log_size)
 
 
 def test_the_check_of_answers_notices(bases: dict[str, Base], room: Path):

@@ -116,13 +116,13 @@ def untold(walk: Walk, log: str, log_size: int) -> str:
     said = [line for line in log.splitlines() if "commitlog/" in line]
     reasons = [("ERROR", start, (start, end - start)) for start, end in walk.left_out]
     if walk.cut_off is not None:
-        reasons.append(("WARN", walk.end, (walk.end, walk.cut_off)))
+        reasons.append(("WARNING", walk.end, (walk.end, walk.cut_off)))
     for level, phys, figures in reasons:
         name = f"commitlog/{phys - phys % log_size:020d}: "
         fits = [
             line
             for line in said
-            if line.startswith(level)
+            if f" {level} " in line
             and name in line
             and set(map(str, figures)) <= set(re.findall(r"\b\d+\b", line.split(name)[1]))
         ]
