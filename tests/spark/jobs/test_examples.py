@@ -34,8 +34,9 @@ RUNS = {
 """The words of a command behind `python`, and what it has to print."""
 
 
-LONG = pytest.mark.thorough("jobs/test_archive.py and test_restore.py do the same, with less")
-HERE = [pytest.param(name, marks=[LONG] if name == "archive_and_restore" else []) for name in RUNS]
+LONG = pytest.mark.thorough("other tests of the jobs do the same, with less")
+QUICK = ("batch", "streaming")
+HERE = [pytest.param(name, marks=[] if name in QUICK else [LONG]) for name in RUNS]
 
 
 @pytest.mark.slow

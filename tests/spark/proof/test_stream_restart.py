@@ -22,7 +22,7 @@ from tests.support.thorough import seeds, size
 from .test_stream_kill import assert_is_the_log
 from .writer import Writer, body_of, opened, put
 
-ROUNDS = size("PYRMQ_SPARK_ROUNDS", 3, 50)
+ROUNDS = size("PYRMQ_SPARK_ROUNDS", 1, 50)
 MOMENTS = ["before", "after", "stop"]
 """A query fails before it has done a batch, or after that, so that the batch comes again; or it is
 stopped."""
