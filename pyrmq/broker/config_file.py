@@ -55,7 +55,7 @@ def load(path: Path) -> dict[Any, Any]:
     if value is None:
         value = _read(backup)
         if value is not None and path in _damaged:
-            log.error("%s is used instead: the last change may be missing", backup)
+            log.error("%s is used instead: the last change may be missing", escape(backup))
     if value is None and not _damaged.isdisjoint((path, backup)):
         raise ConfigError(
             f"neither {path} nor its .bak can be read: restore one of them, or remove both to go "
