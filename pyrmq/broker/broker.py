@@ -28,7 +28,6 @@ from pyrmq.broker.opening import open_store
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
 from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
-from pyrmq.broker.pull_rules import PullRules
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
@@ -93,8 +92,7 @@ class Broker:
         self.registration = Registration(live, self.topics, self.address)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
-        self.rules = PullRules(self.grants)
-        self.topics.on_changed = self.groups.on_changed = self.rules.changed
+        self.topics.on_changed = self.groups.on_changed = self.grants.revoke
         self.offsets = OffsetTable(
             folder / "consumerOffset.json",
             config.consumer_offset_update_version_step,
@@ -108,7 +106,7 @@ class Broker:
             self.offsets.take_granted,
         )
         self.offsets.on_granted = self.stats.pulled
-        self.clients = ClientTable(notify_ids_changed, self.rules.changed)
+        self.clients = ClientTable(notify_ids_changed, self.grants.revoke)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -167,7 +165,7 @@ class Broker:
 
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         """Makes anew what was made of keys that may change."""
-        self.rules.changed()
+        self.grants.revoke()
         self.transactions.rules = rules(now)
         self.server.idle_seconds = now.server_channel_max_idle_time_seconds
         self.topics.configure(now)
@@ -185,7 +183,7 @@ class Broker:
             self.clients,
             self.offsets,
             self.stats,
-            self.rules,
+            self.grants,
         )
         send = SendProcessor(live.now, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)

@@ -15,11 +15,10 @@ from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
-from pyrmq.broker.pull_rules import PullRules
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.topics import TopicTable, no_topic
-from pyrmq.engine import Command, GetResult, Slice, SqlFilter, Store
+from pyrmq.engine import Command, GetResult, PullGrants, Slice, SqlFilter, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
@@ -93,9 +92,9 @@ class CheckedPull:
     group: str = ""
     stats: BrokerStats | None = None
     """Counts what is read for the group."""
-    rules: PullRules | None = None
+    grants: PullGrants | None = None
     checked: int = 0
-    """The generation of the rules that it was checked by."""
+    """Their generation when it was checked."""
     check: Callable[[], Subscription] | None = None
     """Checks it again."""
 
@@ -137,9 +136,9 @@ class CheckedPull:
 
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
-        that the tags leave out are left behind. If the rules have changed, it is checked again."""
-        if self.rules is not None and self.rules.generation != self.checked:
-            refused = self._check_again(self.rules)
+        that the tags leave out are left behind. If something was revoked, it is checked again."""
+        if self.grants is not None and self.grants.generation() != self.checked:
+            refused = self._check_again(self.grants)
             if refused is not None:
                 return refused
         if self.sql is not None:
@@ -153,9 +152,9 @@ class CheckedPull:
             self.offset = int(response.ext["nextBeginOffset"])
         return response
 
-    def _check_again(self, rules: PullRules) -> Response | None:
+    def _check_again(self, grants: PullGrants) -> Response | None:
         """The refusal, None if it is still allowed, from now on by the subscription as it is."""
-        self.checked = rules.generation
+        self.checked = grants.generation()
         if self.check is None:
             return None
         try:
@@ -234,10 +233,10 @@ class PullProcessor:
         clients: ClientTable,
         offsets: OffsetTable,
         stats: BrokerStats,
-        rules: PullRules,
+        grants: PullGrants,
     ) -> None:
         self._config = config
-        self._rules = rules
+        self._grants = grants
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -269,8 +268,8 @@ class PullProcessor:
             sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
             group,
             self._stats,
-            self._rules,
-            self._rules.generation,
+            self._grants,
+            self._grants.generation(),
             partial(self._check, connection, command, group, topic, queue_id, sys_flag),
         )
         # An expression may take long: not on the event loop.

@@ -125,7 +125,9 @@ def test_revoked(setup: Setup) -> None:
     _, session, grants = setup
     grant(session, pull_command("T", 0, 0))
     assert is_answered(session, pull_command("T", 0, 0))
+    before = grants.generation()
     grants.revoke()
+    assert grants.generation() != before, "parked pulls learn of it from this"
     assert not is_answered(session, pull_command("T", 0, 0))
     grant(session, pull_command("T", 0, 0))
     assert is_answered(session, pull_command("T", 0, 0))

@@ -9,10 +9,10 @@ use std::sync::Arc;
 const MAX_COUNT: usize = 256;
 
 impl Broker {
-    /// The records from `offset` on that a granted pull is answered with, and `commit` taken as the
-    /// group's offset. None: the broker in Python answers, and nothing has happened. That is for a pull
-    /// of a revoked grant, one that finds no message, or more than `max_bytes` of them, or that would
-    /// have to wait for the disk.
+    /// The records from `offset` on that a pull is answered with, and `commit` taken as the group's
+    /// offset. `grant` is good. None: the broker in Python answers, and nothing has happened. That is for
+    /// a pull that finds no message, or more than `max_bytes` of them, or that would have to wait for the
+    /// disk.
     pub fn pull(
         &self,
         grant: &Arc<Grant>,
@@ -21,9 +21,6 @@ impl Broker {
         max_bytes: usize,
         commit: Option<i64>,
     ) -> Option<GetResult> {
-        if !self.pulls.is_good(grant) {
-            return None;
-        }
         let topic = self.store.topics().get(grant.topic.as_bytes())?;
         let queue = topic.existing_queue(grant.queue_id);
         let wanted = Wanted {

@@ -79,7 +79,7 @@ impl PullGrants {
                 group: group.into(),
                 queue_id,
                 tags: tags.into(),
-                generation: self.generation.load(Ordering::Acquire),
+                generation: self.generation(),
                 done: Mutex::default(),
             })
         })
@@ -105,8 +105,13 @@ impl PullGrants {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// It is another one whenever something was revoked.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     pub fn is_good(&self, grant: &Grant) -> bool {
-        grant.generation == self.generation.load(Ordering::Acquire)
+        grant.generation == self.generation()
     }
 
     /// What was done since this was called last, in the order in which offsets were committed last.

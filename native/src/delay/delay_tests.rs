@@ -4,9 +4,9 @@ use crate::format::host::Host;
 use crate::format::names::HALF_TOPIC;
 use crate::format::properties;
 use crate::format::record::{self, Found, sys_flag};
+use crate::store::testing::copy_store;
 use crate::store::{Appended, Content, Message, StoreConfig, StoreError, Wait, now_ms};
 use proptest::prelude::*;
-use std::path::Path;
 
 const TOPIC: &[u8] = b"Orders";
 const RETRY: &[u8] = b"%RETRY%g";
@@ -73,7 +73,7 @@ impl Rig {
         let mut config = self.config.clone();
         config.root = dir.path().join("store");
         config.commit_log_dirs = vec![config.root.join("commitlog")];
-        copy(&self.config.root, &config.root);
+        copy_store(&self.config.root, &config.root);
         for file in std::fs::read_dir(config.root.join("commitlog")).unwrap() {
             let path = file.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -190,18 +190,6 @@ fn tempdir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(std::fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl PullGrants {
         self.inner.revoke();
     }
 
+    /// Another number whenever something was revoked: what was checked before has to be checked again.
+    fn generation(&self) -> u64 {
+        self.inner.generation()
+    }
+
     /// What was answered since this was called last.
     fn drain(&self) -> Vec<Row> {
         let done = self.inner.drain();

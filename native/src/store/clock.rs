@@ -26,17 +26,9 @@ pub fn local_hour(ms: i64) -> u32 {
 
 /// `ms` since the epoch in local time as `yyyyMMddHHmmssSSS`. [UtilAll.timeMillisToHumanString]
 pub fn local_time_name(ms: i64) -> Result<String> {
-    let tm = local(ms).ok_or_else(|| StoreError::Illegal(format!("no local time for {ms} ms")))?;
-    Ok(format!(
-        "{:04}{:02}{:02}{:02}{:02}{:02}{:03}",
-        tm.tm_year + 1900,
-        tm.tm_mon + 1,
-        tm.tm_mday,
-        tm.tm_hour,
-        tm.tm_min,
-        tm.tm_sec,
-        ms.rem_euclid(1000)
-    ))
+    let time = local_time(ms);
+    let time = time.ok_or_else(|| StoreError::Illegal(format!("no local time for {ms} ms")))?;
+    Ok(time.replace(['-', ' ', ':', ','], ""))
 }
 
 /// `ms` since the epoch in local time as `2026-11-23 09:05:07,123`, as Python's logging writes it. None if it
@@ -69,5 +61,10 @@ mod tests {
         assert_eq!(name[8..10], format!("{hour:02}"));
         let time = local_time(ms).unwrap();
         assert_eq!(time.replace(['-', ' ', ':', ','], ""), name);
+        let shape: String = time
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '0' } else { c })
+            .collect();
+        assert_eq!(shape, "0000-00-00 00:00:00,000");
     }
 }

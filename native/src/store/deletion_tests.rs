@@ -34,19 +34,6 @@ fn read(store: &Store, topic: &[u8], offset: i64) -> (GetStatus, i64, usize) {
     (got.status, got.next, got.count)
 }
 
-fn copy(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            std::fs::create_dir_all(&target).unwrap();
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 #[test]
 fn it_is_gone_and_its_offsets_go_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -83,11 +70,11 @@ fn after_a_stop_and_after_a_crash() {
         assert_eq!(store.delete_topic(TOPIC).unwrap(), [(0, 200)]);
         add(&store, TOPIC, 5);
         if !clean {
-            copy(dir.path(), image.path());
+            testing::copy_store(dir.path(), image.path());
         }
         store.close().unwrap();
         if clean {
-            copy(dir.path(), image.path());
+            testing::copy_store(dir.path(), image.path());
         }
         let store = open(image.path());
         store.hide_messages(TOPIC, 0, 200);

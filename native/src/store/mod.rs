@@ -51,7 +51,7 @@ mod store_impl;
 mod store_time;
 mod stored;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 mod topics;
 
 pub use arrivals::Arrival;

@@ -6,6 +6,7 @@ use super::read::{TagFilter, Wanted};
 use super::resident::Wait;
 use super::topics::Topic;
 use crate::format::host::Host;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Appends a message to queue 0 of a topic.
@@ -43,5 +44,20 @@ pub fn all_from(offset: i64) -> Wanted<'static> {
         tags: TagFilter(&[]),
         properties: None,
         wait: Wait::ForDisk,
+    }
+}
+
+/// Copies the folder of a store, also of one that is open, as a kill would leave it.
+pub fn copy_store(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_store(&entry.path(), &target);
+        } else if let Err(e) = std::fs::copy(entry.path(), target) {
+            // A file that is being prepared may be renamed meanwhile.
+            assert_eq!(e.kind(), std::io::ErrorKind::NotFound, "{e}");
+        }
     }
 }

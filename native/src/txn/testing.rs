@@ -5,6 +5,7 @@ use super::*;
 use crate::format::host::Host;
 use crate::format::properties::{find, push};
 use crate::format::record::{self, Found, sys_flag};
+use crate::store::testing::copy_store;
 use crate::store::{Content, Message, StoreConfig, TopicSettings};
 use std::path::Path;
 
@@ -156,7 +157,7 @@ impl Rig {
         let dir = tempdir();
         config.root = dir.path().join("store");
         config.commit_log_dirs = vec![config.root.join("commitlog")];
-        copy(&self.config.root, &config.root);
+        copy_store(&self.config.root, &config.root);
         cut(&config.root.join("commitlog"), end);
         Rig::open(dir, config, start, self.txn.limits.op_body)
     }
@@ -329,20 +330,6 @@ pub fn end<'a>(done: &Appended, commit: bool) -> End<'a> {
         group: GROUP,
         ids: [b"", b""],
         from_check: false,
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            // A file that is being prepared may be renamed meanwhile.
-            let _ = std::fs::copy(entry.path(), target);
-        }
     }
 }
 
