@@ -78,7 +78,9 @@ def sink_columns() -> str:
 TABLES = {
     "configuration.md": {
         "keys of the broker": lambda: markdown(broker.BrokerConfig, broker.OTHER_KEYS),
-        "keys of the name server": lambda: markdown(namesrv.NamesrvConfig, namesrv.OTHER_KEYS),
+        "keys of the name server": lambda: markdown(
+            namesrv.NamesrvConfig, namesrv.OTHER_KEYS, "updateNamesrvConfig"
+        ),
     },
     "spark.md": {
         "options": options,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
-import trio
-
 from pyrmq.broker.bounded import Bounded
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.rows import TURN
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import ResponseError
@@ -18,6 +13,7 @@ from pyrmq.net import fastjson
 from pyrmq.net.answers import Elsewhere
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.turns import in_turns
 
 WAITING = 15
 """Copies that are made at a time besides one; more are refused."""
@@ -43,13 +39,11 @@ class AdminTables:
         return self._copies.begin(self._topic_table())
 
     async def _topic_table(self) -> Response:
-        members = []
-        end = time.monotonic() + TURN
-        for topic in list(self._topics.topics.values()):
-            members.append(fastjson.member(topic.topic_name, topic.to_json()))
-            if time.monotonic() >= end:
-                await trio.lowlevel.checkpoint()
-                end = time.monotonic() + TURN
+        members: list[bytes] = []
+        await in_turns(
+            list(self._topics.topics.values()),
+            lambda topic: members.append(fastjson.member(topic.topic_name, topic.to_json())),
+        )
         version = fastjson.dumps(self._topics.version.to_json())
         return _answer(
             b'{"dataVersion":' + version + b',"mappingDataVersion":' + version

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.escape import escape
-from pyrmq.net import fastjson
+from pyrmq.net import durable_file, fastjson
 
 log = logging.getLogger(__name__)
 
@@ -64,26 +63,6 @@ def load(path: Path) -> dict[Any, Any]:
     return value or {}
 
 
-def _sync_dir(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    except OSError as e:
-        raise OSError(e.errno, e.strerror, str(path)) from e
-    finally:
-        os.close(fd)
-
-
-def _write(path: Path, parts: Iterable[bytes]) -> None:
-    try:
-        with path.open("wb") as f:
-            f.writelines(parts)
-            f.flush()
-            os.fsync(f.fileno())
-    except OSError as e:
-        raise OSError(e.errno, e.strerror, str(path)) from e
-
-
 def row(key: str, value: Any) -> bytes:
     """A row of a file's table, encoded as `save` writes it."""
     return fastjson.member(key, value, "\n\t\t")
@@ -94,9 +73,9 @@ def save(path: Path, value: dict[str, Any]) -> None:
     it may be large."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    _write(fresh, fastjson.parts(value, "\n"))
+    durable_file.write(fresh, fastjson.parts(value, "\n"))
     if path.exists() and path not in _damaged:
         os.replace(path, _backup(path))
     os.replace(fresh, path)
     _damaged.discard(path)
-    _sync_dir(path.parent)
+    durable_file.sync_folder(path.parent)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
-
-import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.groups import Group, GroupTable, is_own
 from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.rows import TURN
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
@@ -23,6 +19,7 @@ from pyrmq.model.topic import MAX_QUEUES
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -113,13 +110,11 @@ class GroupProcessor:
 
     async def all(self, connection: Connection, command: Command) -> Response:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, without paging."""
-        members = []
-        end = time.monotonic() + TURN
-        for name, group in list(self._groups.groups.items()):
-            members.append(fastjson.member(name, group.values))
-            if time.monotonic() >= end:
-                await trio.lowlevel.checkpoint()
-                end = time.monotonic() + TURN
+        members: list[bytes] = []
+        await in_turns(
+            list(self._groups.groups.values()),
+            lambda group: members.append(fastjson.member(group.name, group.values)),
+        )
         version = fastjson.dumps(self._groups.version.to_json())
         head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
         return Response(body=head + b",".join(members) + b"}}")

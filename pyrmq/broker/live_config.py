@@ -1,43 +1,8 @@
-"""The broker's configuration while it runs: keys with `live` may change."""
+"""The broker's configuration while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import trio
-
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.net import live_config
 
-Watcher = Callable[[BrokerConfig, BrokerConfig], None]
-"""Called with the configuration before a change, and after it."""
-
-
-class LiveConfig:
-    """`now` is the configuration as it is. Who uses a key that may change reads it from there each
-    time; what was made of one is made anew by a watcher."""
-
-    def __init__(self, config: BrokerConfig) -> None:
-        self.now = config
-        self._watchers: list[Watcher] = []
-        self._changed = trio.Event()
-
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers.append(watcher)
-
-    def change(self, config: BrokerConfig) -> None:
-        """From now on this is the configuration, for all that read it."""
-        before, self.now = self.now, config
-        for watcher in self._watchers:
-            watcher(before, config)
-        self._changed.set()
-        self._changed = trio.Event()
-
-    async def pause(self, milliseconds: Callable[[BrokerConfig], float]) -> None:
-        """Sleeps for as long as the configuration says, also if it says so in the meantime."""
-        start = trio.current_time()
-        over = False
-        while not over:
-            changed = self._changed
-            with trio.move_on_at(start + milliseconds(self.now) / 1000) as scope:
-                await changed.wait()
-            over = scope.cancelled_caught
+LiveConfig = live_config.LiveConfig[BrokerConfig]

@@ -10,10 +10,9 @@ from typing import Generic, Self, TypeVar
 import trio
 
 from pyrmq.net.fastjson import Encoded
+from pyrmq.net.turns import TURN
 
 K = TypeVar("K")
-TURN = 0.001
-"""Seconds after which `encode` lets other tasks run."""
 
 
 class Rows(Encoded, Generic[K]):

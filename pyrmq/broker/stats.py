@@ -8,11 +8,9 @@ pulls when their rows are taken.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from datetime import date
 from functools import partial
-from typing import TypeVar
 
 import trio
 
@@ -21,6 +19,7 @@ from pyrmq.broker.stats_items import MINUTE, NOTHING, Figures, StatsItemSet, Win
 from pyrmq.broker.stats_totals import Mornings, Rates, Totals
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
+from pyrmq.net.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +31,9 @@ MOST_RETURNED = 8_192
 """Pairs of topic and group that messages were sent back for."""
 CLEANING = 60
 """Samplings between two looks for items that nobody needs."""
-TURN = 0.001
-"""Seconds after which other tasks run."""
 LOOK = 128
 """Items between two looks at the clock."""
 
-T = TypeVar("T")
 Put = tuple[str, int, int]
 """Topic, messages, bytes of records."""
 
@@ -155,7 +151,7 @@ class BrokerStats:
         puts = self._store.puts()
         now = self.clock()
         self._new = self._new_plain = 0
-        await _in_turns(puts, self._count_put)
+        await in_turns(puts, self._count_put, LOOK)
         if self._new:
             self._broker.add(self._cluster, self._new, self._new_plain, 0, 0)
         if len(self._puts) > len(puts):
@@ -187,7 +183,7 @@ class BrokerStats:
     async def _clean(self) -> None:
         """Forgets what is of topics and groups that are gone, or was silent for a day."""
         for items in (self._topics, self._groups, self._returned, self._dead):
-            await _in_turns(items.keys(), partial(self._clean_one, items))
+            await in_turns(items.keys(), partial(self._clean_one, items), LOOK)
 
     def _clean_one(self, items: StatsItemSet, key: str) -> None:
         if self._is_gone(key) or items.is_silent(key):
@@ -198,14 +194,3 @@ class BrokerStats:
         if self._topic_table.get(topic) is None:
             return True
         return bool(sep) and group not in self._group_table.groups
-
-
-async def _in_turns(items: list[T], do: Callable[[T], None]) -> None:
-    """Calls `do` with each; other tasks run in between."""
-    end = time.monotonic() + TURN
-    for start in range(0, len(items), LOOK):
-        for item in items[start : start + LOOK]:
-            do(item)
-        if time.monotonic() >= end:
-            await trio.lowlevel.checkpoint()
-            end = time.monotonic() + TURN

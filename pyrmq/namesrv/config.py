@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import trio
-
 from pyrmq.net.admin_access import parse_networks
 from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_properties, key
+from pyrmq.net.live_config import LiveConfig
 
 _THREADS = "there are no thread pools here: trio runs everything"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
@@ -31,31 +30,23 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
 )
 """RocketMQ's keys for which NamesrvConfig has no field."""
 
-CHANGEABLE = (
-    "scanNotActiveBrokerInterval",
-    "deleteTopicWithBrokerRegistration",
-    "supportActingMaster",
-    "needWaitForService",
-    "waitSecondsForService",
-    "orderMessageEnable",
-    "returnOrderTopicConfigToBroker",
-    "enableAllTopicList",
-    "enableTopicList",
-)
-"""Keys that UPDATE_NAMESRV_CONFIG may change: they are read each time that they are needed. None
-holds a path or an address, or says whom this process connects to."""
-
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConfig:
-    """Field names are RocketMQ's keys in snake_case."""
+    """Field names are RocketMQ's keys in snake_case. UPDATE_NAMESRV_CONFIG may change those with
+    `live`, as they are read each time that they are needed. None holds a path or an address, or
+    says whom this process connects to."""
 
     listen_port: int = key(
         9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
     )
     bind_address: str = key("0.0.0.0", "Address to listen on.")
     scan_not_active_broker_interval: int = key(
-        5000, "ms between two rounds that remove expired brokers.", low=10, high=86_400_000
+        5000,
+        "ms between two rounds that remove expired brokers.",
+        low=10,
+        high=86_400_000,
+        live=True,
     )
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400
@@ -64,11 +55,13 @@ class NamesrvConfig:
         False,
         "Whether a registration deletes the topics that it lacks. "
         "Brokers then need enableSingleTopicRegister=true, or lose topics.",
+        live=True,
     )
     support_acting_master: bool = key(
         False,
         "Whether a group without a master shows its smallest broker id as the master, "
         "if its brokers have enableSlaveActingMaster.",
+        live=True,
     )
     notify_min_broker_id_changed: bool = key(
         False,
@@ -80,21 +73,25 @@ class NamesrvConfig:
         False,
         "Whether routes are refused at first, until the brokers had time to register.",
         section="Routes and topic lists",
+        live=True,
     )
     wait_seconds_for_service: int = key(
-        45, "Seconds after the start that needWaitForService applies to.", high=86_400
+        45, "Seconds after the start that needWaitForService applies to.", high=86_400, live=True
     )
     order_message_enable: bool = key(
         False,
         "Whether a route has the order configuration of its topic, "
         "from the KV namespace ORDER_TOPIC_CONFIG.",
+        live=True,
     )
     return_order_topic_config_to_broker: bool = key(
-        True, "Whether brokers that register get that namespace."
+        True, "Whether brokers that register get that namespace.", live=True
     )
-    enable_all_topic_list: bool = key(True, "Whether all topics are listed for whoever asks.")
+    enable_all_topic_list: bool = key(
+        True, "Whether all topics are listed for whoever asks.", live=True
+    )
     enable_topic_list: bool = key(
-        True, "Whether the topics of a cluster, and unit topics, are listed."
+        True, "Whether the topics of a cluster, and unit topics, are listed.", live=True
     )
 
     kv_config_path: Path = key(  # noqa: RUF009
@@ -127,15 +124,4 @@ class NamesrvConfig:
         return from_properties(cls, values, OTHER_KEYS)
 
 
-class RunningConfig:
-    """The configuration of a name server that runs: `now` is as it was changed last."""
-
-    def __init__(self, config: NamesrvConfig) -> None:
-        self.now = config
-        self.changed = trio.Event()
-        """Set, and made anew, at each change."""
-
-    def change(self, config: NamesrvConfig) -> None:
-        self.now = config
-        self.changed.set()
-        self.changed = trio.Event()
+RunningConfig = LiveConfig[NamesrvConfig]

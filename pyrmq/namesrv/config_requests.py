@@ -8,7 +8,7 @@ import logging
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
-from pyrmq.namesrv.config import CHANGEABLE, OTHER_KEYS, NamesrvConfig, RunningConfig
+from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
 from pyrmq.net.command import Response
 from pyrmq.net.config_table import keys_of, values_of
 from pyrmq.net.connection import Connection
@@ -41,14 +41,14 @@ class ConfigProcessor:
         if not values:
             raise InvalidParameterError("there is no key=value to change")
         refused = {key.strip() for key in self._config.now.config_black_list.split(";")}
+        rows = keys_of(NamesrvConfig)
         for key in values:
-            if key in refused or key not in CHANGEABLE:
+            if key in refused or key not in rows or not rows[key][1].live:
                 self._refuse(key)
         try:
             chosen = NamesrvConfig.from_properties(values)
         except ConfigError as e:
             raise InvalidParameterError(str(e)) from None
-        rows = keys_of(NamesrvConfig)
         changes = {rows[key][0]: getattr(chosen, rows[key][0]) for key in values}
         self._config.change(dataclasses.replace(self._config.now, **changes))
         log.info("%s changes %s", escape(connection.peer), escape(values))

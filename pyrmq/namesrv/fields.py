@@ -5,19 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyrmq.engine import Command
-from pyrmq.errors import InvalidParameterError, ResponseError
-from pyrmq.model.codes import ResponseCode
+from pyrmq.errors import InvalidParameterError
 from pyrmq.namesrv import names
+from pyrmq.net.request_fields import text as text
 
 MAX_TIMEOUT_MS = 86_400_000
-
-
-def text(command: Command, name: str) -> str:
-    """A field that must be there."""
-    value = command.ext.get(name)
-    if value is None:
-        raise ResponseError(f"the custom field <{name}> is null", ResponseCode.SYSTEM_ERROR)
-    return value
 
 
 def number(command: Command, name: str, high: int, default: int | None = None) -> int:

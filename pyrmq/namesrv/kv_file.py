@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyrmq.errors import ConfigError, ProtocolError
-from pyrmq.net import fastjson
+from pyrmq.net import durable_file, fastjson
 
 MAX_SIZE = 64 << 20
 """Largest file that is read, bytes."""
@@ -60,16 +60,9 @@ def save(path: Path, rows: Mapping[str, bytes]) -> None:
     fresh = path.with_name(path.name + ".tmp")
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with fresh.open("wb") as file:
-            file.write(b'{"configTable":{%b}}' % b",".join(parts))
-            file.flush()
-            os.fsync(file.fileno())
+        durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), b"}}"))
         os.replace(fresh, path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable_file.sync_folder(path.parent)
 
 
 @contextlib.contextmanager

@@ -90,11 +90,6 @@ class NameServer:
 
     async def _expire(self) -> None:
         """Drops silent brokers, every scanNotActiveBrokerInterval as it is at the moment."""
-        last = trio.current_time()
         while True:
-            due = last + self.config.now.scan_not_active_broker_interval / 1000
-            with trio.move_on_at(due) as pause:
-                await self.config.changed.wait()
-            if pause.cancelled_caught:
-                last = trio.current_time()
-                self._brokers.expire(last)
+            await self.config.pause(lambda config: config.scan_not_active_broker_interval)
+            self._brokers.expire(trio.current_time())

@@ -48,7 +48,7 @@ class Key:
     section: str
     """Heading of the keys from this one on; "": that of the key before."""
     live: bool
-    """Whether UPDATE_BROKER_CONFIG may change it: it then counts at once, everywhere."""
+    """Whether UPDATE_BROKER_CONFIG, or UPDATE_NAMESRV_CONFIG, may change it: it then counts at once, everywhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
     return Path(text).expanduser() if kind is Path else text
 
 
-def markdown(cls: Any, others: OtherKeys) -> str:
+def markdown(cls: Any, others: OtherKeys, update: str = "updateBrokerConfig") -> str:
     """The tables of a settings class for docs/configuration.md, a section for each."""
     kinds = _kinds(cls)
     defaults = {field.name: field.default for field in dataclasses.fields(cls)}
@@ -224,7 +224,7 @@ def markdown(cls: Any, others: OtherKeys) -> str:
         lines.append(f"| {name} | {default} | {_values(row, kinds[field])} | {row.doc} |")
     live = [name for name, (_, row) in keys_of(cls).items() if row.live]
     if live:
-        lines += ["", "### Keys that updateBrokerConfig changes", ""]
+        lines += ["", f"### Keys that {update} changes", ""]
         lines += textwrap.wrap(", ".join(live) + ".", 110)
     lines += ["", "### Features that are not there", "", "| Key | Accepted |", "|---|---|"]
     fixed = [other for other in others if isinstance(other, FixedKey)]

@@ -1,13 +1,14 @@
 """Long work on the event loop, done in turns.
 
-Work is a generator that yields where it may be interrupted, often and at no other moment. A thread
-would be no help: what it does holds the GIL, so that the loop waits as well, and longer.
+Many small steps are done by `in_turns`. Other work is a generator that yields where it may be
+interrupted, often and at no other moment. A thread would be no help: what it does holds the GIL, so
+that the loop waits as well, and longer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 import trio
@@ -27,6 +28,18 @@ def finish(steps: Steps[T]) -> T:
         except StopIteration as end:
             value: T = end.value
             return value
+
+
+async def in_turns(items: Sequence[T], do: Callable[[T], None], look: int = 1) -> None:
+    """Calls `do` with each; other tasks run in between. It looks at the clock behind every `look`
+    items."""
+    end = time.monotonic() + TURN
+    for start in range(0, len(items), look):
+        for item in items[start : start + look]:
+            do(item)
+        if time.monotonic() >= end:
+            await trio.lowlevel.checkpoint()
+            end = time.monotonic() + TURN
 
 
 class Turns:

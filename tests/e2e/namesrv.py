@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.e2e.command import Serving
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, REGISTER_BROKER, Client
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 UNREGISTER_BROKER = 104
@@ -30,6 +31,15 @@ def name_server(folder: Path, conf: str = "") -> Iterator[Serving]:
         yield process
         assert process.stop() == 0
         assert "Traceback" not in process.stderr()
+
+
+@contextmanager
+def registering(server: Serving) -> Iterator[Client]:
+    """A client on which brokers register; when it has left they are gone."""
+    with Client(server.address("namesrv")) as client:
+        yield client
+    with Client(server.address("namesrv")) as other:
+        eventually(lambda: clusters(other) == {}, "what was registered is gone")
 
 
 def place(name: str, port: int, broker_id: int = 0, cluster: str = "C1") -> dict[str, str]:

@@ -15,6 +15,7 @@ from tests.e2e.namesrv import (
     name_server,
     place,
     register,
+    registering,
     route,
     routed,
     unregister,
@@ -37,10 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture
 def client(server: Serving) -> Iterator[Client]:
-    with Client(server.address("namesrv")) as client:
+    with registering(server) as client:
         yield client
-    with Client(server.address("namesrv")) as other:
-        eventually(lambda: clusters(other) == {}, "what was registered is gone")
 
 
 def perms(client: Client, *topics: str) -> list[dict[str, int]]:

@@ -20,11 +20,11 @@ from tests.e2e.namesrv import (
     name_server,
     place,
     register,
+    registering,
     routed,
     unregister,
 )
 from tests.support.client import REGISTER_BROKER, Client
-from tests.support.waiting import eventually
 from tests.support.wire import Command, FrameReader
 
 DATA_VERSION, MEMBERS, UPDATE_CONFIG, NEW_MINIMUM = 322, 901, 318, 905
@@ -38,10 +38,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture
 def client(server: Serving) -> Iterator[Client]:
-    with Client(server.address("namesrv")) as client:
+    with registering(server) as client:
         yield client
-    with Client(server.address("namesrv")) as other:
-        eventually(lambda: clusters(other) == {}, "what was registered is gone")
 
 
 def test_data_version(client: Client) -> None:
