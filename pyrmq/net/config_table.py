@@ -48,7 +48,8 @@ class Key:
     section: str
     """Heading of the keys from this one on; "": that of the key before."""
     live: bool
-    """Whether UPDATE_BROKER_CONFIG, or UPDATE_NAMESRV_CONFIG, may change it: it then counts at once, everywhere."""
+    """Whether UPDATE_BROKER_CONFIG, or UPDATE_NAMESRV_CONFIG, may change it: it then counts at
+    once, everywhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
