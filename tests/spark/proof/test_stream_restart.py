@@ -23,9 +23,9 @@ from .test_stream_kill import assert_is_the_log
 from .writer import Writer, body_of, opened, put
 
 ROUNDS = size("PYRMQ_SPARK_ROUNDS", 1, 50)
-MOMENTS = ["before", "after", "stop"]
-"""A query fails before it has done a batch, or after that, so that the batch comes again; or it is
-stopped."""
+MOMENTS = ["after", "before", "stop"]
+"""A query fails after it has done a batch, so that the batch comes again, or before that; or it is
+stopped. The first moment is the one that a single round shows."""
 COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "body"]
 
 
