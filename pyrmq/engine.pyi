@@ -462,27 +462,58 @@ Left = tuple[int, bool, bytes | None, Exception | None]
 
 class Turn:
     def __init__(self, room: int) -> None: ...
-    @property
-    def arrivals(self) -> bool: ...
-    def receive(
-        self,
-        sessions: list[Session],
-        buffer: RecvBuffer,
-        store: Store | None,
-        now_ms: int,
-        timeout_ms: int,
-        answers: bool,
-    ) -> tuple[list[Left], Exception | None]: ...
     def release(self, sessions: list[Session], now_ms: int, timeout_ms: int) -> list[Left]: ...
 
+class Rounds:
+    def __init__(self, room: int) -> None: ...
+    @property
+    def arrivals(self) -> bool: ...
+    @property
+    def idle(self) -> bool: ...
+    @property
+    def served(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    def watch(self, session: Session) -> None: ...
+    def forget(self, session: Session) -> None: ...
+    def serve(
+        self,
+        epoll_fd: int,
+        buffer: RecvBuffer,
+        store: Store | None,
+        timeout_ms: int,
+        answers: bool,
+        active: float,
+        end_ns: int,
+        linger_ns: int,
+        hold: bool,
+    ) -> tuple[list[tuple[int, int]], list[Left], Exception | None]: ...
+    def finish(
+        self,
+        buffer: RecvBuffer,
+        store: Store | None,
+        timeout_ms: int,
+        answers: bool,
+        active: float,
+    ) -> tuple[list[Left], Exception | None]: ...
+
 class Session:
-    commands: int
-    unconfirmed: int
-    full: bool
-    more: bool
-    arrivals: bool
-    large: bool
-    heavy: bool
+    @property
+    def commands(self) -> int: ...
+    @property
+    def unconfirmed(self) -> int: ...
+    @property
+    def full(self) -> bool: ...
+    @property
+    def more(self) -> bool: ...
+    @property
+    def arrivals(self) -> bool: ...
+    @property
+    def large(self) -> bool: ...
+    @property
+    def heavy(self) -> bool: ...
+    @property
+    def active(self) -> float: ...
     error: str | None
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
     def feed(self, buffer: RecvBuffer, n: int, now_ms: int, more: bool = False) -> bytes | None: ...

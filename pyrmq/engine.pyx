@@ -13,6 +13,7 @@ from libc.errno cimport EAGAIN, EINTR, EIO, ENOMEM, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_ALIKE, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
@@ -21,6 +22,21 @@ from pyrmq.capi cimport (
 
 from pyrmq import _native
 from pyrmq.errors import EngineError, ServiceNotAvailableError
+
+cdef extern from "sys/epoll.h" nogil:
+    const uint32_t EPOLLIN
+    ctypedef union epoll_data_t:
+        int fd
+    struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_wait(int fd, epoll_event *events, int room, int timeout)
+
+cdef enum:
+    EPOLL_PWAIT2 = 441  # a system call of Linux 5.11, on every processor; older headers lack it
+
+cdef extern from "unistd.h" nogil:
+    long syscall(long number, ...)
 
 cdef extern from "sys/socket.h" nogil:
     const int MSG_NOSIGNAL
@@ -332,315 +348,7 @@ cdef class Command:
         return f"<Command code={self.code} opaque={self.opaque} flag={self.flag} ext={self.ext}>"
 
 
-cdef inline bint is_send(int code):
-    return code == 10 or code == 310 or code == 320
-
-
-cdef class Space:
-    """A writable place inside of a session, until `Session.filled` is called."""
-
-    cdef object session
-    cdef uint8_t *ptr
-    cdef Py_ssize_t nbytes, exports
-
-    def __len__(self):
-        return self.nbytes
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        if self.ptr == NULL:
-            raise BufferError("the space was filled: ask the session for another one")
-        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, 0, flags)
-        self.exports += 1
-
-    def __releasebuffer__(self, Py_buffer *view):
-        self.exports -= 1
-
-
-cdef class Session:
-    """A connection without its socket. One thread uses it at a time.
-
-    Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
-    `next_command` has), `unconfirmed` (answers that wait until what they acknowledge is confirmed,
-    see `release`), `full` (so many of them that the peer is not to be read on), `more` (feed again
-    with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the rest of
-    a large frame into `space`), `heavy` (an unfinished frame takes much memory) and `error` (a text once the peer broke the protocol: send what was
-    returned, then close).
-    """
-
-    cdef void *ptr
-    cdef object listener
-    cdef readonly unsigned int commands, unconfirmed
-    cdef readonly bint full, more, arrivals, large, heavy
-    cdef readonly str error
-    cdef readonly Py_ssize_t received
-    cdef public int fd
-    """The socket's descriptor, for `Turn`; -1: none."""
-    cdef Space place
-    cdef bint busy
-
-    def __init__(self, listener, bytes ip, unsigned int port):
-        """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""
-        if self.ptr != NULL:
-            raise RuntimeError("a session is initialised once")
-        self.listener = listener
-        self.ptr = C.session_new(<const void *><size_t>listener._ptr(),
-                                 <const uint8_t *><const char *>ip, len(ip), port)
-        if self.ptr == NULL:
-            raise ValueError("ip must have 4 or 16 bytes")
-
-    def __dealloc__(self):
-        if self.ptr != NULL:
-            C.session_free(self.ptr)
-
-    def __cinit__(self):
-        self.ptr = NULL
-        self.fd = -1
-
-    cdef inline int begin(self) except -1:
-        """A native call begins: no other is under way, and nobody receives into the session."""
-        if self.busy:
-            raise RuntimeError("a session is used by one thread at a time")
-        if self.place is not None:
-            raise RuntimeError("call `filled` for the space that was given first")
-        self.busy = True
-        return 0
-
-    cdef bytes report(self, int32_t rc, pyrmq_feed *fed):
-        self.busy = False
-        self.take_over(rc, fed)
-        return as_bytes(&fed.out) if fed.out.len else None
-
-    cdef bint needs_care(self):
-        """Whether something is left to do after a turn: commands, answers that wait, more to feed, a
-        large frame, an error."""
-        return (self.commands or self.unconfirmed or self.full or self.more or self.large
-                or self.heavy or self.error is not None)
-
-    cdef int take_over(self, int32_t rc, pyrmq_feed *fed) except -1:
-        cdef pyrmq_bytes text
-        if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
-            raise_failed(rc)
-        self.commands = fed.commands
-        self.unconfirmed = fed.unconfirmed
-        self.full = fed.full
-        self.more = fed.more
-        self.arrivals = fed.arrivals
-        self.large = fed.large
-        self.heavy = fed.heavy
-        if rc == PYRMQ_CLOSE:
-            C.session_error(self.ptr, &text)
-            self.error = as_text(&text)
-        return 0
-
-    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms, bint more=False):
-        """Takes the first `n` bytes of `buffer`.
-
-        `more`: other sessions are fed next. What is stored stays staged, and its answers are kept
-        until `Store.write_staged` and then `release` have been called."""
-        cdef pyrmq_feed fed
-        cdef int32_t rc
-        if n < 0 or n > buffer.nbytes:
-            raise ValueError("n is beyond the buffer")
-        self.begin()
-        with nogil:
-            rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
-        return self.report(rc, &fed)
-
-    def receive(self, int fd, RecvBuffer buffer, long long now_ms, bint more=False):
-        """Receives once from a non-blocking socket and takes what came, as `feed` does.
-
-        Sets `received`: bytes, 0 at the stream's end, -1 if nothing was there. Raises OSError."""
-        cdef pyrmq_feed fed
-        cdef ssize_t n
-        cdef int failed = 0
-        cdef int32_t rc = PYRMQ_OK
-        self.begin()
-        with nogil:
-            n = recv(fd, buffer.ptr, buffer.nbytes, 0)
-            if n > 0:
-                rc = C.session_feed(self.ptr, buffer.ptr, n, now_ms, more, &fed)
-            elif n < 0:
-                failed = errno
-        self.busy = False
-        self.received = n
-        if n > 0:
-            return self.report(rc, &fed)
-        raise_unless_later(failed, "recv")
-        return None
-
-    def feed_bytes(self, bytes data, long long now_ms, bint more=False):
-        """Takes a bytes object (tests, and the in-memory transport)."""
-        cdef pyrmq_feed fed
-        cdef const uint8_t *p = <const uint8_t *><const char *>data
-        cdef Py_ssize_t n = len(data)
-        cdef int32_t rc
-        self.begin()
-        with nogil:
-            rc = C.session_feed(self.ptr, p, n, now_ms, more, &fed)
-        return self.report(rc, &fed)
-
-    def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False):
-        """Handles a send again after a decision; refuses it if its topic is still unknown.
-
-        `topic`: the message goes back to a consumer group, to this retry topic or (`dead`) to this
-        dead-letter topic. Empty: it is stored as it was asked for.
-        """
-        cdef pyrmq_feed fed
-        cdef const uint8_t *p = <const uint8_t *><const char *>frame
-        cdef Py_ssize_t n = len(frame)
-        cdef Py_ssize_t topic_len
-        cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
-        cdef int32_t rc
-        self.begin()
-        with nogil:
-            rc = C.session_resend(self.ptr, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
-                                  now_ms, &fed)
-        return self.report(rc, &fed)
-
-    def answer(self, bytes answer, int codec, int opaque, unsigned long long end,
-               long long now_ms):
-        """Takes an encoded answer of code 0 that counts once the log is confirmed up to `end`: it is
-        kept until `release`. Returned at once if that is so already."""
-        cdef pyrmq_feed fed
-        cdef const uint8_t *p = <const uint8_t *><const char *>answer
-        cdef Py_ssize_t n = len(answer)
-        cdef int32_t rc
-        self.begin()
-        with nogil:
-            rc = C.session_answer(self.ptr, p, n, codec, opaque, end, now_ms, &fed)
-        return self.report(rc, &fed)
-
-    def release(self, long long now_ms, long long timeout_ms):
-        """The unconfirmed answers that are settled now: confirmed, timed out, or failed."""
-        cdef pyrmq_feed fed
-        cdef int32_t rc
-        self.begin()
-        with nogil:
-            rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
-        return self.report(rc, &fed)
-
-    def send_released(self, int fd, long long now_ms, long long timeout_ms):
-        """Sends what `release` would return to a non-blocking socket; returns what the socket does
-        not take, None if it takes all. Raises OSError."""
-        cdef pyrmq_feed fed
-        cdef ssize_t sent = 0
-        cdef int failed = 0
-        cdef int32_t rc
-        self.begin()
-        with nogil:
-            rc = C.session_release(self.ptr, now_ms, timeout_ms, &fed)
-            if rc == PYRMQ_OK and fed.out.len:
-                sent = send(fd, fed.out.ptr, fed.out.len, MSG_NOSIGNAL)
-                if sent < 0:
-                    failed = errno
-                    sent = 0
-        fed.out.ptr += sent
-        fed.out.len -= sent
-        rest = self.report(rc, &fed)
-        raise_unless_later(failed, "send")
-        return rest
-
-    def grant_pull(self, Command command, str topic, str group, unsigned int queue_id, tags):
-        """Has pulls like `command` answered in `feed` from now on, as those of `group` from this queue.
-        `tags`: as in `Store.get`. Until `PullGrants.revoke`, and only what is in memory: another pull
-        is a command as before."""
-        cdef pyrmq_bytes alike[PYRMQ_ALIKE]
-        cdef pyrmq_bytes topic_text, group_text
-        cdef Py_buffer view
-        cdef size_t i = 0
-        cdef int32_t rc
-        for name in ALIKE:
-            alike[i].ptr = NULL
-            alike[i].len = 0
-            value = command.ext.get(name)
-            if value is not None:
-                text_of(<str>value, &alike[i])
-            i += 1
-        text_of(topic, &topic_text)
-        text_of(group, &group_text)
-        self.begin()
-        try:
-            PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
-            try:
-                if view.len and <size_t>view.buf % sizeof(int32_t):
-                    raise ValueError("tags must be aligned")
-                rc = C.session_grant_pull(self.ptr, command.code, alike, topic_text, group_text,
-                                          queue_id, <const int32_t *>view.buf,
-                                          view.len // sizeof(int32_t))
-            finally:
-                PyBuffer_Release(&view)
-        finally:
-            self.busy = False
-        if rc != PYRMQ_OK and rc != PYRMQ_NONE:
-            raise_failed(rc)
-
-    def next_command(self):
-        """The next Command, None if there is none."""
-        cdef pyrmq_command c
-        cdef pyrmq_bytes name, value
-        cdef uint32_t i
-        if self.busy:
-            raise RuntimeError("a session is used by one thread at a time")
-        if C.session_command(self.ptr, &c) != PYRMQ_OK:
-            return None
-        if self.commands:
-            self.commands -= 1
-        cdef Command out = Command.__new__(Command)
-        cdef dict ext = {}
-        for i in range(c.n_ext):
-            C.session_ext(self.ptr, i, &name, &value)
-            ext[as_text(&name)] = as_text(&value)
-        out.code = c.code
-        out.opaque = c.opaque
-        out.flag = c.flag
-        out.language = c.language
-        out.version = c.version
-        out.codec = c.codec
-        out.ext = ext
-        out.remark = as_text(&c.remark) if c.has_remark else None
-        out.body = as_bytes(&c.body)
-        if is_send(c.code) and not c.flag & 1:
-            out.frame = as_bytes(&c.frame)
-        return out
-
-    def space(self):
-        """A `Space` for the rest of a large frame, None if no large frame is under way. Receive into
-        it and call `filled` before anything else."""
-        cdef uint8_t *p
-        cdef size_t n
-        self.begin()
-        try:
-            if C.session_space(self.ptr, &p, &n) != PYRMQ_OK:
-                return None
-            self.place = Space.__new__(Space)
-            self.place.session = self
-            self.place.ptr = p
-            self.place.nbytes = n
-            return self.place
-        finally:
-            self.busy = False
-
-    def give_up(self):
-        """Gives back the memory of an unfinished frame: the connection is being closed. While a call
-        is under way, or somebody holds a space, the memory goes with the session."""
-        if not self.busy and self.place is None:
-            C.session_give_up(self.ptr)
-
-    def filled(self, Py_ssize_t n):
-        """`n` bytes of the last `space` were received. BufferError if somebody still holds it."""
-        cdef size_t room = 0
-        if self.busy:
-            raise RuntimeError("a session is used by one thread at a time")
-        if self.place is not None:
-            if self.place.exports:
-                raise BufferError("somebody still holds the space that was filled")
-            room = self.place.nbytes
-            self.place.ptr = NULL
-            self.place.nbytes = 0
-            self.place = None
-        C.session_filled(self.ptr, room, max(n, 0))
-
-
+include "session.pxi"
 include "turn.pxi"
 
 

@@ -85,14 +85,12 @@ class Connection:
     @property
     def is_plain(self) -> bool:
         """Whether all that it needs is to be read, fed and answered."""
-        session = self.session
-        return (
-            self.events == select.EPOLLIN
-            and not self.out
-            and self.takes_answers
-            and not session.large
-            and not session.heavy
-        )
+        return self.events == select.EPOLLIN and not self.out and self.takes_answers
+
+    @property
+    def active_at(self) -> float:
+        """When something came from the peer last, by trio's clock."""
+        return max(self.last_active, self.session.active)
 
     @property
     def has_many_awaited(self) -> bool:

@@ -1,8 +1,8 @@
 """The one task that reads all connections of a server.
 
-It waits on one nested epoll that holds every connection; for each ready one it does one native
-`session.receive` (recv and feed), and send. Where several are ready in one turn, what all of them
-store is written at once, and then they are answered.
+It waits on one nested epoll that holds every connection. Those that need nothing but to be read,
+fed and answered are served by `Rounds`, natively. What it leaves, and the others, are served here
+one by one. What all connections of a round store is written at once, and then they are answered.
 """
 
 from __future__ import annotations
@@ -13,29 +13,36 @@ import select
 import socket
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.engine import Listener, RecvBuffer, Session, Space, Store, Turn
+from pyrmq.engine import Listener, RecvBuffer, Rounds, Session, Space, Store
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event, Step
 from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.linger import Linger
 from pyrmq.net.turn_writes import TurnWrites
 from pyrmq.net.unconfirmed import Unconfirmed
+
+if TYPE_CHECKING:
+    from pyrmq.engine import Left
 
 log = logging.getLogger(__name__)
 
 BUFFER = 64 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
 EVENTS = 512
-"""Connections served before the reader polls again."""
+"""Connections served in one round, at most."""
 EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
+LINGER_SLICE = 0.002
+"""The same of a turn that lingers."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -71,7 +78,10 @@ class Reader:
         self._writes = None
         if store is not None:
             self._writes = TurnWrites(name, store, unconfirmed)
-        self._native = Turn(EVENTS)
+        self._rounds = Rounds(EVENTS)
+        self._linger = Linger()
+        self._active = 0.0
+        """When this turn began."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -86,6 +96,7 @@ class Reader:
         session.fd = sock.fileno()
         connection = Connection(sock, session, peer, self._arm, trio.current_time())
         self.connections[connection.fd] = connection
+        self._watch(connection)
 
     def _arm(self, connection: Connection) -> None:
         """Waits for what the connection can use now."""
@@ -104,6 +115,14 @@ class Reader:
             # Where nothing is waited for, a peer that is gone is reported once, not all the time.
             self._epoll.modify(connection.fd, events or select.EPOLLET)
             connection.events = events
+        self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Has the rounds serve a connection while it is plain."""
+        if connection.is_plain and self.connections.get(connection.fd) is connection:
+            self._rounds.watch(connection.session)
+        else:
+            self._rounds.forget(connection.session)
 
     def close(self, connection: Connection) -> None:
         """Closes a connection and calls those who asked to know."""
@@ -115,6 +134,7 @@ class Reader:
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
         connection.session.give_up()
+        self._rounds.forget(connection.session)
         connection.session.fd = -1
         connection.sock.close()
         for callback in connection.take_callbacks():
@@ -153,80 +173,116 @@ class Reader:
 
     def _turn(self) -> None:
         """Serves what is ready, for SLICE at most."""
-        store, writes = self._store, self._writes
-        end = time.monotonic() + SLICE
-        active = trio.current_time()
+        store, rounds = self._store, self._rounds
+        began = time.monotonic()
+        self._active = trio.current_time()
+        linger = self._linger.begins(began)
+        end = began + (LINGER_SLICE if linger else SLICE)
         while True:
-            slow = store is not None and store.stall() != 0
-            events = self._epoll.poll(0, EVENTS_SLOW if slow else EVENTS)
-            self._several = slow or len(events) + len(self._feed_next) > 1
-            fed = bool(self._feed_next)
-            arrivals = self._feed_waiting() if fed else False
-            now = clock_ms()
-            plain: list[Connection] = []
-            for ready, event in events:
-                if ready == self._event_fd:
-                    self._confirmed()
-                    arrivals = True
-                    continue
-                fed = True
-                connection = self.connections.get(ready)
-                if connection is None:
-                    continue
-                connection.last_active = active
-                if event == select.EPOLLIN and self._several and not slow and connection.is_plain:
-                    plain.append(connection)
-                    continue
-                if event & select.EPOLLOUT:
-                    connection.send_kept()
-                elif connection.events:
-                    arrivals |= self._receive(connection, now)
-                elif event & GONE and not connection.session.more:
-                    connection.happened(Event.END)  # nobody is left to answer
-                if connection.is_closed:
-                    self.close(connection)
-            if writes is not None and slow:
-                if fed:
-                    writes.leave()
-            elif plain:
-                arrivals |= self._serve(plain, now)
-            elif writes is not None and self._several:
-                arrivals |= writes.write()
+            if store is not None and store.stall() != 0:
+                self._turn_slowly()
+                break
+            waiting = bool(self._feed_next)
+            others, left, error = rounds.serve(
+                self._epoll.fileno(),
+                self._buffer,
+                store,
+                self._unconfirmed.timeout,
+                self._written_is_confirmed,
+                self._active,
+                int(end * 1e9),
+                linger,
+                waiting,
+            )
+            arrivals = rounds.arrivals
+            if linger:
+                missed = rounds.idle and time.monotonic() < end
+                self._linger.lingered(served=rounds.served, missed=missed)
+            if others or waiting:
+                arrivals = self._with_others(others)
+            else:
+                self._care(left, error)
             if arrivals:
                 self._dispatcher.wake_parked()
-            if slow or not events or time.monotonic() > end:
+            if rounds.idle or time.monotonic() > end:
                 break
+            linger = 0  # what was done may have woken other tasks
+        self._linger.ends(time.monotonic())
 
-    def _serve(self, connections: list[Connection], now: int) -> bool:
-        """Receives, writes what this turn has stored and answers, in one native call.
+    def _turn_slowly(self) -> None:
+        """Serves what is ready while the disk hangs: nothing is written here."""
+        self._several = True
+        events = self._epoll.poll(0, EVENTS_SLOW)
+        fed = bool(self._feed_next) or any(ready != self._event_fd for ready, _ in events)
+        arrivals = self._feed_waiting()
+        arrivals |= self._serve_each(events)
+        if self._writes is not None and fed:
+            self._writes.leave()
+        if arrivals:
+            self._dispatcher.wake_parked()
 
-        True if queues have grown.
-        """
-        # Others of this turn may have sent something to them, or closed them.
-        plain = [connection for connection in connections if connection.is_plain]
-        left, error = self._native.receive(
-            [connection.session for connection in plain],
-            self._buffer,
-            self._store,
-            now,
-            self._unconfirmed.timeout,
-            self._written_is_confirmed,
-        )
+    def _with_others(self, events: list[tuple[int, int]]) -> bool:
+        """Serves what the rounds leave to others, and then the round that waits for that; whether
+        queues have grown."""
+        rounds = self._rounds
+        self._several = len(events) + len(self._feed_next) + rounds.waiting > 1
+        arrivals = self._feed_waiting()
+        arrivals |= self._serve_each(events)
+        if rounds.waiting:
+            left, error = rounds.finish(
+                self._buffer,
+                self._store,
+                self._unconfirmed.timeout,
+                self._written_is_confirmed,
+                self._active,
+            )
+            self._care(left, error)
+            return arrivals or rounds.arrivals
+        if self._writes is not None and self._several:
+            arrivals |= self._writes.write()
+        return arrivals
+
+    def _serve_each(self, events: list[tuple[int, int]]) -> bool:
+        """Serves one connection after the other; whether queues have grown."""
+        arrivals = False
+        now = clock_ms()
+        for ready, event in events:
+            if ready == self._event_fd:
+                self._confirmed()
+                arrivals = True
+                continue
+            connection = self.connections.get(ready)
+            if connection is None:
+                continue
+            connection.last_active = self._active
+            if event & select.EPOLLOUT:
+                connection.send_kept()
+            elif connection.events:
+                arrivals |= self._receive(connection, now)
+            elif event & GONE and not connection.session.more:
+                connection.happened(Event.END)  # nobody is left to answer
+            if connection.is_closed:
+                self.close(connection)
+        return arrivals
+
+    def _care(self, left: list[Left], error: Exception | None) -> None:
+        """Does what a round has left to do."""
         # First what their sockets did not take: whatever is sent from here on comes behind it.
-        for index, _, rest, failure in left:
+        for fd, _, rest, failure in left:
             if rest is not None or failure is not None:
-                plain[index].sent_elsewhere(rest, failure)
+                self.connections[fd].sent_elsewhere(rest, failure)
         if self._writes is not None:
             self._writes.written(error)
-        for index, ended, _, failure in left:
-            connection = plain[index]
+        for fd, ended, _, failure in left:
+            connection = self.connections.get(fd)
+            if connection is None:
+                continue  # what was done for another has closed it
             if ended or isinstance(failure, EngineError):
                 connection.happened(Event.END)
             elif not connection.is_closed:
                 self._take_care(connection)
             if connection.is_closed:
                 self.close(connection)
-        return self._native.arrivals
 
     def _feed_waiting(self) -> bool:
         """Feeds what has arrived already; whether queues have grown."""

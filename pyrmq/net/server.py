@@ -174,7 +174,7 @@ class RemotingServer:
             if self._unconfirmed:
                 self._unconfirmed.release()
             limit = trio.current_time() - self.idle_seconds
-            for connection in [c for c in self.connections.values() if c.last_active < limit]:
+            for connection in [c for c in self.connections.values() if c.active_at < limit]:
                 log.info(
                     "%s: %s was silent for %g s", self.name, connection.peer, self.idle_seconds
                 )

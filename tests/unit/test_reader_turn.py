@@ -11,25 +11,13 @@ import pytest
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import EngineError
 from pyrmq.net.connection import Connection
-from pyrmq.net.connection_state import State
+from pyrmq.net.connection_state import Event, State
 from pyrmq.net.reader import Reader
 from pyrmq.net.unconfirmed import Unconfirmed
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
 
 Left = tuple[int, bool, bytes | None, Exception | None]
-
-
-class PlayedTurn:
-    arrivals = False
-
-    def __init__(self, left: list[Left]) -> None:
-        self.left = left
-        self.sessions: list[Session] = []
-
-    def receive(self, sessions: list[Session], *more: object) -> tuple[list[Left], None]:
-        self.sessions = sessions
-        return self.left, None
 
 
 class Processing:
@@ -59,11 +47,17 @@ class World:
             self.reader.add(ours, Session(listener, b"\x7f\0\0\1", 1), f"peer {peer.fileno()}")
             self.connections.append(self.reader.connections[ours.fileno()])
 
-    def serve(self, *left: Left) -> PlayedTurn:
-        played: Any = PlayedTurn(list(left))
-        self.reader._native = played
-        self.reader._serve(list(self.connections), 0)
-        return played
+    def serve(self, *left: Left) -> None:
+        """`left`: by position."""
+        self.reader._care([(self.connections[at].fd, *rest) for at, *rest in left], None)
+
+    def is_watched(self, connection: Connection) -> bool:
+        """Whether rounds serve it: its descriptor cannot be changed then."""
+        try:
+            connection.session.fd = connection.fd
+        except RuntimeError:
+            return True
+        return False
 
 
 @pytest.fixture
@@ -94,12 +88,24 @@ async def test_commands_count_although_the_peer_takes_no_answer(world: World) ->
     assert second.fd not in world.reader.connections
 
 
-async def test_who_is_no_longer_plain_is_not_in_the_turn(world: World) -> None:
+async def test_rounds_serve_who_is_plain(world: World) -> None:
     first, second = world.connections
+    assert world.is_watched(first)
     first.keep(b"kept for it meanwhile")
-    assert world.serve().sessions == [second.session]
-    world.reader.close(second)
-    assert world.serve().sessions == []
+    assert not world.is_watched(first)
+    first.send_kept()
+    assert world.is_watched(first)
+    first.happened(Event.SEND_FAILED)
+    assert not world.is_watched(first), "its answers go nowhere"
+    world.reader.stop_reading()
+    assert not world.is_watched(second)
+
+
+async def test_a_closed_connection_is_left_out(world: World) -> None:
+    first, second = world.connections
+    first.call_on_close(lambda _: world.reader.close(second))
+    world.serve((0, True, None, None), (1, False, None, None))
+    assert world.reader.connections == {}
 
 
 async def test_a_failure_of_the_engine_closes(world: World) -> None:
