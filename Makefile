@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # How many tests at once: they mostly wait. WORKERS=0: one after the other, in one process.
-WORKERS ?= 4
+WORKERS ?= 5
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \

@@ -83,6 +83,11 @@ def _driver(name: str, command: Command, server: Server) -> Driver:
     return Driver(name, tuple(command), server.namesrv, server.state)
 
 
+BROKERS = [
+    pytest.param("apache", marks=pytest.mark.thorough("shows that the test expects what is so")),
+    "pyrmq",
+]
+"""The brokers that a test runs against."""
 older = pytest.mark.thorough("an older client: the newest one stands for all")
 JAVA_CLIENTS = [
     pytest.param(f"java-{toolchain.NEWEST}"),

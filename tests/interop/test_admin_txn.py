@@ -24,6 +24,7 @@ from tests.support.client import Client
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 
+from .conftest import BROKERS
 from .store import peer
 
 PATIENT = "transactionTimeOut=3600000\ntransactionCheckInterval=3600000\n"
@@ -63,7 +64,7 @@ def running(request: pytest.FixtureRequest, folder: Path, conf: str) -> Iterator
             yield Running("apache", names.address, broker.address)
 
 
-@pytest.fixture(scope="module", params=["apache", "pyrmq"])
+@pytest.fixture(scope="module", params=BROKERS)
 def patient(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
@@ -72,7 +73,7 @@ def patient(
         yield broker
 
 
-@pytest.fixture(scope="module", params=["apache", "pyrmq"])
+@pytest.fixture(scope="module", params=BROKERS)
 def restless(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
@@ -81,7 +82,7 @@ def restless(
         yield broker
 
 
-@pytest.fixture(scope="module", params=["apache", "pyrmq"])
+@pytest.fixture(scope="module", params=BROKERS)
 def brief(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:

@@ -27,6 +27,7 @@ from pyrmq.model.transaction import (
 from tests.e2e.waiting import bodies, take
 from tests.support.server import ServerProcess
 
+from .conftest import BROKERS
 from .store import peer
 
 COMMIT, ROLLBACK, UNKNOWN = (
@@ -52,7 +53,7 @@ class Running(NamedTuple):
     kill_and_restart: Callable[[], object]
 
 
-@pytest.fixture(scope="module", params=["apache", "pyrmq"])
+@pytest.fixture(scope="module", params=BROKERS)
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:

@@ -223,6 +223,7 @@ def test_topics_are_on_disk_before_their_messages_are_acknowledged(store, ours):
     assert [topic for topic in ("One", "Two", "Three") if f'"{topic}"' not in written] == []
 
 
+@pytest.mark.thorough("each of the others goes on once with what a kill left")
 def test_kills_in_turn(store, ours, apache, namesrv, tool):
     """Five times the other one starts on what a kill -9 under load has left."""
     ledger = Ledger()

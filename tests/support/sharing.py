@@ -6,12 +6,19 @@ more than it saves to build it twice (a JVM with Spark in it) are one group.
 
 from __future__ import annotations
 
+
+def _spark(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/spark/test_{name}.py" for name in names)
+
+
 # A Spark for each of the first two. With more of them at once on two cores a Python that Spark
 # starts may need more than the ten seconds that Spark waits for it.
-SPARK = ("api_facts", "bad_input", "batch", "broker_read", "registration", "sink", "stream")
 GROUPS: dict[str, tuple[str, ...]] = {
-    "spark": ("tests/spark/jobs/", *(f"tests/spark/test_{name}.py" for name in SPARK)),
-    "spark-proof": ("tests/spark/proof/",),
+    "spark": ("tests/spark/jobs/", *_spark("bad_input", "batch", "sink")),
+    "spark-proof": (
+        "tests/spark/proof/",
+        *_spark("api_facts", "broker_read", "registration", "stream"),
+    ),
     "faults": ("tests/faults/",),
 }
 """Beginnings of the paths of a group's files."""

@@ -34,6 +34,7 @@ def assert_is_the_log(rows: list[dict[str, object]], count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("a JVM for each life; test_stream_restart ends queries in one")
 @pytest.mark.parametrize("seed", seeds("spark-stream-kill"))
 def test_killed_and_restarted(spark: SparkSession, tmp_path: Path, seed: int):
     """The driver and its JVM die by SIGKILL at random moments of their work. The last run, which
