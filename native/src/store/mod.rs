@@ -44,6 +44,7 @@ mod resident;
 mod resync;
 mod retention;
 mod segment;
+mod skip;
 mod staging;
 mod stalls;
 mod stop;

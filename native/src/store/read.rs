@@ -8,14 +8,17 @@ use super::consume_queue::ConsumeQueue;
 use super::error::Result;
 use super::resident::{Resident, Wait};
 use super::segment::Segment;
-use crate::format::cq_entry::{CqEntry, Entry};
+use super::skip;
+use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::record::{self, Found};
 use crate::format::{properties, queue_ext};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of queue entries that are looked at ahead.
+/// Bytes of queue entries that are looked at ahead by a read that takes what comes. One that selects scans
+/// many: it asks for all of them at once, as each time costs more than the scan.
 const ENTRIES_AHEAD: usize = 4096;
 
 /// In RocketMQ's order; the numbers cross the C border.
@@ -89,10 +92,16 @@ pub struct Wanted<'a> {
 /// an expression may take long. The next read continues there.
 const FILTER_TIME: Duration = Duration::from_millis(5);
 
+/// Records between two looks at the clock; a large one is followed by a look.
+const FILTERED_AT_ONCE: usize = 16;
+const LARGE: usize = 4096;
+
 /// Asks for each record whether its properties are wanted.
 struct PropertyFilter<'a> {
     wanted: &'a PropertyTest,
     start: Instant,
+    /// Records until the next look at the clock.
+    unwatched: Cell<usize>,
 }
 
 impl<'a> PropertyFilter<'a> {
@@ -100,15 +109,26 @@ impl<'a> PropertyFilter<'a> {
         PropertyFilter {
             wanted,
             start: Instant::now(),
+            unwatched: Cell::new(FILTERED_AT_ONCE),
         }
     }
 
     fn passes(&self, segment: &Segment, at: usize, size: usize) -> bool {
+        let left = self.unwatched.get();
+        self.unwatched.set(if size > LARGE {
+            0
+        } else {
+            left.saturating_sub(1)
+        });
         let record = segment.bytes(at, size).unwrap_or(&[]);
         record::props(record).is_some_and(self.wanted)
     }
 
     fn is_over(&self) -> bool {
+        if self.unwatched.get() > 0 {
+            return false;
+        }
+        self.unwatched.set(FILTERED_AT_ONCE);
         self.start.elapsed() > FILTER_TIME
     }
 }
@@ -130,6 +150,21 @@ struct Limits {
     transfer_disk: (usize, usize),
     /// Bytes of queue entries that one read scans.
     filter_bytes: usize,
+}
+
+impl Limits {
+    /// Bytes that a record may have which does not end a read that gave `r` so far, wherever it lies.
+    fn room(&self, r: &GetResult, max_bytes: usize, max_count: usize) -> usize {
+        if r.count == 0 {
+            return usize::MAX;
+        }
+        let (in_memory, on_disk) = (self.transfer_memory, self.transfer_disk);
+        if r.count + 1 > max_count.min(in_memory.1).min(on_disk.1) {
+            return 0;
+        }
+        let most = max_bytes.min(in_memory.0).min(on_disk.0);
+        most.saturating_sub(r.bytes)
+    }
 }
 
 /// Reads records by queue offset, by time and by physical offset.
@@ -256,10 +291,20 @@ impl Reader {
         let mut next = offset;
         // Entries of records below this offset are gone with their file.
         let mut gone_below = 0;
-        let mut of_queue = Resident::reading_ahead(wanted.wait, ENTRIES_AHEAD);
+        let selects = wanted.properties.is_some() || !wanted.tags.0.is_empty();
+        let ahead = if selects {
+            entries.len()
+        } else {
+            ENTRIES_AHEAD
+        };
+        let mut of_queue = Resident::reading_ahead(wanted.wait, ahead);
         let mut of_log = Resident::new(wanted.wait);
         let filter = wanted.properties.map(PropertyFilter::new);
-        for (i, slot) in entries.chunks_exact(unit).enumerate() {
+        // Where an entry says by itself that it is not wanted, many are skipped at once.
+        let skips = layout == Layout::Simple && queue.ext().is_none() && !wanted.tags.0.is_empty();
+        let mut following = 0;
+        while let Some(slot) = entries[following * unit..].get(..unit) {
+            let i = following;
             if i > 0 && filter.as_ref().is_some_and(PropertyFilter::is_over) {
                 break;
             }
@@ -296,7 +341,21 @@ impl Reader {
             };
             next = entry.next();
             r.last_phys = cq.phys;
-            let Some(place) = place else { continue };
+            following += 1;
+            let Some(place) = place else {
+                if skips {
+                    let room = limits.room(r, max_bytes, max_count);
+                    let left = (entries.len() / unit - following).min((r.max - next) as usize);
+                    let from = at + following * unit;
+                    let n = skip::unwanted(&file, &mut of_queue, from, left, wanted.tags.0, room);
+                    if n > 0 {
+                        following += n;
+                        next += n as i64;
+                        r.last_phys = CqEntry::read(&entries[(following - 1) * unit..]).phys;
+                    }
+                }
+                continue;
+            };
             match place {
                 Place::Record(segment, at) => {
                     if filter

@@ -1,1 +1,0 @@
-cd /tmp/h/prod; export PYTHONPATH=$PWD; B=/work/main/.venv/bin; $B/ruff format -q .; $B/ruff check . --fix --output-format concise 2>&1 | tail -12; $B/ruff format -q .;  $B/mypy 2>&1 | tail -15 ; $B/python scripts/check_layers.py
