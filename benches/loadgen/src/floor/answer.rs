@@ -132,6 +132,46 @@ pub fn stored(form: Form, opaque: i32, place: &Place, out: &mut Vec<u8>) {
     finish(out, start, form);
 }
 
+/// The answer to a pull that found something.
+pub fn found(form: Form, opaque: i32, next: u64, records: &[u8], out: &mut Vec<u8>) {
+    let fields = [
+        ("nextBeginOffset", next),
+        ("minOffset", 0),
+        ("maxOffset", i64::MAX as u64),
+        ("suggestWhichBrokerId", 0),
+    ];
+    let start = begin(out);
+    match form {
+        Form::Json => {
+            out.extend_from_slice(b"{\"code\":0,\"extFields\":{");
+            for (i, (name, value)) in fields.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b"\":\"");
+                decimal(*value as i64, out);
+                out.push(b'"');
+            }
+            out.push(b'}');
+            json_tail(opaque, out);
+        }
+        Form::Binary => {
+            binary_head(0, opaque, out);
+            out.extend_from_slice(&[0; 4]); // no remark
+            let map = out.len();
+            out.extend_from_slice(&[0; 4]);
+            for (name, value) in fields {
+                binary_field(name, out, |o| decimal(value as i64, o));
+            }
+            let length = (out.len() - map - 4) as u32;
+            out[map..map + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+    finish(out, start, form);
+    out.extend_from_slice(records);
+    let frame = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&frame.to_be_bytes());
+}
+
 /// An answer without fields: code 0.
 pub fn done(form: Form, opaque: i32, out: &mut Vec<u8>) {
     plain(form, 0, opaque, "", out);

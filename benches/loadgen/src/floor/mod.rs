@@ -1,12 +1,15 @@
-//! The floor: the least that a broker can do with a send. What a broker takes beyond it is its own.
+//! The floor: the least that a broker can do with a send or a pull. What a broker takes beyond it is its
+//! own.
 //!
 //! One thread, one epoll. A round reads what the ready sockets hold, copies the bodies of all whole
 //! requests behind each other, writes them with one pwrite (and one fdatasync with --sync), and
-//! then answers. There are no queues and no index, and nothing is looked at but opaque and code.
+//! then answers. A pull is answered with records from memory. There are no queues and no index, and
+//! nothing is looked at but opaque and code.
 
 mod answer;
 mod log;
 mod peer;
+mod pulled;
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -20,8 +23,10 @@ use crate::frame::{Answer, Reader};
 use answer::{Form, Place};
 use log::Log;
 use peer::{Input, Peer};
+use pulled::Pulled;
 
 const SEND_MESSAGE: i32 = 10;
+const PULL_MESSAGE: i32 = 11;
 const HEART_BEAT: i32 = 34;
 const SEND_MESSAGE_V2: i32 = 310;
 const SEND_BATCH_MESSAGE: i32 = 320;
@@ -52,6 +57,7 @@ struct Stored {
     /// The bodies of this round.
     staging: Vec<u8>,
     messages: u64,
+    pulled: Pulled,
 }
 
 /// SIGTERM and SIGINT as something to poll.
@@ -81,6 +87,7 @@ impl Stored {
             // Whether a send is one-way is not looked for: nobody measures with these.
             SEND_MESSAGE | SEND_MESSAGE_V2 => self.store(&request, 1, form, out),
             SEND_BATCH_MESSAGE => self.store(&request, batched(request.body), form, out),
+            PULL_MESSAGE => self.pulled.take(form, request.opaque, out),
             _ if request.is_oneway() => {}
             HEART_BEAT => answer::done(form, request.opaque, out),
             code => answer::unknown(form, request.opaque, code, out),
@@ -219,6 +226,7 @@ pub fn run(args: &Args) -> Result<bool, String> {
             log,
             staging: Vec::new(),
             messages: 0,
+            pulled: Pulled::default(),
         },
     };
     println!("port {port}");
