@@ -143,10 +143,12 @@ class Broker:
             self.deletion,
             lambda connection: self.server.close(connection),
         )
+        self.processors = self._processors()
+        """By request code."""
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
-            self._processors(),
+            self.processors,
             Listener(
                 self.store.native,
                 transactions=None if config.reject_transaction_message else engine,

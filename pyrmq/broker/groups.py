@@ -167,13 +167,28 @@ class GroupTable(PersistentTable):
             self._used.add(name)
         return group
 
-    def _create_for(self, name: str, by: Connection | None) -> Group:
+    def admit(self, name: str, by: Connection | None = None) -> Group:
+        """The group as `require` would have it; it is not made. For what may yet be refused."""
+        group = self.groups.get(name)
+        if group is None:
+            self._check_new(name, by)
+            return Group(name)
+        return group
+
+    def existing(self, name: str) -> Group:
+        """The group; SUBSCRIPTION_GROUP_NOT_EXIST if there is none yet, whoever may make it."""
+        group = self.groups.get(name)
+        if group is None:
+            raise _no_group(name, "start a consumer of it, or create it (mqadmin updateSubGroup)")
+        return group
+
+    def _check_new(self, name: str, by: Connection | None) -> None:
         why = self._why_not(name, by)
         if why is not None:
-            raise ResponseError(
-                f"subscription group [{name[:255]}] does not exist: {why}",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+            raise _no_group(name, why)
+
+    def _create_for(self, name: str, by: Connection | None) -> Group:
+        self._check_new(name, by)
         log.info("create subscription group %s", escape(name))
         group = self._create(name)
         self._set_used(name, now_ms())
@@ -227,3 +242,10 @@ class GroupTable(PersistentTable):
             "forbiddenTable": self._forbidden,
             "subscriptionGroupTable": self._rows.freeze(),
         }
+
+
+def _no_group(name: str, why: str) -> ResponseError:
+    return ResponseError(
+        f"subscription group [{name[:255]}] does not exist: {why}",
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    )

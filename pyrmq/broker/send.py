@@ -143,7 +143,7 @@ class SendProcessor:
     ) -> Answer:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
-        group = self._groups.require(name, connection)
+        group = self._groups.admit(name, connection)
         if not command.body:
             raise MessageIllegalError("the message has no body")
         times = send_fields.number(command, "reconsumeTimes", "0")
@@ -154,6 +154,7 @@ class SendProcessor:
         if dead:
             properties.pop(DELAY, None)  # dead letters are not retried
         self._refuse_special(command, properties)
+        self._groups.require(name, connection)
         target = (
             self._topics.create_send_back(DLQ_PREFIX + name, 1)
             if dead

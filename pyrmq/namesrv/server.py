@@ -35,11 +35,13 @@ class NameServer:
         self._notifier = MinimumNotifier(self.config)
         self._brokers = BrokerProcessor(self.config, self.routes, kv, turns, self._notifier)
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
+        self.processors = self._processors(kv)
+        """By request code."""
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
         self._server = RemotingServer(
             "name server",
             sockets,
-            self._processors(kv),
+            self.processors,
             Listener(),
             idle_seconds=config.server_channel_max_idle_time_seconds,
             admins=AdminAccess(config.admin_address_allow_list),

@@ -223,6 +223,10 @@ class Dispatcher:
             # The engine says once a minute which place of the disk cannot be read.
             level = logging.DEBUG if error.errno == errno.EIO else logging.ERROR
             log.log(level, "%s: request %d failed: %s", self._name, command.code, escape(error))
-            return Response(ResponseCode.SYSTEM_ERROR, str(error))
+            text = error.strerror or "input or output failed"  # the path is nobody else's business
+            return Response(
+                ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} has more"
+            )
         log.error("%s: request %d failed", self._name, command.code, exc_info=error)
-        return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        text = f"request {command.code} failed: the log of the {self._name} says why"
+        return Response(ResponseCode.SYSTEM_ERROR, text)

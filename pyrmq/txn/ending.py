@@ -91,16 +91,21 @@ class Ender:
         phys = request.commit_log_offset
         record = self._engine.record(phys) if phys >= 0 else None
         if record is None:
-            raise _refused("Find prepared transaction message failed")
+            raise _refused(
+                f"Find prepared transaction message failed: there is none at commitLogOffset {phys}"
+            )
         half = decode_record(memoryview(record), inflate_body=False)
         key = half.properties.get(UNIQ_KEY, "")
         ids = {request.msg_id, request.transaction_id} - {""}
         if REAL_TOPIC not in half.properties:
-            raise _refused("the message at that offset is no half message")
+            raise _refused(f"the message at commitLogOffset {phys} is no half message")
         if half.properties.get(PRODUCER_GROUP) != request.producer_group:
-            raise _refused("The producer group wrong")
+            raise _refused("The producer group wrong: the half message is of another producerGroup")
         if half.queue_offset != request.tran_state_table_offset:
-            raise _refused("The transaction state table offset wrong")
+            raise _refused(
+                "The transaction state table offset wrong: tranStateTableOffset "
+                f"{request.tran_state_table_offset} is not that of the half message"
+            )
         if key and ids and key not in ids:
             raise _refused("msgId and transactionId are of another message")
         return half
