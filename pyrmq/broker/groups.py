@@ -125,8 +125,44 @@ class GroupTable(PersistentTable):
         self._bump()
         return group
 
+    async def change(self, group: Group) -> bool:
+        """Makes or replaces a group, as an operator asks, and writes the file; whether anything is
+        new. It does not expire from now on. OSError if that fails: the group is as it was."""
+        known, used = self.groups.get(group.name), self._auto.get(group.name)
+        if known is not None and known.values == group.values and used is None:
+            return False
+        self.update(group)
+        await self._save_or_restore(group.name, group, known, used)
+        return True
+
+    async def delete(self, name: str) -> bool:
+        """Removes a group, also from the file; whether there was one. OSError: it still is."""
+        known, used = self.groups.get(name), self._auto.get(name)
+        if not self.remove(name):
+            return False
+        await self._save_or_restore(name, None, known, used)
+        return True
+
+    async def _save_or_restore(
+        self, name: str, now: Group | None, before: Group | None, used: int | None
+    ) -> None:
+        """`before` and `used`: what is there again if the file cannot be written, unless the group
+        has changed since."""
+        try:
+            await self.save_if_changed()
+        except OSError:
+            if self.groups.get(name) is now:
+                if before is None:
+                    self.remove(name)
+                else:
+                    self._put(before)
+                    self._bump()
+                if used is not None:
+                    self._set_used(name, used)
+            raise
+
     def update(self, group: Group) -> None:
-        """Makes or replaces a group, as an operator asks. It does not expire from now on."""
+        """Makes or replaces a group in the table."""
         self._forget_use(group.name)
         self._put(group)
         self._bump()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine
 
 import trio
@@ -11,6 +12,7 @@ from pyrmq.broker.clients import MAX_CLIENT_ID
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.one_by_one import OneByOne
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
@@ -20,6 +22,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
 from pyrmq.model.topic import (
@@ -33,6 +36,8 @@ from pyrmq.model.topic import (
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
 
 READERS = 4
 """Look-ups by time at a time; they have threads of their own, as one may read a cold disk."""
@@ -56,6 +61,7 @@ class QueueProcessor:
         self._offsets = offsets
         self._locks = locks
         self._readers = trio.CapacityLimiter(READERS)
+        self._updates = OneByOne()
 
     def _queue(self, command: Command) -> tuple[str, int]:
         topic = fields.text(command, "topic")
@@ -203,11 +209,17 @@ class QueueProcessor:
             )
         if wanted.topic_sys_flag < 0:
             raise InvalidParameterError(f"topicSysFlag {wanted.topic_sys_flag} is negative")
-        self._topics.update(wanted, command.ext.get("attributes", ""))
-        try:
-            await self._topics.saved(topic)
-        except OSError as e:
-            raise ServiceNotAvailableError(f"topic[{topic}] cannot be saved: {e.strerror}") from e
+        async with self._updates.alone(topic):
+            what = "makes" if self._topics.get(topic) is None else "changes"
+            try:
+                new = await self._topics.change(wanted, command.ext.get("attributes", ""))
+            except OSError as e:
+                raise ServiceNotAvailableError(
+                    f"topic[{topic}] cannot be saved: {e.strerror}. Nothing is changed"
+                ) from e
+        if new:
+            shown = fastjson.dumps(wanted.to_json()).decode()
+            log.info("%s %s topic %s", escape(connection.peer), what, escape(shown))
         return Response()
 
 

@@ -26,8 +26,8 @@ from tests.hostile.requests.broker_rows import (
     VICTIM,
 )
 from tests.hostile.requests.rows import Case, Row, cases, check_text
-from tests.hostile.requests.running import InThread
 from tests.support.client import Client, pull_command, send_command
+from tests.support.in_thread import InThread
 from tests.support.wire import Command, encode
 
 MOST_OFFSET = (1 << 63) - 1

@@ -17,8 +17,8 @@ from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from tests.hostile.requests.namesrv_rows import KEPT, ROWS
 from tests.hostile.requests.rows import Case, Row, cases, check_text
-from tests.hostile.requests.running import InThread
 from tests.support.client import Client
+from tests.support.in_thread import InThread
 from tests.support.wire import Command, encode
 
 CASES = [case for code, row in ROWS.items() for case in cases(code, row)]
