@@ -24,6 +24,18 @@ _PLACES = {
 _KV_NAMES = {"": 29, "a\nb": 29, LONG: 29}
 
 
+NO_ORDER = (
+    "", "8", "broker-a", "broker-a:", "broker-a:x", "broker-a:-1", "broker-a:0", "broker-a:8;",
+    "broker-a:2147483648", "broker-a:9223372036854775808", "broker-a:8,broker-b:8", ":8",
+)  # fmt: skip
+"""Order configurations that clients cannot read."""
+_ORDER = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Ordered"}
+
+
+def _order(value: str, word: str) -> tuple[dict[str, str], int, str]:
+    return {**_ORDER, "value": value}, 29, word
+
+
 def _body(**values: Any) -> bytes:
     return json.dumps(values).encode()
 
@@ -49,6 +61,12 @@ ROWS: dict[int, Row] = {
     Code.PUT_KV_CONFIG: Row(
         ext={"namespace": "N", "key": "k", "value": "v"},
         bad={"namespace": _KV_NAMES, "key": _KV_NAMES, "value": {"v" * 40_000: 29}},
+        changed=(
+            *(_order(value, "broker:number") for value in NO_ORDER),
+            _order("a b:8", "illegal"),
+            _order("broker-a:8;broker-a:4", "twice"),
+            ({**_ORDER, "key": "a b", "value": "broker-a:8"}, 29, "topic"),
+        ),
     ),
     Code.GET_KV_CONFIG: Row(
         ext={"namespace": "N", "key": "none"}, ok=22, unknown={"namespace": 22, "key": 22}

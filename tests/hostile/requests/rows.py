@@ -42,6 +42,8 @@ class Row:
     shapes: Mapping[bytes, tuple[int, str]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     """What texts call a field, where that is another name."""
+    changed: tuple[tuple[Mapping[str, str], int, str], ...] = ()
+    """Fields that are bad together, with the code and a word of the text."""
     twice: int | None = None
     """Another code that one of two answers may have, where it comes twice at once."""
     says: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +86,9 @@ def cases(code: int, row: Row, unknown: str = "NotThere") -> Iterator[Case]:
         for value, refused in values.items():
             request = row.request(code, **{name: value})
             yield Case(f"{shown}={value[:24]!r}", request, refused, (row.says.get(name, shown),))
+    for change, refused, word in row.changed:
+        request = row.request(code, **change)
+        yield Case(f"{list(change.values())!r}"[:60], request, refused, (word,))
     for name, refused in row.unknown.items():
         request = row.request(code, **{name: unknown})
         words = (unknown,) if refused else ()
