@@ -117,6 +117,7 @@ class Broker:
             message_id=partial(message_id, self.address),
             keep_progress=self._keep_progress,
             overflow=partial(make_overflow_topic, self.topics),
+            taking=self.topics.taking,
         )
         self.delays = DelayService(
             self.store,
@@ -187,7 +188,7 @@ class Broker:
             self.stats,
             self.grants,
         )
-        send = SendProcessor(live.now, self.topics, self.groups, locks)
+        send = SendProcessor(live, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
         manage = ClientManageProcessor(live, self.topics, self.groups, self.clients)
         query = QueryProcessor(live, self.store)

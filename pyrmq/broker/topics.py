@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class TopicTable(PersistentTable):
         self.topics: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now_ms())
         self._config = config
+        self._writable = _is_writable(config)
         self._store = store
         self._watchers: list[Callable[[], None]] = []
         self.tell_first: Callable[[], Awaitable[None]] | None = None
@@ -221,13 +223,14 @@ class TopicTable(PersistentTable):
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)
 
-    def _set_in_engine(self, topic: TopicConfig) -> None:
+    def _set_in_engine(self, topic: TopicConfig, *, writable: bool = False) -> None:
         self._store.set_topic(
             topic.topic_name,
             read_queues=topic.read_queue_nums,
             write_queues=topic.write_queue_nums,
             multi_tag=topic.topic_filter_type == MULTI_TAG,
-            sendable=topic.topic_name not in NO_SEND_TOPICS
+            sendable=(self._writable or writable)
+            and topic.topic_name not in NO_SEND_TOPICS
             and not topic.topic_name.startswith(RETRY_PREFIX),
             batch=topic.is_batch,
         )
@@ -422,8 +425,32 @@ class TopicTable(PersistentTable):
         self._removing.discard(topic)
 
     def configure(self, config: BrokerConfig) -> None:
-        """How many topics there may be has changed."""
+        """How many topics there may be has changed, or whether the broker takes messages."""
         self._config = config
+        writable = _is_writable(config)
+        if writable != self._writable:
+            self._writable = writable
+            for topic in self.topics.values():
+                if self.is_saved(topic.topic_name):
+                    self._set_in_engine(topic)
+
+    @contextmanager
+    def taking(self, topic: str) -> Iterator[None]:
+        """The engine takes messages of this topic, also where the broker takes none from producers:
+        a transaction that was begun before may end."""
+        known = self.topics.get(topic)
+        if self._writable or known is None or not self.is_saved(topic):
+            yield
+            return
+        self._set_in_engine(known, writable=True)
+        try:
+            yield
+        finally:
+            self._set_in_engine(known)
+
+
+def _is_writable(config: BrokerConfig) -> bool:
+    return bool(config.broker_permission & PERM_WRITE)
 
 
 def _is_plain(topic: str) -> bool:

@@ -6,6 +6,7 @@ The plain cases never come here, the engine settles them. [EndTransactionProcess
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pyrmq.engine import Store, Transactions
@@ -15,6 +16,9 @@ from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
 from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
+
+Taking = Callable[[str], AbstractContextManager[None]]
+"""Within it, a topic takes messages from transactions, whatever it takes from producers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,14 @@ class EndTransaction:
 
 class Ender:
     def __init__(
-        self, store: Store, engine: Transactions, rules: Rules, now: Callable[[], int]
+        self,
+        store: Store,
+        engine: Transactions,
+        rules: Rules,
+        now: Callable[[], int],
+        taking: Taking = lambda topic: nullcontext(),
     ) -> None:
+        self._taking = taking
         self._engine = engine
         self.rules = rules
         self._now = now
@@ -67,7 +77,8 @@ class Ender:
             )
         if action in (Action.DELIVER, Action.DROP):
             assert live is not None
-            return self._engine.settle(live, action is Action.DELIVER)
+            with self._taking(half.properties[REAL_TOPIC]):
+                return self._engine.settle(live, action is Action.DELIVER)
         if action is Action.DELIVER_LATE:
             assert discarded is not None
             return self._deliver_late(half, discarded)
@@ -125,7 +136,8 @@ class Ender:
         return end
 
     def _deliver_late(self, half: ReceivedMessage, discarded: int) -> int:
-        end = self._engine.deliver_late(discarded, half.commit_log_offset)
+        with self._taking(half.properties[REAL_TOPIC]):
+            end = self._engine.deliver_late(discarded, half.commit_log_offset)
         self.discarded.close(half)
         return end
 
