@@ -6,6 +6,7 @@ import functools
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ from tests.hostile.requests.broker_rows import (
     TOPIC,
     VICTIM,
 )
-from tests.hostile.requests.rows import Case, Row, cases, check_text
+from tests.hostile.requests.rows import Case, Row, all_cases, check_text
 from tests.support.client import Client, pull_command, send_command
 from tests.support.in_thread import InThread
 from tests.support.wire import Command, encode
 
 MOST_OFFSET = (1 << 63) - 1
-CASES = [case for code, row in ROWS.items() for case in cases(code, row)]
+CASES = all_cases(ROWS)
 DEEP = {
     "parentheses": "(" * 10_000 + "a > 5" + ")" * 10_000,
     "open": "(" * 10_000,
@@ -125,6 +126,18 @@ def test_bad_request(target: Target, case: Case) -> None:
     assert not answer.body
     target.assert_same(before)
     assert target.client.call(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0).code == 0
+
+
+def test_bad_requests_that_nobody_waits_for(target: Target) -> None:
+    """One-way: none is answered, nothing is changed, and the connection goes on."""
+    before = target.known()
+    with Client(target.address) as client:
+        for case in CASES:
+            if case.code not in (0, 21):
+                client.oneway(replace(case.request))
+        assert client.call(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0).code == 0
+        assert not client.pushed
+    target.assert_same(before)
 
 
 @pytest.mark.parametrize(("code", "row"), ROWS.items(), ids=lambda value: str(value)[:6])

@@ -16,12 +16,12 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from tests.hostile.requests.namesrv_rows import KEPT, ROWS
-from tests.hostile.requests.rows import Case, Row, cases, check_text
+from tests.hostile.requests.rows import Case, Row, all_cases, check_text
 from tests.support.client import Client
 from tests.support.in_thread import InThread
 from tests.support.wire import Command, encode
 
-CASES = [case for code, row in ROWS.items() for case in cases(code, row)]
+CASES = all_cases(ROWS)
 
 
 class Target:
@@ -96,6 +96,18 @@ def test_bad_request(target: Target, case: Case) -> None:
     assert not answer.body
     target.assert_same(before)
     assert target.client.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_bad_requests_that_nobody_waits_for(target: Target) -> None:
+    """One-way: none is answered, nothing is changed, and the connection goes on."""
+    before = target.known()
+    with Client(target.address) as client:
+        for case in CASES:
+            if case.code not in (0, 21):
+                client.oneway(dataclasses.replace(case.request))
+        assert client.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+        assert not client.pushed
+    target.assert_same(before)
 
 
 @pytest.mark.parametrize(("code", "row"), ROWS.items(), ids=lambda value: str(value)[:6])
