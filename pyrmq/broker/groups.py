@@ -130,6 +130,7 @@ class GroupTable(PersistentTable):
         new. It does not expire from now on. OSError if that fails: the group is as it was."""
         known, used = self.groups.get(group.name), self._auto.get(group.name)
         if known is not None and known.values == group.values and used is None:
+            await self.save_if_changed()
             return False
         self.update(group)
         await self._save_or_restore(group.name, group, known, used)
@@ -139,6 +140,7 @@ class GroupTable(PersistentTable):
         """Removes a group, also from the file; whether there was one. OSError: it still is."""
         known, used = self.groups.get(name), self._auto.get(name)
         if not self.remove(name):
+            await self.save_if_changed()
             return False
         await self._save_or_restore(name, None, known, used)
         return True

@@ -159,6 +159,7 @@ class TopicTable(PersistentTable):
         is new. OSError if the file cannot be written: then the topic is as it was."""
         known, was_saved = self.topics.get(topic.topic_name), self.is_saved(topic.topic_name)
         if not self._update(topic, attributes):
+            await self.saved(topic.topic_name)
             return False
         try:
             await self.save_if_changed()
