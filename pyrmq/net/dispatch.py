@@ -227,10 +227,10 @@ class Dispatcher:
         if isinstance(error, OSError):  # of the disk, most likely
             # The engine says once a minute which place of the disk cannot be read.
             level = logging.DEBUG if error.errno == errno.EIO else logging.ERROR
-            log.log(level, "%s: %s: %s", self._name, text, escape(error))
+            log.log(level, "%s: request %d failed: %s", self._name, command.code, escape(error))
             text += f", {os.strerror(error.errno)}" if error.errno else ""
         elif isinstance(error, _OWN):
-            log.error("%s: %s: %s", self._name, text, escape(error))
+            log.error("%s: request %d failed: %s", self._name, command.code, escape(error))
         else:
-            log.error("%s: %s", self._name, text, exc_info=error)
+            log.error("%s: request %d failed", self._name, command.code, exc_info=error)
         return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")
