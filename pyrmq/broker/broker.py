@@ -117,6 +117,7 @@ class Broker:
             message_id=partial(message_id, self.address),
             keep_progress=self._keep_progress,
             overflow=partial(make_overflow_topic, self.topics),
+            taking=self.topics.taking,
         )
         self.delays = DelayService(
             self.store,
@@ -143,10 +144,12 @@ class Broker:
             self.deletion,
             lambda connection: self.server.close(connection),
         )
+        self.processors = self._processors()
+        """By request code."""
         self.server = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
-            self._processors(),
+            self.processors,
             Listener(
                 self.store.native,
                 transactions=None if config.reject_transaction_message else engine,
@@ -185,7 +188,7 @@ class Broker:
             self.stats,
             self.grants,
         )
-        send = SendProcessor(live.now, self.topics, self.groups, locks)
+        send = SendProcessor(live, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
         manage = ClientManageProcessor(live, self.topics, self.groups, self.clients)
         query = QueryProcessor(live, self.store)

@@ -16,7 +16,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import check_group, retry_topic
-from pyrmq.model.subscription import TAG
+from pyrmq.model.subscription import TAG, check_codes
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response, encode_request
@@ -39,16 +39,18 @@ class ClientManageProcessor:
     def heartbeat(self, connection: Connection, command: Command) -> Response:
         """HEART_BEAT: HeartbeatData in the body."""
         data = fastjson.loads_object(command.body)
-        client = Client(
-            str(data.get("clientID", "")), command.language, command.version, trio.current_time()
-        )
-        consumers = _objects(data.get("consumerDataSet"))
-        producers = _objects(data.get("producerDataSet"))
+        client_id = data.get("clientID")
+        if not isinstance(client_id, str):
+            raise InvalidParameterError("clientID is needed, a text")
+        client = Client(client_id, command.language, command.version, trio.current_time())
+        consumers = _objects(data, "consumerDataSet")
+        producers = _objects(data, "producerDataSet")
         self._check_size(connection, client, consumers, producers)
+        _check_groups(consumers, producers)
         fingerprint = as_int(data.get("heartbeatFingerprint"), 0)
         sub_change = fingerprint == 0
         for consumer in consumers:
-            group = self._groups.find(str(consumer.get("groupName", "")), connection)
+            group = self._groups.find(consumer["groupName"], connection)
             if group is None:
                 continue
             self._make_retry_topic(group, consumer)
@@ -62,9 +64,7 @@ class ClientManageProcessor:
                 fingerprint=fingerprint,
             )
         for producer in producers:
-            name = str(producer.get("groupName", ""))
-            check_group(name)
-            self._clients.register_producer(name, connection, client)
+            self._clients.register_producer(producer["groupName"], connection, client)
         return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
 
     def _make_retry_topic(self, group: Group, consumer: dict[Any, Any]) -> None:
@@ -111,6 +111,7 @@ class ClientManageProcessor:
             )
 
     def unregister(self, connection: Connection, command: Command) -> Response:
+        fields.text(command, "clientID")
         self._clients.unregister(
             connection,
             producer_group=command.ext.get("producerGroup"),
@@ -122,7 +123,9 @@ class ClientManageProcessor:
         """CHECK_CLIENT_CONFIG: whether a subscription can be served."""
         data = fastjson.loads_object(command.body)
         sub = data.get("subscriptionData")
-        if isinstance(sub, dict):
+        if sub is not None:
+            if not isinstance(sub, dict):
+                raise InvalidParameterError("subscriptionData is an object")
             kind = str(sub.get("expressionType") or TAG)
             check_kind(self._config.now, kind)
             if kind != TAG:
@@ -149,9 +152,25 @@ def notify_ids_changed(group: ConsumerGroup) -> None:
             connection.send(frame)
 
 
-def _objects(value: Any) -> list[dict[Any, Any]]:
+def _objects(data: dict[Any, Any], key: str) -> list[dict[Any, Any]]:
+    """A list of objects, which may be missing."""
+    value = data.get(key)
     if value is None:
         return []
-    if not isinstance(value, list):
-        raise InvalidParameterError("a heartbeat's data sets are lists")
-    return [v for v in value if isinstance(v, dict)]
+    if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+        raise InvalidParameterError(f"{key} is a list of objects")
+    return value
+
+
+def _check_groups(consumers: list[dict[Any, Any]], producers: list[dict[Any, Any]]) -> None:
+    """Refuses what cannot be meant, before anything is made of a part of the heartbeat."""
+    for group in [*consumers, *producers]:
+        if not isinstance(group.get("groupName"), str):
+            raise InvalidParameterError("groupName is needed, a text")
+    for producer in producers:
+        check_group(producer["groupName"])
+    for consumer in consumers:
+        for sub in _objects(consumer, "subscriptionDataSet"):
+            if not isinstance(sub.get("topic"), str):
+                raise InvalidParameterError("subscriptionDataSet: topic is needed, a text")
+            check_codes(sub)

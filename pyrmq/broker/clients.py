@@ -19,6 +19,11 @@ BROADCASTING = "BROADCASTING"
 ACTIVELY = "CONSUME_ACTIVELY"
 _CONSUME_TYPES = (ACTIVELY, "CONSUME_PASSIVELY", "CONSUME_POP")
 _MODELS = (BROADCASTING, "CLUSTERING")
+_WHERE = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET", "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)  # fmt: skip
 
 
 def _enum(value: Any, names: tuple[str, ...], default: str) -> str:
@@ -154,9 +159,9 @@ class ClientTable:
         if model != group.message_model:
             group.message_model = model
             self._on_subscribed()
-        where = data.get("consumeFromWhere")
-        if isinstance(where, str):
-            group.consume_from_where = where
+        group.consume_from_where = _enum(
+            data.get("consumeFromWhere"), _WHERE, group.consume_from_where
+        )
         changed = False
         if not keep_subscriptions:
             subs = data.get("subscriptionDataSet")

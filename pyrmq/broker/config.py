@@ -113,8 +113,8 @@ class BrokerConfig:
 
     broker_permission: int = key(
         6,
-        "Sum of 4 (consumers may read) and 2 (producers may write: they learn it from routes, "
-        "the broker takes what is sent all the same).",
+        "Sum of 4 (consumers may read) and 2 (producers may write). They learn it from routes; "
+        "other requests get NO_PERMISSION. Transactions that were begun before may end.",
         high=7,
         section="Topics and groups",
         live=True,

@@ -151,8 +151,8 @@ class ConsumeQueryProcessor:
         """QUERY_CONSUME_QUEUE: entries of a queue as they stand in its file."""
         topic, queue_id = fields.text(command, "topic"), fields.int32(command, "queueId")
         index, count = fields.int64(command, "index"), fields.int32(command, "count")
-        if count > MAX_ENTRIES:
-            raise InvalidParameterError(f"count {count} is more than {MAX_ENTRIES}")
+        if not 0 <= count <= MAX_ENTRIES:
+            raise InvalidParameterError(f"count {count} must be 0 to {MAX_ENTRIES}")
         known = self._topics.get(topic)
         if known is None or not 0 <= queue_id < max(known.read_queue_nums, known.write_queue_nums):
             raise ResponseError(

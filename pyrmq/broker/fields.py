@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from pyrmq.engine import Command
 from pyrmq.errors import ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.request_fields import text as text
 
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+"""As the engine reads one, and Java."""
+
 
 def number(name: str, value: str, limit: int) -> int:
     """`value` as an int from -limit to limit-1."""
-    if len(value) <= 20:
-        try:
-            found = int(value)
-        except ValueError:
-            pass
-        else:
-            if -limit <= found < limit:
-                return found
+    if _NUMBER.fullmatch(value):
+        found = int(value)
+        if -limit <= found < limit:
+            return found
     raise ResponseError(
         f"the custom field <{name}> is no int{limit.bit_length()}: {value[:32]!r}",
         ResponseCode.SYSTEM_ERROR,

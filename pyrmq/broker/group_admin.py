@@ -9,7 +9,7 @@ from pyrmq.broker import fields
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.groups import Group, GroupTable, is_own
 from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.one_by_one import OneByOne
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
 from pyrmq.escape import escape
@@ -50,6 +50,7 @@ class GroupProcessor:
         self._groups = groups
         self._offsets = offsets
         self._clients = clients
+        self._updates = OneByOne()
 
     async def update(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: the whole configuration of a group, which is in its
@@ -67,18 +68,17 @@ class GroupProcessor:
             raise InvalidParameterError("groupName is needed")
         check_group(name)
         _check(values)
-        self._groups.update(Group(name, {str(key): value for key, value in values.items()}))
-        await self._save(name, self._groups)
-        return Response()
-
-    async def _save(self, name: str, *tables: PersistentTable) -> None:
-        for table in tables:
+        group = Group(name, {str(key): value for key, value in values.items()})
+        async with self._updates.alone(name):
+            what = "changes" if name in self._groups.groups else "makes"
             try:
-                await table.save_if_changed()
+                new = await self._groups.change(group)
             except OSError as e:
-                raise ServiceNotAvailableError(
-                    f"group[{name}] cannot be saved: {e.strerror}"
-                ) from e
+                raise _unsaved(name, e, "Nothing is changed") from e
+        if new:
+            shown = fastjson.dumps(group.values).decode()
+            log.info("%s %s group %s", escape(connection.peer), what, escape(shown))
+        return Response()
 
     async def delete(self, connection: Connection, command: Command) -> Response:
         """DELETE_SUBSCRIPTIONGROUP: its configuration goes and, with cleanOffset, what it has
@@ -88,13 +88,27 @@ class GroupProcessor:
         check_group(name)
         if is_own(name):
             raise InvalidParameterError(f"the group[{name}] is the broker's own")
-        log.info("%s deletes group %s", connection.peer, escape(name))
-        self._groups.remove(name)
-        self._clients.forget_group(name)
-        if fields.flag(command, "cleanOffset"):
-            self._offsets.remove_group(name)
-            await self._offsets.forget(lambda _, group: group == name)
-        await self._save(name, self._groups, self._offsets)
+        async with self._updates.alone(name):
+            try:
+                gone = await self._groups.delete(name)
+            except OSError as e:
+                raise _unsaved(name, e, "Nothing is deleted") from e
+            self._clients.forget_group(name)
+            cleaned = 0
+            if fields.flag(command, "cleanOffset"):
+                cleaned = self._offsets.remove_group(name)
+                await self._offsets.forget(lambda _, group: group == name)
+                try:
+                    await self._offsets.save_if_changed()
+                except OSError as e:
+                    raise _unsaved(name, e, "It is deleted, its offsets are for now") from e
+        if gone or cleaned:
+            log.info(
+                "%s deletes group %s, and its offsets of %d topics",
+                escape(connection.peer),
+                escape(name),
+                cleaned,
+            )
         return Response()
 
     def get(self, connection: Connection, command: Command) -> Response:
@@ -118,6 +132,10 @@ class GroupProcessor:
         version = fastjson.dumps(self._groups.version.to_json())
         head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
         return Response(body=head + b",".join(members) + b"}}")
+
+
+def _unsaved(name: str, error: OSError, outcome: str) -> ServiceNotAvailableError:
+    return ServiceNotAvailableError(f"group[{name}] cannot be saved: {error.strerror}. {outcome}")
 
 
 def _check(values: dict[Any, Any]) -> None:

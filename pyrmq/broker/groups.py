@@ -125,8 +125,46 @@ class GroupTable(PersistentTable):
         self._bump()
         return group
 
+    async def change(self, group: Group) -> bool:
+        """Makes or replaces a group, as an operator asks, and writes the file; whether anything is
+        new. It does not expire from now on. OSError if that fails: the group is as it was."""
+        known, used = self.groups.get(group.name), self._auto.get(group.name)
+        if known is not None and known.values == group.values and used is None:
+            await self.save_if_changed()
+            return False
+        self.update(group)
+        await self._save_or_restore(group.name, group, known, used)
+        return True
+
+    async def delete(self, name: str) -> bool:
+        """Removes a group, also from the file; whether there was one. OSError: it still is."""
+        known, used = self.groups.get(name), self._auto.get(name)
+        if not self.remove(name):
+            await self.save_if_changed()
+            return False
+        await self._save_or_restore(name, None, known, used)
+        return True
+
+    async def _save_or_restore(
+        self, name: str, now: Group | None, before: Group | None, used: int | None
+    ) -> None:
+        """`before` and `used`: what is there again if the file cannot be written, unless the group
+        has changed since."""
+        try:
+            await self.save_if_changed()
+        except OSError:
+            if self.groups.get(name) is now:
+                if before is None:
+                    self.remove(name)
+                else:
+                    self._put(before)
+                    self._bump()
+                if used is not None:
+                    self._set_used(name, used)
+            raise
+
     def update(self, group: Group) -> None:
-        """Makes or replaces a group, as an operator asks. It does not expire from now on."""
+        """Makes or replaces a group in the table."""
         self._forget_use(group.name)
         self._put(group)
         self._bump()
@@ -167,13 +205,28 @@ class GroupTable(PersistentTable):
             self._used.add(name)
         return group
 
-    def _create_for(self, name: str, by: Connection | None) -> Group:
+    def admit(self, name: str, by: Connection | None = None) -> Group:
+        """The group as `require` would have it; it is not made. For what may yet be refused."""
+        group = self.groups.get(name)
+        if group is None:
+            self._check_new(name, by)
+            return Group(name)
+        return group
+
+    def existing(self, name: str) -> Group:
+        """The group; SUBSCRIPTION_GROUP_NOT_EXIST if there is none yet, whoever may make it."""
+        group = self.groups.get(name)
+        if group is None:
+            raise _no_group(name, "start a consumer of it, or create it (mqadmin updateSubGroup)")
+        return group
+
+    def _check_new(self, name: str, by: Connection | None) -> None:
         why = self._why_not(name, by)
         if why is not None:
-            raise ResponseError(
-                f"subscription group [{name[:255]}] does not exist: {why}",
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            )
+            raise _no_group(name, why)
+
+    def _create_for(self, name: str, by: Connection | None) -> Group:
+        self._check_new(name, by)
         log.info("create subscription group %s", escape(name))
         group = self._create(name)
         self._set_used(name, now_ms())
@@ -227,3 +280,10 @@ class GroupTable(PersistentTable):
             "forbiddenTable": self._forbidden,
             "subscriptionGroupTable": self._rows.freeze(),
         }
+
+
+def _no_group(name: str, why: str) -> ResponseError:
+    return ResponseError(
+        f"subscription group [{name[:255]}] does not exist: {why}",
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    )

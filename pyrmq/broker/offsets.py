@@ -149,7 +149,7 @@ class OffsetTable(PersistentTable):
 
     def remove_group(self, group: str) -> int:
         """Removes all that a group has; of how many topics that was. [removeOffset]"""
-        self._check_group(group)
+        self.check_group(group)
         self.take_granted()
         topics = list(self._topics.get(group, ()))
         for topic in topics:
@@ -194,7 +194,7 @@ class OffsetTable(PersistentTable):
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores a client's offset as it is; going back is a consumer's right."""
-        self._check_group(group)
+        self.check_group(group)
         self.take_granted()
         self._keep_unless_reset(topic, group, queue_id, offset)
 
@@ -204,7 +204,7 @@ class OffsetTable(PersistentTable):
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Sets an offset by an operator's word; the group's next pull is sent there."""
-        self._check_group(group)
+        self.check_group(group)
         self.take_granted()
         self.keep(topic, group, queue_id, offset)
         self.resets[topic, group, queue_id] = offset
@@ -220,9 +220,10 @@ class OffsetTable(PersistentTable):
             return None
         return reset
 
-    def _check_group(self, group: str) -> None:
+    def check_group(self, group: str) -> None:
+        """NO_PERMISSION for a group whose offsets nobody else may change."""
         if group == TRANSACTION_GROUP:
-            raise NoPermissionError(f"the offsets of {group} are the broker's own")
+            raise NoPermissionError(f"the offsets of group[{group}] are the broker's own")
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset, whoever it is of."""

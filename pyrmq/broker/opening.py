@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.file_sizes import explained
 from pyrmq.engine import Store
+from pyrmq.errors import StoreDamagedError
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net.address import Address, format_address
 
@@ -13,6 +15,13 @@ HOUR = 3_600_000
 
 def open_store(config: BrokerConfig, address: Address) -> Store:
     """The engine's store as the configuration wants it; blocking while it recovers."""
+    try:
+        return _open(config, address)
+    except StoreDamagedError as e:
+        raise explained(e, config.store_path_root_dir) from e
+
+
+def _open(config: BrokerConfig, address: Address) -> Store:
     return Store(
         config.store_path_root_dir,
         commit_log_dirs=config.commit_log_dirs,

@@ -254,6 +254,8 @@ class PullProcessor:
         queue_id = fields.int32(command, "queueId")
         offset = fields.int64(command, "queueOffset")
         sys_flag = fields.int32(command, "sysFlag")
+        count = min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT)
+        commit = fields.int64(command, "commitOffset") if sys_flag & COMMIT_OFFSET else -1
         sub = self._check(connection, command, group, topic, queue_id, sys_flag)
         key = (topic, group, queue_id)
         if self._offsets.resets and (moved := self._offsets.moved(key, offset)) is not None:
@@ -263,7 +265,7 @@ class PullProcessor:
             topic,
             queue_id,
             offset,
-            min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT),
+            count,
             sub.tag_codes,
             sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
             group,
@@ -274,10 +276,8 @@ class PullProcessor:
         )
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None
-        if sys_flag & COMMIT_OFFSET:
-            commit = fields.int64(command, "commitOffset")
-            if commit >= 0:
-                self._offsets.commit(topic, group, queue_id, commit)
+        if commit >= 0:
+            self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(command, key, sys_flag, pull))
         if response.code == ResponseCode.SUCCESS and group != TRANSACTION_GROUP:
@@ -340,7 +340,7 @@ class PullProcessor:
             )
         if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
             raise NoPermissionError("lite pull is forbidden on this broker")
-        if not self._groups.require(group, connection).enabled("consumeEnable"):
+        if not self._groups.admit(group, connection).enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {group}")
         known = self._topics.get(topic)
         if known is None:
@@ -355,6 +355,8 @@ class PullProcessor:
         sub = self._subscription(command, group, topic, sys_flag)
         if sub.expression_type != TAG:
             check_kind(config, sub.expression_type)
+            sql_filter(sub.sub_string)
+        self._groups.require(group, connection)
         return sub
 
     def _subscription(

@@ -51,7 +51,10 @@ class QueryProcessor:
             self._store.query_message, topic, key, count, begin, end
         )
         if not slices:
-            raise QueryNotFoundError("can not find message, maybe time range not correct")
+            raise QueryNotFoundError(
+                f"can not find message, maybe time range not correct: key {key[:64]!r} of "
+                f"topic[{topic[:255]}]"
+            )
         return Response(
             ext={"indexLastUpdateTimestamp": time, "indexLastUpdatePhyoffset": phys},
             body=slices,

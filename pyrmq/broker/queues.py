@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine
 
 import trio
@@ -11,35 +12,38 @@ from pyrmq.broker.clients import MAX_CLIENT_ID
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.one_by_one import OneByOne
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
+    ProtocolError,
     QueryNotFoundError,
     ServiceNotAvailableError,
     TopicNotExistError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
-from pyrmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
+from pyrmq.model.topic import (
+    MULTI_TAG,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    SINGLE_TAG,
+    TopicConfig,
+)
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
+log = logging.getLogger(__name__)
+
 READERS = 4
 """Look-ups by time at a time; they have threads of their own, as one may read a cold disk."""
+MOST_PERM = PERM_READ | PERM_WRITE | PERM_INHERIT
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
-
-
-def _unknown_offset() -> QueryNotFoundError:
-    return QueryNotFoundError("no offset of this group is known for the queue")
-
-
-def _first_offset(first: int, in_memory: bool | None) -> Response:
-    if not in_memory:
-        raise _unknown_offset()
-    return Response(ext={"offset": first})
 
 
 class QueueProcessor:
@@ -57,6 +61,7 @@ class QueueProcessor:
         self._offsets = offsets
         self._locks = locks
         self._readers = trio.CapacityLimiter(READERS)
+        self._updates = OneByOne()
 
     def _queue(self, command: Command) -> tuple[str, int]:
         topic = fields.text(command, "topic")
@@ -110,33 +115,37 @@ class QueueProcessor:
                 or not fields.flag(command, "setZeroIfNotFound", True)
                 or low > first
             ):
-                raise _unknown_offset()
+                raise _no_offset(group, topic, queue_id)
             in_memory = self._store.in_memory(topic, queue_id, first, wait=False)
             if in_memory is None:
-                return self._first_offset(topic, queue_id, first)
-            return _first_offset(first, in_memory)
+                return self._first_offset(group, topic, queue_id, first)
+            if not in_memory:
+                raise _no_offset(group, topic, queue_id)
+            offset = first
         return Response(ext={"offset": offset})
 
-    async def _first_offset(self, topic: str, queue_id: int, first: int) -> Response:
-        return _first_offset(
-            first,
-            await trio.to_thread.run_sync(
-                self._store.in_memory, topic, queue_id, first, limiter=self._readers
-            ),
+    async def _first_offset(self, group: str, topic: str, queue_id: int, first: int) -> Response:
+        in_memory = await trio.to_thread.run_sync(
+            self._store.in_memory, topic, queue_id, first, limiter=self._readers
         )
+        if not in_memory:
+            raise _no_offset(group, topic, queue_id)
+        return Response(ext={"offset": first})
 
     def update_offset(self, connection: Connection, command: Command) -> Response:
         group = fields.text(command, "consumerGroup")
         topic, queue_id = self._queue(command)
-        self._groups.require(group, connection)
-        known = self._topics.get(topic)
-        if known is None:
-            raise TopicNotExistError(f"topic [{topic[:255]}] not exist")
-        if queue_id >= max(known.read_queue_nums, known.write_queue_nums):
-            raise InvalidParameterError(f"queueId[{queue_id}] is illegal, topic:[{topic}]")
         offset = fields.int64(command, "commitOffset")
+        self._groups.admit(group, connection)
+        known = self._topics.require(topic)
+        queues = max(known.read_queue_nums, known.write_queue_nums)
+        if queue_id >= queues:
+            raise InvalidParameterError(
+                f"queueId[{queue_id}] is illegal, topic:[{topic}] has {queues} queues"
+            )
         if offset < 0:
             raise InvalidParameterError(f"commitOffset {offset} is negative")
+        self._groups.require(group, connection)
         self._offsets.commit(topic, group, queue_id, offset)
         return Response()
 
@@ -162,7 +171,7 @@ class QueueProcessor:
         check_group(group)
         if len(client_id) > MAX_CLIENT_ID:
             raise InvalidParameterError(f"clientId has more than {MAX_CLIENT_ID} characters")
-        named = (MessageQueue.from_json(q) for q in queues if isinstance(q, dict))
+        named = map(_queue_of, queues)
         return group, client_id, [q for q in named if self._exists(q)]
 
     def _exists(self, queue: MessageQueue) -> bool:
@@ -182,21 +191,49 @@ class QueueProcessor:
         topic = fields.text(command, "topic")
         kind = command.ext.get("topicFilterType", SINGLE_TAG)
         if kind not in (SINGLE_TAG, MULTI_TAG):
-            raise InvalidParameterError(f"topicFilterType {kind[:32]} is unknown")
-        self._topics.update(
-            TopicConfig(
-                topic_name=topic,
-                read_queue_nums=fields.int32(command, "readQueueNums"),
-                write_queue_nums=fields.int32(command, "writeQueueNums"),
-                perm=fields.int32(command, "perm"),
-                topic_filter_type=kind,
-                topic_sys_flag=fields.int32(command, "topicSysFlag", 0),
-                order=fields.flag(command, "order"),
-            ),
-            command.ext.get("attributes", ""),
+            raise InvalidParameterError(
+                f"topicFilterType {kind[:32]!r} is unknown: use {SINGLE_TAG} or {MULTI_TAG}"
+            )
+        wanted = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=fields.int32(command, "readQueueNums"),
+            write_queue_nums=fields.int32(command, "writeQueueNums"),
+            perm=fields.int32(command, "perm"),
+            topic_filter_type=kind,
+            topic_sys_flag=fields.int32(command, "topicSysFlag", 0),
+            order=fields.flag(command, "order"),
         )
-        try:
-            await self._topics.saved(topic)
-        except OSError as e:
-            raise ServiceNotAvailableError(f"topic[{topic}] cannot be saved: {e.strerror}") from e
+        if not 0 <= wanted.perm <= MOST_PERM:
+            raise InvalidParameterError(
+                f"perm {wanted.perm} is illegal: the sum of 4 (read), 2 (write) and 1 (inherit)"
+            )
+        if wanted.topic_sys_flag < 0:
+            raise InvalidParameterError(f"topicSysFlag {wanted.topic_sys_flag} is negative")
+        async with self._updates.alone(topic):
+            what = "makes" if self._topics.get(topic) is None else "changes"
+            try:
+                new = await self._topics.change(wanted, command.ext.get("attributes", ""))
+            except OSError as e:
+                raise ServiceNotAvailableError(
+                    f"topic[{topic}] cannot be saved: {e.strerror}. Nothing is changed"
+                ) from e
+        if new:
+            shown = fastjson.dumps(wanted.to_json()).decode()
+            log.info("%s %s topic %s", escape(connection.peer), what, escape(shown))
         return Response()
+
+
+def _no_offset(group: str, topic: str, queue_id: int) -> QueryNotFoundError:
+    return QueryNotFoundError(
+        f"no offset of group[{group[:255]}] is known for queue {queue_id} of topic[{topic[:255]}]"
+    )
+
+
+def _queue_of(value: object) -> MessageQueue:
+    """One of a request's `mqSet`."""
+    try:
+        if isinstance(value, dict):
+            return MessageQueue.from_json(value)
+    except ProtocolError:
+        pass
+    raise InvalidParameterError("mqSet: a queue has topic and brokerName, and a number as queueId")

@@ -127,6 +127,7 @@ class ReplyProcessor:
             )
         check_topic(topic)
         check_sendable(topic)
+        _check_fields(command)
         known = self._topics.get(topic)
         if known is None or not self._topics.is_saved(topic) or topic.startswith(RETRY_PREFIX):
             raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
@@ -175,6 +176,15 @@ class ReplyProcessor:
             raise _failed(f"the reply did not reach its client: {e}") from e
         if answer.code != ResponseCode.SUCCESS:
             raise _failed(f"the client did not take the reply: {answer.remark or answer.code}")
+
+
+def _check_fields(command: Command) -> None:
+    """What a send needs, though not all of it is used here."""
+    for name in ("producerGroup", "defaultTopic"):
+        send_fields.text(command, name)
+    for name in ("defaultTopicQueueNums", "sysFlag", "bornTimestamp", "flag"):
+        send_fields.number(command, name)
+    send_fields.number(command, "reconsumeTimes", "0")
 
 
 def _failed(text: str) -> ResponseError:

@@ -60,16 +60,20 @@ class ResetOffsetProcessor:
         offsets that hold from now on."""
         group = fields.text(command, "group")
         topic = self._topics.require(fields.text(command, "topic"))
-        self._groups.require(group)
         queue_id = fields.int32(command, "queueId", -1)
-        if queue_id >= topic.read_queue_nums:
-            raise InvalidParameterError(f"queueId[{queue_id}] is illegal")
         time = fields.int64(command, "timestamp")
         offset = fields.int64(command, "offset", -1)
+        self._offsets.check_group(group)
+        if queue_id >= topic.read_queue_nums:
+            raise InvalidParameterError(
+                f"queueId[{queue_id}] is illegal, topic:[{topic.topic_name}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}]"
+            )
         if not self._config.now.use_server_side_reset_offset:
             found = await self._of_clients(topic, group, time, fields.flag(command, "isForce"))
             self._tell_clients(connection, command, topic.topic_name, group, time, found)
             return self._answer(topic.topic_name, found)
+        self._groups.existing(group)
         if queue_id >= 0 and offset >= 0:
             found = {queue_id: self._in_range(topic.topic_name, queue_id, offset)}
         else:
@@ -161,9 +165,11 @@ class ResetOffsetProcessor:
     def clone(self, connection: Connection, command: Command) -> Response:
         """CLONE_GROUP_OFFSET: a group gets the offsets that another has, of one topic or of all."""
         source, target = fields.text(command, "srcGroup"), fields.text(command, "destGroup")
-        self._groups.require(target)
+        self._groups.admit(target, connection)
+        self._offsets.check_group(target)
         topic = command.ext.get("topic")
         for name in [topic] if topic else self._offsets.topics_of(source):
             for queue, offset in list(self._offsets.all_of(name, source).items()):
+                self._groups.require(target, connection)
                 self._offsets.commit(name, target, queue, offset)
         return Response()

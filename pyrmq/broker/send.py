@@ -9,8 +9,8 @@ from functools import partial
 import trio
 
 from pyrmq.broker import send_fields
-from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.topics import TopicTable, check_sendable, no_topic
 from pyrmq.engine import Command
@@ -22,6 +22,7 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import DELAY, TIMER_PROPERTIES, decode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
+from pyrmq.model.topic import PERM_WRITE
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.answers import After, Answer, Resend
 from pyrmq.net.command import Response
@@ -52,9 +53,10 @@ class SendProcessor:
     frame again, with what was decided, once the topic is in its file."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, locks: QueueLocks
+        self, live: LiveConfig, topics: TopicTable, groups: GroupTable, locks: QueueLocks
     ) -> None:
-        self._config = config
+        self._live = live
+        self._config = live.now
         self._topics = topics
         self._groups = groups
         self._locks = locks
@@ -76,6 +78,11 @@ class SendProcessor:
 
     def _send(self, connection: Connection, command: Command) -> Answer:
         topic = send_fields.text(command, "topic")
+        if not self._live.now.broker_permission & PERM_WRITE:
+            raise NoPermissionError(
+                f"the broker[{self._config.broker_name}] sending message is forbidden: "
+                "brokerPermission is without 2 (write)"
+            )
         check_topic(topic)
         check_sendable(topic)
         properties = decode_properties(send_fields.text(command, "properties", ""))
@@ -143,7 +150,7 @@ class SendProcessor:
     ) -> Answer:
         """A message for a group's retry topic, or its dead-letter topic. [handleRetryAndDLQ]"""
         name = topic[len(RETRY_PREFIX) :]
-        group = self._groups.require(name, connection)
+        group = self._groups.admit(name, connection)
         if not command.body:
             raise MessageIllegalError("the message has no body")
         times = send_fields.number(command, "reconsumeTimes", "0")
@@ -154,6 +161,7 @@ class SendProcessor:
         if dead:
             properties.pop(DELAY, None)  # dead letters are not retried
         self._refuse_special(command, properties)
+        self._groups.require(name, connection)
         target = (
             self._topics.create_send_back(DLQ_PREFIX + name, 1)
             if dead

@@ -47,6 +47,7 @@ DISK_READERS = 16
 class SendBack:
     """A request, as it was checked."""
 
+    connection: Connection
     group: Group
     offset: int
     delay_level: int
@@ -86,7 +87,7 @@ class SendBackProcessor:
         name = fields.text(command, "group")
         offset = fields.int64(command, "offset")
         level = fields.int32(command, "delayLevel")
-        group = self._groups.require(name, connection)
+        group = self._groups.admit(name, connection)
         if not self._config.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
                 f"the broker[{self._config.now.broker_name}] sending message is forbidden"
@@ -98,7 +99,7 @@ class SendBackProcessor:
         topic = command.ext.get("originTopic", "")
         if self._topics.get(topic) is None:  # an older client, or one that makes names up
             topic = retry_topic(group.name)
-        return SendBack(group, offset, level, most, unit, topic)
+        return SendBack(connection, group, offset, level, most, unit, topic)
 
     def _no_message(self, offset: int) -> ResponseError:
         text = f"look message by offset failed, {offset}"
@@ -140,9 +141,11 @@ class SendBackProcessor:
         if topic is None:
             with _one_code():  # else nothing is made for it
                 self._engine.check_send_back(returned, name, level)
-            topic = self._topics.create_send_back(name, queues, unit=asked.unit and level > 0)
-        if not topic.writable:
+        elif not topic.writable:
             raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
+        self._groups.require(asked.group.name, asked.connection)
+        if topic is None:
+            topic = self._topics.create_send_back(name, queues, unit=asked.unit and level > 0)
         return returned, topic, level
 
     def _store(

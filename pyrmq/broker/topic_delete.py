@@ -71,7 +71,7 @@ class TopicDeletion:
         check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
-        log.info("%s deletes topic %s", connection.peer, escape(topic))
+        log.info("%s deletes topic %s", escape(connection.peer), escape(topic))
         return self._commands.begin(self._delete(topic))
 
     async def _delete(self, topic: str) -> Response:
@@ -154,7 +154,7 @@ class TopicDeletion:
     def clean_unused(self, connection: Connection, command: Command) -> Elsewhere:
         """CLEAN_UNUSED_TOPIC: messages go whose topic has no configuration. They came to a topic
         that was deleted, being delayed or in a transaction, or a deletion failed."""
-        log.info("%s cleans unused topics", connection.peer)
+        log.info("%s cleans unused topics", escape(connection.peer))
         return self._commands.begin(self._clean_unused())
 
     async def _clean_unused(self) -> Response:

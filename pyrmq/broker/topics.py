@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ class TopicTable(PersistentTable):
         self.topics: dict[str, TopicConfig] = {}
         self.version = DataVersion(timestamp=now_ms())
         self._config = config
+        self._writable = _is_writable(config)
         self._store = store
         self._watchers: list[Callable[[], None]] = []
         self.tell_first: Callable[[], Awaitable[None]] | None = None
@@ -152,6 +154,35 @@ class TopicTable(PersistentTable):
         """Whether a topic that clients made is in the file yet."""
         return topic not in self._unsaved
 
+    async def change(self, topic: TopicConfig, attributes: str = "") -> bool:
+        """Creates or changes a topic as an operator asks, see `update`; returns whether anything
+        is new. OSError if the file cannot be written: then the topic is as it was."""
+        known, was_saved = self.topics.get(topic.topic_name), self.is_saved(topic.topic_name)
+        if not self._update(topic, attributes):
+            await self.saved(topic.topic_name)
+            return False
+        try:
+            await self.save_if_changed()
+        except OSError:
+            self._take_back(topic, known, was_saved)
+            raise
+        self._changed_for_all()
+        await self._tell(topic)
+        return True
+
+    def _take_back(self, topic: TopicConfig, before: TopicConfig | None, was_saved: bool) -> None:
+        """`topic` cannot be saved: it is again as `before`, unless it has changed since."""
+        name = topic.topic_name
+        if self.topics.get(name) is not topic:
+            return
+        if before is None:
+            self._drop(name)
+        else:
+            if was_saved:
+                self._unsaved.discard(name)
+            self._put(before)
+        self._bump()
+
     async def saved(self, topic: str) -> None:
         """Waits until the file and the name servers know the topic; only then the engine takes
         messages for it, so that a crash leaves no acknowledged message in a topic that nobody
@@ -160,11 +191,17 @@ class TopicTable(PersistentTable):
         while topic in self._unsaved:
             known = self.topics[topic]
             await self.save_if_changed()
-            if self.tell_first is not None:
-                await self.tell_first()
-            if topic in self._unsaved and self.topics[topic] is known:
-                self._unsaved.discard(topic)
-                self._set_in_engine(known)
+            await self._tell(known)
+
+    async def _tell(self, saved: TopicConfig) -> None:
+        """Tells the name servers of a topic as it is in the file; from then on it takes messages,
+        if it is still so."""
+        if self.tell_first is not None:
+            await self.tell_first()
+        name = saved.topic_name
+        if name in self._unsaved and self.topics[name] is saved:
+            self._unsaved.discard(name)
+            self._set_in_engine(saved)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
@@ -187,13 +224,14 @@ class TopicTable(PersistentTable):
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)
 
-    def _set_in_engine(self, topic: TopicConfig) -> None:
+    def _set_in_engine(self, topic: TopicConfig, *, writable: bool = False) -> None:
         self._store.set_topic(
             topic.topic_name,
             read_queues=topic.read_queue_nums,
             write_queues=topic.write_queue_nums,
             multi_tag=topic.topic_filter_type == MULTI_TAG,
-            sendable=topic.topic_name not in NO_SEND_TOPICS
+            sendable=(self._writable or writable)
+            and topic.topic_name not in NO_SEND_TOPICS
             and not topic.topic_name.startswith(RETRY_PREFIX),
             batch=topic.is_batch,
         )
@@ -228,8 +266,13 @@ class TopicTable(PersistentTable):
         self.changed()
 
     def update(self, topic: TopicConfig, attributes: str = "") -> None:
-        """Creates or changes a topic as an operator asks; `attributes` are changes such as
+        """Creates or changes a topic; `attributes` are changes such as
         `+queue.type=BatchCQ,-message.type`. Counts once `saved`. [updateAndCreateTopic]"""
+        if self._update(topic, attributes):
+            self._changed_for_all()
+
+    def _update(self, topic: TopicConfig, attributes: str) -> bool:
+        """The same in this table only; whether anything is new."""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
             self._config.broker_cluster_name,
@@ -245,11 +288,12 @@ class TopicTable(PersistentTable):
         known = self.topics.get(topic.topic_name)
         topic.attributes = changed(known.attributes if known else None, attributes)
         self._check_kind_of_queues(topic)
-        if self.topics.get(topic.topic_name) != topic:
-            self._unsaved.add(topic.topic_name)
-            self._put(topic)
-            self._bump()
-            self._changed_for_all()
+        if self.topics.get(topic.topic_name) == topic:
+            return False
+        self._unsaved.add(topic.topic_name)
+        self._put(topic)
+        self._bump()
+        return True
 
     def _check_kind_of_queues(self, topic: TopicConfig) -> None:
         """A topic that was deleted goes on with the queues that it had."""
@@ -363,23 +407,51 @@ class TopicTable(PersistentTable):
         self._removing.add(topic)
         if topic not in self.topics:
             return False
-        for rows in self._rows:
-            rows.remove(topic)
-        self.deleted.begin(topic, self.topics.pop(topic).is_batch)
-        self._plain -= _is_plain(topic)
-        self._unsaved.discard(topic)
+        self.deleted.begin(topic, self._drop(topic).is_batch)
         self._store.forget_topic(topic)
         self._bump()
         self._changed_for_all()
         return True
+
+    def _drop(self, topic: str) -> TopicConfig:
+        """Takes it out of the table."""
+        for rows in self._rows:
+            rows.remove(topic)
+        self._plain -= _is_plain(topic)
+        self._unsaved.discard(topic)
+        return self.topics.pop(topic)
 
     def end_removal(self, topic: str) -> None:
         """It may be made again."""
         self._removing.discard(topic)
 
     def configure(self, config: BrokerConfig) -> None:
-        """How many topics there may be has changed."""
+        """How many topics there may be has changed, or whether the broker takes messages."""
         self._config = config
+        writable = _is_writable(config)
+        if writable != self._writable:
+            self._writable = writable
+            for topic in self.topics.values():
+                if self.is_saved(topic.topic_name):
+                    self._set_in_engine(topic)
+
+    @contextmanager
+    def taking(self, topic: str) -> Iterator[None]:
+        """The engine takes messages of this topic, also where the broker takes none from producers:
+        a transaction that was begun before may end."""
+        known = self.topics.get(topic)
+        if self._writable or known is None or not self.is_saved(topic):
+            yield
+            return
+        self._set_in_engine(known, writable=True)
+        try:
+            yield
+        finally:
+            self._set_in_engine(known)
+
+
+def _is_writable(config: BrokerConfig) -> bool:
+    return bool(config.broker_permission & PERM_WRITE)
 
 
 def _is_plain(topic: str) -> bool:

@@ -98,11 +98,13 @@ class TransactionProcessor:
             raise
 
     def _end(self, command: Command) -> Durable | None:
+        asked = fields.int32(command, "commitOrRollback")
         try:
-            word = TransactionState(fields.int32(command, "commitOrRollback"))
-        except ValueError as e:
+            word = TransactionState(asked)
+        except ValueError:
             raise ResponseError(
-                f"commitOrRollback: {e}; 0, 8 or 12 expected", ResponseCode.SYSTEM_ERROR
+                f"commitOrRollback {asked} is unknown: 0, 8 or 12 expected",
+                ResponseCode.SYSTEM_ERROR,
             ) from None
         end = self._service.ender.end(
             EndTransaction(

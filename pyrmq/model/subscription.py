@@ -109,11 +109,7 @@ class Subscription:
             sub.tags = frozenset(str(t) for t in tags) if isinstance(tags, list) else frozenset()
             codes = value.get("codeSet")
             if isinstance(codes, list):
-                if len(codes) > MAX_CODES:
-                    raise SubscriptionError(
-                        f"the subscription has more than {MAX_CODES} tag codes",
-                        ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                    )
+                check_codes(value)
                 wanted = {as_int(c, 1 << 40) for c in codes}
                 sub.tag_codes = array("i", sorted(c for c in wanted if -(1 << 31) <= c < 1 << 31))
             text = sub.sub_string.strip()
@@ -122,3 +118,14 @@ class Subscription:
                 sub.tags, of_text = _tags_of(text)
                 sub.tag_codes = array("i", of_text)
         return sub
+
+
+def check_codes(value: dict[str, Any]) -> None:
+    """SUBSCRIPTION_PARSE_FAILED for one of a heartbeat that states more codes than are taken."""
+    codes = value.get("codeSet")
+    if isinstance(codes, list) and len(codes) > MAX_CODES:
+        raise SubscriptionError(
+            f"the subscription of {str(value.get('topic'))[:255]} has more than {MAX_CODES} tag "
+            "codes",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )

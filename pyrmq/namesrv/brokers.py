@@ -175,11 +175,9 @@ class BrokerProcessor:
 
     def heartbeat(self, connection: Connection, command: Command) -> Response:
         """BROKER_HEARTBEAT."""
-        self._routes.touch(
-            fields.text(command, "clusterName"),
-            fields.text(command, "brokerAddr"),
-            trio.current_time(),
-        )
+        fields.broker_name(command)
+        cluster, address = fields.cluster_name(command), fields.address(command)
+        self._routes.touch(cluster, address, trio.current_time())
         return Response()
 
     def query_version(self, connection: Connection, command: Command) -> Response:

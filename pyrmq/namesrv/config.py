@@ -96,7 +96,7 @@ class NamesrvConfig:
 
     kv_config_path: Path = key(  # noqa: RUF009
         lambda: Path.home() / "namesrv" / "kvConfig.json",
-        "File of the KV configuration; no two name servers may share one.",
+        "File of the KV configuration; a second name server does not start with it.",
         values="a file",
         shown="~/namesrv/kvConfig.json",
         section="Configuration that changes",

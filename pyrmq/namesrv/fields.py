@@ -45,6 +45,12 @@ def cluster_name(command: Command) -> str:
     return name
 
 
+def address(command: Command) -> str:
+    found = text(command, "brokerAddr")
+    names.check_address("brokerAddr", found)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What a broker says of itself in each of its requests."""
@@ -60,11 +66,9 @@ class Place:
 
 
 def place(command: Command) -> Place:
-    found = Place(
+    return Place(
         cluster_name(command),
         broker_name(command),
         number(command, "brokerId", (1 << 63) - 1),
-        text(command, "brokerAddr"),
+        address(command),
     )
-    names.check_address("brokerAddr", found.address)
-    return found

@@ -6,15 +6,20 @@ one namespace is part of every answer to a broker that registers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 
 import trio
 
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import ConfigError, InvalidParameterError, ServiceNotAvailableError
+from pyrmq.escape import escape
 from pyrmq.namesrv import kv_file
+from pyrmq.namesrv.kv_lock import KvLock
 from pyrmq.net import fastjson
 from pyrmq.net.turns import Steps, Turns
+
+log = logging.getLogger(__name__)
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of order configurations: by topic, such as `broker-a:8;broker-b:8`."""
@@ -53,10 +58,12 @@ def check_value(value: str) -> None:
 
 
 class KvConfig:
-    """Reads its file when it is made. ConfigError if that cannot be used."""
+    """Reads its file when it is made. ConfigError if that cannot be used. `lock` is held before
+    the file is written."""
 
-    def __init__(self, path: Path, turns: Turns) -> None:
+    def __init__(self, path: Path, turns: Turns, lock: KvLock | None = None) -> None:
         self._path = path
+        self._lock = lock
         self._turns = turns
         self._changing = trio.Lock()
         self._last: trio.Event | None = None
@@ -122,8 +129,22 @@ class KvConfig:
             raise InvalidParameterError(f"there are {MAX_KEYS} keys already")
         if sum(map(len, rows.values())) > MAX_SIZE:
             raise InvalidParameterError(f"{self._path.name} would have more than {MAX_SIZE} bytes")
-        await trio.to_thread.run_sync(kv_file.save, self._path, rows)
+        await trio.to_thread.run_sync(self._save, rows)
         self._tables, self._rows = tables, rows
+
+    def _save(self, rows: Mapping[str, bytes]) -> None:
+        """Blocking."""
+        if self._lock is not None:
+            kv_file.make_folder(self._path)
+            try:
+                self._lock.hold()
+            except ConfigError as e:
+                log.error("%s", escape(e))
+                raise ServiceNotAvailableError(
+                    "KV configuration cannot be saved: another name server, which has started with "
+                    f"the same {self._path.name}, has it. Nothing is changed"
+                ) from e
+        kv_file.save(self._path, rows)
 
 
 def _encoded(table: Mapping[str, str]) -> Steps[bytes]:

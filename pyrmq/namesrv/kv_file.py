@@ -58,11 +58,17 @@ def save(path: Path, rows: Mapping[str, bytes]) -> None:
     on disk. Blocking."""
     parts = [fastjson.dumps(name) + b":{%b}" % members for name, members in rows.items()]
     fresh = path.with_name(path.name + ".tmp")
+    make_folder(path)
     with _naming(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), b"}}"))
         os.replace(fresh, path)
         durable_file.sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """The folder of the file."""
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager

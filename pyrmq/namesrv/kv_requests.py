@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable
+from pathlib import Path
 
 from pyrmq.engine import Command
-from pyrmq.errors import QueryNotFoundError, ServiceNotAvailableError
+from pyrmq.errors import InvalidParameterError, QueryNotFoundError, ServiceNotAvailableError
 from pyrmq.escape import escape
-from pyrmq.namesrv import fields
-from pyrmq.namesrv.kv import KvConfig
+from pyrmq.model.route import MAX_ROUTE_QUEUES
+from pyrmq.namesrv import fields, names
+from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
 log = logging.getLogger(__name__)
+
+
+_ORDER = re.compile(r"([^:;]{1,255}):([0-9]{1,9})")
+
+
+def check_order(value: str) -> None:
+    """InvalidParameterError for what is no order configuration: clients build their queues from
+    it, and fail on another form, each in its own way."""
+    brokers = set()
+    for part in value.split(";"):
+        found = _ORDER.fullmatch(part)
+        if found is None or not 0 < int(found[2]) <= MAX_ROUTE_QUEUES:
+            raise InvalidParameterError(
+                f"order configuration {value[:64]!r}: broker:number of queues expected, several "
+                f"separated by a semicolon, such as broker-a:8;broker-b:8 (1 to {MAX_ROUTE_QUEUES})"
+            )
+        names.check_name("order configuration: broker", found[1])
+        if found[1] in brokers:
+            raise InvalidParameterError(f"order configuration: broker {found[1]!r} is named twice")
+        brokers.add(found[1])
 
 
 class KvProcessor:
@@ -22,7 +45,11 @@ class KvProcessor:
 
     def put(self, connection: Connection, command: Command) -> Awaitable[Response]:
         """PUT_KV_CONFIG: answered when it is on disk."""
-        return self._change(connection, command, fields.text(command, "value"))
+        value = fields.text(command, "value")
+        if fields.text(command, "namespace") == ORDER_TOPIC_CONFIG:
+            names.check_topic(fields.text(command, "key"))
+            check_order(value)
+        return self._change(connection, command, value)
 
     def delete(self, connection: Connection, command: Command) -> Awaitable[Response]:
         """DELETE_KV_CONFIG: a success as well where there is nothing to delete."""
@@ -40,8 +67,10 @@ class KvProcessor:
             if await change:
                 log.info("KV configuration: %s", escape(what))
         except OSError as e:
+            log.error("KV configuration cannot be saved: %s", escape(e))
+            file = Path(str(e.filename)).name
             raise ServiceNotAvailableError(
-                f"KV configuration cannot be saved: {e.strerror} ({e.filename}). Nothing is changed"
+                f"KV configuration cannot be saved: {e.strerror} ({file}). Nothing is changed"
             ) from e
         return Response()
 

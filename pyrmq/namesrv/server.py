@@ -13,6 +13,7 @@ from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import NamesrvConfig, RunningConfig
 from pyrmq.namesrv.config_requests import ConfigProcessor
 from pyrmq.namesrv.kv import KvConfig
+from pyrmq.namesrv.kv_lock import KvLock
 from pyrmq.namesrv.kv_requests import KvProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import Routes
@@ -28,18 +29,29 @@ class NameServer:
     """`run` serves; `address` is where (port 0 takes any free one)."""
 
     def __init__(self, config: NamesrvConfig) -> None:
+        self._lock = KvLock(config.kv_config_path)
+        self._lock.hold()
+        try:
+            self._open(config)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, config: NamesrvConfig) -> None:
         self.config = RunningConfig(config)
         self.routes = Routes()
         turns = Turns()
-        kv = KvConfig(config.kv_config_path, turns)
+        kv = KvConfig(config.kv_config_path, turns, self._lock)
         self._notifier = MinimumNotifier(self.config)
         self._brokers = BrokerProcessor(self.config, self.routes, kv, turns, self._notifier)
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
+        self.processors = self._processors(kv)
+        """By request code."""
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
         self._server = RemotingServer(
             "name server",
             sockets,
-            self._processors(kv),
+            self.processors,
             Listener(),
             idle_seconds=config.server_channel_max_idle_time_seconds,
             admins=AdminAccess(config.admin_address_allow_list),
@@ -80,13 +92,16 @@ class NameServer:
         return self._server.address
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._server.run)
-            self._clients.start()
-            nursery.start_soon(self._expire)
-            nursery.start_soon(self._brokers.run)
-            nursery.start_soon(self._notifier.run)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._server.run)
+                self._clients.start()
+                nursery.start_soon(self._expire)
+                nursery.start_soon(self._brokers.run)
+                nursery.start_soon(self._notifier.run)
+                task_status.started()
+        finally:
+            self._lock.release()
 
     async def _expire(self) -> None:
         """Drops silent brokers, every scanNotActiveBrokerInterval as it is at the moment."""

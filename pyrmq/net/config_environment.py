@@ -26,8 +26,14 @@ class Naming:
     """Beginnings that are errors where a key follows: nobody else names a variable so."""
 
 
-BROKER = Naming("PYRMQ_BROKER_CONF_", ("PYRMQ_", "PYRMQ_BROKER_", "PYRMQ_CONF_", "PYRMQ_CONFIG_"))
-NAMESRV = Naming("PYRMQ_NAMESRV_CONF_", ("PYRMQ_NAMESRV_",))
+BROKER = Naming(
+    "PYRMQ_BROKER_CONF_",
+    ("PYRMQ_", "PYRMQ_BROKER_", "PYRMQ_CONF_", "PYRMQ_CONFIG_", "PYRMQ_BROKER_CONFIG_"),
+)
+NAMESRV = Naming(
+    "PYRMQ_NAMESRV_CONF_",
+    ("PYRMQ_", "PYRMQ_NAMESRV_", "PYRMQ_CONF_", "PYRMQ_CONFIG_", "PYRMQ_NAMESRV_CONFIG_"),
+)
 
 
 @dataclass(slots=True)

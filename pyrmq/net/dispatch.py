@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import EngineError, PyrmqError, ResponseError
+from pyrmq.errors import EngineError, PyrmqError, ResponseError, StoreDamagedError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.admin_access import AdminAccess
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 ASYNC_LIMIT = 256
 """Processors that may be awaited at the same time."""
+_OWN = (EngineError, StoreDamagedError)
+"""Errors whose texts are about files and the program."""
 MAX_WAITING = 1024
 """Requests that wait for one key of `After`; their frames are in memory meanwhile."""
 
@@ -217,12 +220,17 @@ class Dispatcher:
     def _failed(self, command: Command, error: Exception) -> Response:
         if isinstance(error, ResponseError) and error.code is not None:
             return Response(error.code, error.args[0] if error.args else None)
-        if isinstance(error, PyrmqError):
+        if isinstance(error, PyrmqError) and not isinstance(error, _OWN):
             return Response(ResponseCode.SYSTEM_ERROR, str(error))
-        if isinstance(error, OSError):  # of the disk, most likely: the text says it all
+        # Paths and the program's own words are for the log: they are nobody else's business.
+        text = f"request {command.code} failed"
+        if isinstance(error, OSError):  # of the disk, most likely
             # The engine says once a minute which place of the disk cannot be read.
             level = logging.DEBUG if error.errno == errno.EIO else logging.ERROR
             log.log(level, "%s: request %d failed: %s", self._name, command.code, escape(error))
-            return Response(ResponseCode.SYSTEM_ERROR, str(error))
-        log.error("%s: request %d failed", self._name, command.code, exc_info=error)
-        return Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+            text += f", {os.strerror(error.errno)}" if error.errno else ""
+        elif isinstance(error, _OWN):
+            log.error("%s: request %d failed: %s", self._name, command.code, escape(error))
+        else:
+            log.error("%s: request %d failed", self._name, command.code, exc_info=error)
+        return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")

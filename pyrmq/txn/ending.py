@@ -6,6 +6,7 @@ The plain cases never come here, the engine settles them. [EndTransactionProcess
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pyrmq.engine import Store, Transactions
@@ -15,6 +16,9 @@ from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
 from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
+
+Taking = Callable[[str], AbstractContextManager[None]]
+"""Within it, a topic takes messages from transactions, whatever it takes from producers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,14 @@ class EndTransaction:
 
 class Ender:
     def __init__(
-        self, store: Store, engine: Transactions, rules: Rules, now: Callable[[], int]
+        self,
+        store: Store,
+        engine: Transactions,
+        rules: Rules,
+        now: Callable[[], int],
+        taking: Taking = lambda topic: nullcontext(),
     ) -> None:
+        self._taking = taking
         self._engine = engine
         self.rules = rules
         self._now = now
@@ -67,7 +77,8 @@ class Ender:
             )
         if action in (Action.DELIVER, Action.DROP):
             assert live is not None
-            return self._engine.settle(live, action is Action.DELIVER)
+            with self._taking(half.properties[REAL_TOPIC]):
+                return self._engine.settle(live, action is Action.DELIVER)
         if action is Action.DELIVER_LATE:
             assert discarded is not None
             return self._deliver_late(half, discarded)
@@ -91,16 +102,21 @@ class Ender:
         phys = request.commit_log_offset
         record = self._engine.record(phys) if phys >= 0 else None
         if record is None:
-            raise _refused("Find prepared transaction message failed")
+            raise _refused(
+                f"Find prepared transaction message failed: there is none at commitLogOffset {phys}"
+            )
         half = decode_record(memoryview(record), inflate_body=False)
         key = half.properties.get(UNIQ_KEY, "")
         ids = {request.msg_id, request.transaction_id} - {""}
         if REAL_TOPIC not in half.properties:
-            raise _refused("the message at that offset is no half message")
+            raise _refused(f"the message at commitLogOffset {phys} is no half message")
         if half.properties.get(PRODUCER_GROUP) != request.producer_group:
-            raise _refused("The producer group wrong")
+            raise _refused("The producer group wrong: the half message is of another producerGroup")
         if half.queue_offset != request.tran_state_table_offset:
-            raise _refused("The transaction state table offset wrong")
+            raise _refused(
+                "The transaction state table offset wrong: tranStateTableOffset "
+                f"{request.tran_state_table_offset} is not that of the half message"
+            )
         if key and ids and key not in ids:
             raise _refused("msgId and transactionId are of another message")
         return half
@@ -120,7 +136,8 @@ class Ender:
         return end
 
     def _deliver_late(self, half: ReceivedMessage, discarded: int) -> int:
-        end = self._engine.deliver_late(discarded, half.commit_log_offset)
+        with self._taking(half.properties[REAL_TOPIC]):
+            end = self._engine.deliver_late(discarded, half.commit_log_offset)
         self.discarded.close(half)
         return end
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 import trio
 
@@ -18,7 +19,7 @@ from pyrmq.escape import escape
 from pyrmq.net.clock import now_ms
 from pyrmq.txn.asking import Producers
 from pyrmq.txn.checking import Checker, Decide
-from pyrmq.txn.ending import Ender
+from pyrmq.txn.ending import Ender, Taking
 from pyrmq.txn.machine import Rules
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,9 @@ PROGRESS_INTERVAL = 1.0
 
 class TransactionService:
     """`producers` says whom to ask in a group. `keep_progress` stores how far all is settled (half
-    offset, op offset). `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists. `broker_name`
-    and `message_id` (physical offset to offsetMsgId) go to producers with each check."""
+    offset, op offset). `overflow` sees to it that TRANS_CHECK_MAX_TIME_TOPIC exists; within
+    `taking(topic)` a topic takes messages. `broker_name` and `message_id` (physical offset to
+    offsetMsgId) go to producers with each check."""
 
     def __init__(
         self,
@@ -42,13 +44,14 @@ class TransactionService:
         message_id: Callable[[int], str],
         keep_progress: Callable[[int, int], None] = lambda half, op: None,
         overflow: Callable[[], Awaitable[None]] | None = None,
+        taking: Taking = lambda topic: nullcontext(),
         now: Callable[[], int] = now_ms,
         on_exhausted: Decide | None = None,
     ) -> None:
         self.engine = engine
         self._rules = rules
         self._new_rules = trio.Event()
-        self.ender = Ender(store, engine, rules, now)
+        self.ender = Ender(store, engine, rules, now, taking)
         self.checker = Checker(
             store,
             engine,

@@ -111,6 +111,20 @@ def test_the_environment_is_checked(tmp_path: Path) -> None:
     assert f"3 of 3 keys of {file} and the environment cannot" in done.stderr
 
 
+def test_the_environment_of_a_name_server_is_checked() -> None:
+    """Also a variable whose beginning is mistaken."""
+    good = {"PYRMQ_NAMESRV_CONF_LISTEN_PORT": "1", "PYRMQ_NAMESRV_PORT": "tcp://10.0.0.1:9876"}
+    done = said("config", "check", "--namesrv", **good)
+    assert (done.returncode, done.stdout) == (0, "the environment can be used: 1 variables\n")
+    for variable in (
+        "PYRMQ_LISTEN_PORT", "PYRMQ_NAMESRV_LISTEN_PORT", "PYRMQ_CONF_LISTEN_PORT",
+        "PYRMQ_CONFIG_LISTEN_PORT", "PYRMQ_NAMESRV_CONFIG_LISTEN_PORT",
+    ):  # fmt: skip
+        done = said("config", "check", "--namesrv", **{variable: "1"})
+        assert done.returncode == 1, variable
+        assert f"{variable} sets no key; did you mean PYRMQ_NAMESRV_CONF_LISTEN_" in done.stdout
+
+
 def test_servers_refuse_an_environment_that_cannot_be_meant() -> None:
     for command, variable in (
         ("broker", "PYRMQ_BROKER_CONF_LISTEN_PROT"),
@@ -120,6 +134,7 @@ def test_servers_refuse_an_environment_that_cannot_be_meant() -> None:
         ("broker", "PYRMQ_LISTEN_PORT"),
         ("broker", "PYRMQ_BROKER_LISTEN_PORT"),
         ("namesrv", "PYRMQ_NAMESRV_LISTEN_PORT"),
+        ("namesrv", "PYRMQ_LISTEN_PORT"),
     ):
         assert_refused(
             run(command, **{variable: "1"}), variable, "did you mean", "CONF_LISTEN_PORT"

@@ -114,7 +114,7 @@ def test_a_disk_that_does_not_take_it(tmp_path: Path) -> None:
         (tmp_path / "kv").write_text("a file where the folder should be")
         refused = put(client, "N", "k", "v")
         assert refused.code == NOT_AVAILABLE
-        assert "kvConfig.json" in (refused.remark or "")
+        assert "(kvConfig.json)" in (refused.remark or ""), "the name, and no path"
         assert client.call(GET, namespace="N", key="k").code == NOT_FOUND
         (tmp_path / "kv").unlink()
         assert put(client, "N", "k", "v").code == 0
@@ -141,3 +141,40 @@ def test_the_server_with_a_broker_keeps_it_in_the_store(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "store") as server, Client(server.namesrv) as client:
         assert put(client, "N", "k", "v").code == 0
     assert "kvConfig.json" in {path.name for path in (tmp_path / "store" / "config").iterdir()}
+
+
+def test_two_name_servers_do_not_share_a_file(tmp_path: Path) -> None:
+    """The second does not start, and says what to do; after the end of the first it does."""
+    (tmp_path / "kv").mkdir()
+    conf = tmp_path / "namesrv.conf"
+    with name_server(tmp_path) as server, Client(server.address("namesrv")) as client:
+        assert put(client, "N", "k", "v").code == 0
+        refused = run("namesrv", "-c", str(conf))
+        assert_refused(refused, "kvConfig.json", "another process", "kvConfigPath")
+        assert put(client, "N", "k", "w").code == 0
+    with name_server(tmp_path) as server, Client(server.address("namesrv")) as client:
+        assert client.call(GET, namespace="N", key="k").ext == {"value": "w"}
+
+
+def test_two_name_servers_that_start_before_there_is_a_file(tmp_path: Path) -> None:
+    """The one that writes first has it."""
+    with name_server(tmp_path) as first, Client(first.address("namesrv")) as client:
+        conf = tmp_path / "namesrv.conf"
+        with (
+            Serving(tmp_path / "log2", "namesrv", "-c", str(conf)) as second,
+            Client(second.address("namesrv")) as other,
+        ):
+            assert put(client, "N", "k", "v").code == 0
+            refused = put(other, "N", "k", "w")
+            assert refused.code == NOT_AVAILABLE
+            assert "another name server" in (refused.remark or "")
+            assert put(client, "N", "l", "v").code == 0
+            assert saved(tmp_path) == {"N": {"k": "v", "l": "v"}}
+
+
+def test_order_configurations_are_taken_as_clients_read_them(tmp_path: Path) -> None:
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Ordered"}
+    with name_server(tmp_path) as server, Client(server.address("namesrv")) as client:
+        for value in ("broker-a:8", "broker-a:8;broker-b:16", "a.b:1"):
+            assert client.call(PUT, value=value, **order).code == 0
+            assert client.call(GET, **order).ext == {"value": value}

@@ -67,7 +67,7 @@ REQUESTS = {
         104, place("b2", 5002), bad=BAD_PLACE, unknown=place("none", 5999, cluster="C9"),
     ),
     "heartbeat": Request(
-        904, PLACE, unknown=place("none", 5999), optional=("brokerName", "brokerId"),
+        904, PLACE, unknown=place("none", 5999), optional=("brokerId",),
     ),
     "version": Request(
         322, PLACE, b'{"counter":1,"timestamp":1,"stateVersion":0}', bad=BAD_PLACE,

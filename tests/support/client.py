@@ -146,6 +146,12 @@ class Client:
         self._answers: deque[Command] = deque()
         self._opaque = 0
 
+    @property
+    def address(self) -> str:
+        """This end of the connection, as the peer writes it."""
+        host, port = self._socket.getsockname()[:2]
+        return f"{host}:{port}"
+
     def __enter__(self) -> Self:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.errors import ServiceNotAvailableError
+from pyrmq.errors import EngineError, ServiceNotAvailableError, StoreDamagedError
 from pyrmq.net.answers import Park, Resend
 from pyrmq.net.command import Response
 from pyrmq.net.dispatch import Dispatcher
@@ -89,3 +90,37 @@ async def test_it_is_busy_with_what_has_not_begun_yet() -> None:
     assert not tried.busy
     assert connection.awaited == 0
     assert [a.code for a in FrameReader().feed(connection.sent)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EIO, "read /store/commitlog/0: Input/output error"), "Input/output error"),
+        (OSError("read /store/commitlog/0"), ""),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/store/x"), "No such file or directory"),
+        (StoreDamagedError("/store/commitlog/0: file is too short"), ""),
+        (EngineError("src/store/put.rs: a bug"), ""),
+        (KeyError("/store/secret"), ""),
+        (AttributeError("'NoneType' object has no attribute 'x'"), ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_the_log_has_what_others_need_not_know(
+    error: Exception, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Paths, and words of the program."""
+
+    def fail(connection: object, command: object) -> Response:
+        raise error
+
+    caplog.set_level("DEBUG")
+    connection: Any = FakeConnection()
+    processors: Any = {CODE: fail}
+    failing = Dispatcher("broker b", processors, Unconfirmed("broker b", None, 1000))
+    request: Any = Request()
+    failing.process(connection, request)
+    (answer,) = FrameReader().feed(connection.sent)
+    assert answer.code == 1
+    reason = f", {said}" if said else ""
+    assert answer.remark == f"request 1 failed{reason}: the log of the broker b says why"
+    assert str(error.args[-1]).strip("'")[:20] in caplog.text
