@@ -41,8 +41,6 @@ EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
 SLICE = 0.005
 """Seconds that the reader works before it lets other tasks run."""
-LINGER_SLICE = 0.002
-"""The same of a turn that lingers."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -177,7 +175,7 @@ class Reader:
         began = time.monotonic()
         self._active = trio.current_time()
         linger = self._linger.begins(began)
-        end = began + (LINGER_SLICE if linger else SLICE)
+        end = began + SLICE
         while True:
             if store is not None and store.stall() != 0:
                 self._turn_slowly()
