@@ -62,6 +62,7 @@ fn wanted(offset: i64, max_count: usize, tags: &[i32]) -> Wanted<'_> {
         tags: TagFilter(tags),
         properties: None,
         wait: Wait::ForDisk,
+        learnt: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Broker;
 use super::pull_grants::Grant;
-use crate::store::{GetResult, GetStatus, TagFilter, Wait, Wanted};
+use crate::store::{GetResult, GetStatus, Learnt, TagFilter, Wait, Wanted};
 use std::sync::Arc;
 
 /// Messages of an answer at most.
@@ -12,7 +12,7 @@ impl Broker {
     /// The records from `offset` on that a pull is answered with, and `commit` taken as the group's
     /// offset. `grant` is good. None: the broker in Python answers, and nothing has happened. That is for
     /// a pull that finds no message, or more than `max_bytes` of them, or that would have to wait for the
-    /// disk.
+    /// disk. `learnt`: by earlier pulls of this grant.
     pub fn pull(
         &self,
         grant: &Arc<Grant>,
@@ -20,6 +20,7 @@ impl Broker {
         max_count: i32,
         max_bytes: usize,
         commit: Option<i64>,
+        learnt: &Learnt,
     ) -> Option<GetResult> {
         let topic = self.store.topics().get(grant.topic.as_bytes())?;
         let queue = topic.existing_queue(grant.queue_id);
@@ -30,6 +31,7 @@ impl Broker {
             tags: TagFilter(&grant.tags),
             properties: None,
             wait: Wait::Never,
+            learnt: Some(learnt),
         };
         // An error is met again by the broker in Python, which reports it.
         let got = self.store.get(queue.as_deref(), &wanted).ok()?;

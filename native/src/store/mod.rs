@@ -69,7 +69,7 @@ pub use put::{Appended, Content, Message, PutGuard};
 pub use query::QueryResult;
 pub use read::{Chunk, GetResult, GetStatus, PropertyTest, TagFilter, Wanted};
 pub use replay::EndedHalf;
-pub use resident::{Resident, Wait};
+pub use resident::{Learnt, Resident, Wait};
 pub use retention::Cleaned;
 pub use segment::Segment;
 pub use stalls::Stalls;

@@ -212,7 +212,8 @@ impl Writer {
         if guard.position.stuck.is_some() {
             guard.keeps_staged = true; // the write that failed is tried once, here
             guard.write().map_err(|e| {
-                StoreError::NotAvailable(format!("the commit log cannot be written: {e}"))
+                let why = e.to_client();
+                StoreError::NotAvailable(format!("the commit log cannot be written: {why}"))
             })?;
             guard.keeps_staged = false;
         }

@@ -6,7 +6,7 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
-use super::resident::{Resident, Wait};
+use super::resident::{self, LOOK_AHEAD, Learnt, Resident, Wait};
 use super::segment::Segment;
 use super::skip;
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
@@ -86,6 +86,8 @@ pub struct Wanted<'a> {
     /// With `Never`, what is found before the first place that is not in memory is all that is given;
     /// `StoreError::Cold` if that is nothing.
     pub wait: Wait,
+    /// What earlier reads of the same consumer found to be in memory.
+    pub learnt: Option<&'a Learnt>,
 }
 
 /// Time after which a read examines no more properties: it may be on the thread that serves everybody, and
@@ -297,8 +299,10 @@ impl Reader {
         } else {
             ENTRIES_AHEAD
         };
-        let mut of_queue = Resident::reading_ahead(wanted.wait, ahead);
-        let mut of_log = Resident::new(wanted.wait);
+        // Who comes back soon is told of more at once.
+        let ahead_of_log = LOOK_AHEAD << (2 * usize::from(wanted.learnt.is_some()));
+        let [mut of_queue, mut of_log] =
+            resident::resume(wanted.wait, [ahead, ahead_of_log], wanted.learnt);
         let filter = wanted.properties.map(PropertyFilter::new);
         // Where an entry says by itself that it is not wanted, many are skipped at once.
         let skips = layout == Layout::Simple && queue.ext().is_none() && !wanted.tags.0.is_empty();
@@ -380,6 +384,7 @@ impl Reader {
                 Place::Damaged(why) => self.log_damage(queue, &entry, why),
             }
         }
+        resident::keep([&of_queue, &of_log], wanted.learnt);
         Ok((status, next))
     }
 

@@ -10,12 +10,14 @@ use super::error::{Result, StoreError};
 use super::segment::Segment;
 use crate::format::candidate::{self, BLANK_LEN};
 use memmap2::{Advice, MmapRaw};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes that are asked about at a time beyond what is needed, so that the next record is known too.
-const LOOK_AHEAD: usize = 64 << 10;
+pub const LOOK_AHEAD: usize = 64 << 10;
 /// Bytes that one call of mincore tells of, in pages.
 const PAGES: usize = 64;
 
@@ -43,6 +45,62 @@ pub struct Resident {
     file: usize,
     from: usize,
     to: usize,
+}
+
+/// What one read after the other learns of two files, for a moment: the queue's and the log's.
+#[derive(Default)]
+pub struct Learnt {
+    parts: [Cell<Part>; 2],
+    since: Cell<Option<Instant>>,
+}
+
+/// A part of a file, by the address of the file's first byte, that was in memory.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    file: usize,
+    from: usize,
+    to: usize,
+}
+
+/// So long what was in memory is taken to be there still. The kernel takes away what nobody used for
+/// long; at worst somebody waits for the disk.
+const LEARNT: Duration = Duration::from_millis(50);
+
+impl Learnt {
+    /// Forgets what is old.
+    fn renew(&self) {
+        let is_fresh = |since: Instant| since.elapsed() < LEARNT;
+        if !self.since.get().is_some_and(is_fresh) {
+            self.parts.iter().for_each(|part| part.set(Part::default()));
+            self.since.set(Some(Instant::now()));
+        }
+    }
+}
+
+/// Of the queue and of the log, as one read begins; `keep` at its end.
+pub fn resume(wait: Wait, ahead: [usize; 2], learnt: Option<&Learnt>) -> [Resident; 2] {
+    if let Some(learnt) = learnt {
+        learnt.renew();
+    }
+    [0, 1].map(|i| {
+        let part = learnt.map_or(Part::default(), |learnt| learnt.parts[i].get());
+        Resident {
+            wait,
+            ahead: ahead[i],
+            file: part.file,
+            from: part.from,
+            to: part.to,
+        }
+    })
+}
+
+/// Remembers what a read found to be in memory.
+pub fn keep(of: [&Resident; 2], learnt: Option<&Learnt>) {
+    let Some(learnt) = learnt else { return };
+    for (cell, r) in learnt.parts.iter().zip(of) {
+        let (file, from, to) = (r.file, r.from, r.to);
+        cell.set(Part { file, from, to });
+    }
 }
 
 impl Resident {

@@ -44,6 +44,7 @@ pub fn all_from(offset: i64) -> Wanted<'static> {
         tags: TagFilter(&[]),
         properties: None,
         wait: Wait::ForDisk,
+        learnt: None,
     }
 }
 

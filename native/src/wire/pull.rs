@@ -7,6 +7,7 @@ use super::header::Header;
 use super::reply::{self, To};
 use crate::broker::{Broker, Grant, PullGrants};
 use crate::format::parse_i64;
+use crate::store::Learnt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,10 +47,15 @@ struct Turn {
     commit: Option<i64>,
 }
 
+struct Kept {
+    grant: Arc<Grant>,
+    learnt: Learnt,
+}
+
 /// The grants of one connection.
 #[derive(Default)]
 pub struct Grants {
-    by_key: HashMap<Box<[u8]>, Arc<Grant>>,
+    by_key: HashMap<Box<[u8]>, Kept>,
     /// Bytes of all of them.
     kept: usize,
     /// Where they are counted.
@@ -87,18 +93,22 @@ impl Grants {
         if shared.reserve(size) {
             self.shared = Some(shared.clone());
             self.kept += size;
-            self.by_key.insert(key.into(), grant);
+            let learnt = Learnt::default();
+            self.by_key.insert(key.into(), Kept { grant, learnt });
         }
     }
 
     fn keys_if(&self, which: impl Fn(&Arc<Grant>) -> bool) -> impl Iterator<Item = Box<[u8]>> {
-        let chosen = self.by_key.iter().filter(move |(_, grant)| which(grant));
+        let chosen = self
+            .by_key
+            .iter()
+            .filter(move |(_, kept)| which(&kept.grant));
         chosen.map(|(key, _)| key.clone())
     }
 
     fn forget(&mut self, key: &[u8]) {
-        if let Some(grant) = self.by_key.remove(key) {
-            self.give_back(size_of_entry(key, &grant));
+        if let Some(kept) = self.by_key.remove(key) {
+            self.give_back(size_of_entry(key, &kept.grant));
         }
     }
 
@@ -127,7 +137,7 @@ impl Grants {
         let Some(turn) = read(header, frame, key) else {
             return false;
         };
-        let Some(grant) = self.by_key.get(&key[..]) else {
+        let Some(Kept { grant, learnt }) = self.by_key.get(&key[..]) else {
             return false;
         };
         if !broker.pulls().is_good(grant) {
@@ -135,8 +145,8 @@ impl Grants {
             return false;
         }
         *answered += 1;
-        let Some(got) = broker.pull(grant, turn.offset, turn.max_count, MAX_BYTES, turn.commit)
-        else {
+        let (offset, count) = (turn.offset, turn.max_count);
+        let Some(got) = broker.pull(grant, offset, count, MAX_BYTES, turn.commit, learnt) else {
             return false;
         };
         let to = To {
@@ -163,7 +173,7 @@ pub struct PullMemory {
 
 /// Bytes that a grant takes with its key, about.
 fn size_of_entry(key: &[u8], grant: &Grant) -> usize {
-    64 + key.len() + grant.size()
+    128 + key.len() + grant.size()
 }
 
 fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()]) {

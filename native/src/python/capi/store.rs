@@ -69,6 +69,7 @@ pub unsafe extern "C" fn store_get(
             tags: TagFilter(tags),
             properties: properties.as_ref().map(|wanted| wanted as &PropertyTest),
             wait: Wait::from(wait != 0),
+            learnt: None,
         };
         let got = match store.get(queue.as_deref(), &wanted) {
             Ok(got) => got,
