@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -65,9 +66,11 @@ class Connection:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.requests: list[Command] = []
+        self._sending = trio.Lock()
 
     async def send(self, command: Command) -> None:
-        await self.stream.send_all(encode(command))
+        async with self._sending:
+            await self.stream.send_all(encode(command))
 
     async def close(self) -> None:
         await self.stream.aclose()
@@ -79,6 +82,8 @@ class StreamBroker(Script):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
+        self.nursery: trio.Nursery | None = None
+        """For what is answered later; there while the cluster runs."""
         self.connections: list[Connection] = []
         self._end, self.ended = trio.open_memory_channel[tuple[Connection, Command]](math.inf)
 
@@ -159,9 +164,9 @@ class StreamCluster(Script):
 
     namesrv = "names:9876"
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, kind: Callable[[str], StreamBroker] = StreamBroker) -> None:
         super().__init__()
-        self.brokers = {name: StreamBroker(name) for name in names}
+        self.brokers = {name: kind(name) for name in names}
         self.down: set[str] = set()
         self.missing: set[str] = set()
         self._manager = trio.open_nursery()
@@ -171,6 +176,8 @@ class StreamCluster(Script):
 
     async def __aenter__(self) -> Self:
         self._nursery = await self._manager.__aenter__()
+        for broker in self.brokers.values():
+            broker.nursery = self._nursery
         return self
 
     async def __aexit__(

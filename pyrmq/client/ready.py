@@ -1,0 +1,47 @@
+"""Messages that were pulled and wait for a worker or a loop: one line for all queues."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.model.message import ReceivedMessage
+
+TURN = 32
+"""Chunks that are taken in a row before other tasks have a turn."""
+Chunk = list[ReceivedMessage]
+
+
+class Ready:
+    """Chunks of at most `size` messages of one queue. No task is switched for a message that is
+    there already, except once in `TURN`."""
+
+    def __init__(self, size: int = 1) -> None:
+        self._size = size
+        self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._taken = 0
+
+    def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue, in order."""
+        size = self._size
+        chunks = [list(messages[at : at + size]) for at in range(0, len(messages), size)]
+        self._line.extend((process, chunk) for chunk in chunks)
+        self._waiting.unpark(count=len(chunks))
+
+    async def take(self) -> tuple[ProcessQueue, Chunk]:
+        """The next chunk of a queue that is still held."""
+        self._taken += 1
+        if self._taken % TURN == 0:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            while self._line:
+                process, chunk = self._line.popleft()
+                if not process.dropped:
+                    return process, chunk
+            await self._waiting.park()
