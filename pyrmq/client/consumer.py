@@ -7,7 +7,6 @@ delivered again, to this consumer or another one of the group (at least once).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,27 +17,25 @@ import trio
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.call_listener import Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
+from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.expressions import check_expressions
-from pyrmq.client.held_queues import HeldQueues
-from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.iteration import MessageIterator
+from pyrmq.client.local_offsets import LocalOffsets
+from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
-from pyrmq.client.pull_loop import PullLoop, PullOptions
+from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
 from pyrmq.client.ready import Ready
-from pyrmq.client.rebalance import INTERVAL, Rebalance
+from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import check_group, check_subscriptions
-from pyrmq.client.registration import Registration
-from pyrmq.client.reports import Reports
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.client.statistics import ConsumeStatistics
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import retry_topic
 from pyrmq.model.subscription import ALL, Subscription
-from pyrmq.net.tasks import Tasks
-
-log = logging.getLogger(__name__)
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -68,6 +65,12 @@ class PushConsumer:
     last message. consume_timestamp: the time for ConsumeFrom.TIMESTAMP, ms since 1970.
     strategy: how queues are shared among the members of the group, `average` (default),
     `average_by_circle` and others; all members have the same.
+    message_model: MessageModel.BROADCASTING gives every member all messages; each keeps its offsets
+    in a file, `offset_folder`/CLIENT_ID/GROUP/offsets.json (default ~/.rocketmq_offsets), where the
+    client id is IP@`instance_name` (default DEFAULT). What a listener fails on is left then.
+    orderly: each queue is consumed by one member at a time, strictly in order. A message that the
+    listener raises on is given to it again after `suspend_time` seconds, before anything else of
+    its queue; there is no limit to that unless `max_reconsume_times` is one.
     consume_timeout: seconds after which a message that a listener still has is sent back.
     close_grace: seconds that listeners under way have to return when the consumer is left; then
     they are cancelled, and their messages are delivered again.
@@ -141,54 +144,64 @@ class PushConsumer:
         if not options.broadcasting and self._retry_topic not in self._subs:
             version = time.time_ns() // 1_000_000
             self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
-        self._client = client = ClientInstance(namesrv, instance_name)
+        # In broadcasting the file of offsets has to be found again.
+        name = instance_name or ("DEFAULT" if options.broadcasting else None)
+        self._client = client = ClientInstance(namesrv, name)
         client.consumers[group] = self._heartbeat_data
-        self._tasks = Tasks()
-        self._reports = Reports(group)
-        self._statistics = ConsumeStatistics()
-        self._send_back = SendBack(client, group, options.max_times)
-        self._pulls = PullLoop(
+        store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, group)
+        if options.broadcasting:
+            store = LocalOffsets(offset_folder, client.client_id, group)
+        rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)
+        self._member = Member(
             client,
             group,
             self._subs,
-            self._reports,
-            PullOptions(pull_batch_size, pull_interval),
+            store,
+            rule,
             self._deliver,
-            self._move,
+            MemberOptions(
+                limits=options.limits,
+                pulls=PullOptions(pull_batch_size, pull_interval),
+                strategy=None if options.broadcasting else strategy,
+                rebalance_interval=rebalance_interval,
+                persist_interval=persist_interval,
+                ordered=orderly and not options.broadcasting,
+            ),
         )
-        self._held = HeldQueues(
-            self._tasks,
-            BrokerOffsets(client, group),
-            StartRule(QueueEnds(client), consume_from, consume_timestamp or 0),
-            self._reports,
-            self._pulls.run,
-            limits=options.limits,
-        )
-        self._rebalance = Rebalance(
-            client,
-            group,
-            self._held,
-            self._reports,
-            None if options.broadcasting else strategy,
-            interval=rebalance_interval,
-        )
-        self._registration = Registration(client)
+        self._held = self._member.held
+        self._tasks = self._member.tasks
+        self._statistics = ConsumeStatistics()
+        self._send_back = SendBack(client, group, options.max_times)
         self._ready = Ready()
-        self._service: ConsumeConcurrently | None = None
+        self._service: ConsumeConcurrently | ConsumeOrderly | None = None
         if listener is not None:
             self._service = self._consume_with(listener)
 
-    def _consume_with(self, listener: Callable[[Any], Any]) -> ConsumeConcurrently:
+    def _consume_with(self, listener: Callable[[Any], Any]) -> ConsumeConcurrently | ConsumeOrderly:
         options = self._options
         call = Caller(listener, batch=options.batch_size > 1, workers=options.concurrency)
-        return ConsumeConcurrently(
+        send_back = None if options.broadcasting else self._send_back
+        if not options.orderly:
+            return ConsumeConcurrently(
+                self._tasks,
+                call,
+                send_back,
+                self._statistics,
+                workers=options.concurrency,
+                batch=options.batch_size,
+                timeout=options.consume_timeout,
+            )
+        locks = self._member.locks
+        return ConsumeOrderly(
             self._tasks,
             call,
-            None if options.broadcasting else self._send_back,
+            send_back,
             self._statistics,
+            (lambda process: True) if locks is None else locks.valid,
             workers=options.concurrency,
             batch=options.batch_size,
-            timeout=options.consume_timeout,
+            suspend=options.suspend_time,
+            max_times=options.max_times,
         )
 
     @property
@@ -211,14 +224,10 @@ class PushConsumer:
         await self._client.__aenter__()
         try:
             await check_expressions(self._client, self.group, self._subs.values())
+            await self._member.start()
         except BaseException as e:
             await self._client.__aexit__(type(e), e, e.__traceback__)
             raise
-        await self._tasks.__aenter__()
-        for topic in self._subs:
-            self._tasks.start_soon(self._rebalance.run, topic)
-        self._tasks.start_soon(self._registration.run)
-        self._tasks.start_soon(self._persist)
         if self._service is not None:
             self._service.start()
         return self
@@ -233,36 +242,15 @@ class PushConsumer:
                     await self._service.close(self._options.close_grace)
         finally:
             try:
-                await self._tasks.__aexit__(*error)
+                await self._member.leave(*error)
             finally:
-                await self._leave(*error)
-
-    async def _leave(self, *error: object) -> None:
-        try:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
-                try:
-                    await self._held.release()
-                finally:
-                    await self._client.unregister(consumerGroup=self.group)
-        finally:
-            await self._client.__aexit__(*error)
-
-    async def _persist(self) -> None:
-        while True:
-            await trio.sleep(self._options.persist_interval)
-            await self._held.persist()
+                await self._client.__aexit__(*error)
 
     def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if self._service is not None:
             self._service.deliver(process, messages)
         else:
             self._ready.put(process, messages)
-
-    def _move(self, process: ProcessQueue, offset: int) -> None:
-        """The broker has no such offset: the queue is dropped and taken over anew from where the
-        broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
-        log.warning("offset of %s moved from %d to %d", process.queue, process.next_offset, offset)
-        self._held.renew(process, restart=offset)
 
     # In a loop.
 
@@ -311,23 +299,3 @@ class PushConsumer:
             if process is not None and process.holds(message):
                 return process
         return None
-
-
-class MessageIterator:
-    """One loop over a consumer. Asking for the next message acknowledges the one before."""
-
-    def __init__(self, consumer: PushConsumer) -> None:
-        self._consumer = consumer
-        self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ReceivedMessage:
-        self._consumer.check_entered()
-        if self._current is not None:
-            process, message = self._current
-            self._current = None
-            process.finish(message.queue_offset)
-        self._current = await self._consumer.take()
-        return self._current[1]

@@ -58,8 +58,6 @@ class PushOptions:
     offset_folder: Path | str | None
 
     def check(self) -> None:
-        if self.orderly or self.broadcasting:
-            raise ClientError("this version consumes in clustering and concurrently only")
         check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
         check_kind("message_model", self.message_model, (MessageModel,), "a MessageModel")
         check_kind("orderly", self.orderly, (bool,), "True or False")

@@ -84,7 +84,14 @@ class GroupBroker(StreamBroker):
         """NOTIFY_CONSUMER_IDS_CHANGED to all members."""
         fields = {"consumerGroup": group}
         for connection, _ in list(self.members[group].values()):
-            await connection.send(Command(IDS_CHANGED, dict(fields), opaque=1, flag=FLAG_ONEWAY))
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await connection.send(
+                    Command(IDS_CHANGED, dict(fields), opaque=1, flag=FLAG_ONEWAY)
+                )
+
+    def gone(self, connection: Connection) -> None:
+        for members in self.members.values():
+            members.pop(id(connection), None)
 
     async def handle(self, connection: Connection, command: Command) -> bool:
         if command.code == HEART_BEAT:
@@ -122,7 +129,7 @@ class GroupBroker(StreamBroker):
             body = json.dumps({"consumerIdList": ids}).encode()
             return c.reply(0, {}, body) if ids else c.reply(1)
         if c.code in (LOCK, UNLOCK):
-            return self._lock(c)
+            return self._change_locks(c)
         if c.code == SEND_BACK:
             self.sent_back.append(c)
             return c.reply(0)
@@ -145,7 +152,7 @@ class GroupBroker(StreamBroker):
         at = len(records) if c.code == MAX_OFFSET else self.first[place]
         return c.reply(0, {"offset": str(at)})
 
-    def _lock(self, c: Command) -> Command:
+    def _change_locks(self, c: Command) -> Command:
         data = json.loads(c.body)
         group, client = data["consumerGroup"], data["clientId"]
         granted = []

@@ -106,6 +106,9 @@ class StreamBroker(Script):
             await connection.send(answer)
         return True
 
+    def gone(self, connection: Connection) -> None:
+        """A connection has ended."""
+
     def usual(self, command: Command) -> Command:
         return stored(command) if command.code == SEND else command.reply(0)
 
@@ -213,6 +216,8 @@ class StreamCluster(Script):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
+            if broker is not None:
+                broker.gone(connection)
             await trio.aclose_forcefully(connection.stream)
 
     def usual(self, command: Command) -> Command:
