@@ -8,6 +8,7 @@ consumed again here, after a while.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 import trio
@@ -16,7 +17,7 @@ from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.ready import Chunk, Ready
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
-from pyrmq.client.statistics import ConsumeStatistics
+from pyrmq.client.statistics import Statistics
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
@@ -40,7 +41,7 @@ class ConsumeConcurrently:
         tasks: Tasks,
         call: Caller,
         send_back: SendBack | None,
-        statistics: ConsumeStatistics,
+        statistics: Statistics,
         *,
         workers: int,
         batch: int,
@@ -77,6 +78,7 @@ class ConsumeConcurrently:
                 return
             began = trio.current_time()
             under_way[slot] = process, chunk, began
+            process.last_consume = time.time_ns() // 1_000_000
             level, done = BROKERS_CHOICE, 0
             try:
                 answer = await call(chunk)
@@ -88,7 +90,8 @@ class ConsumeConcurrently:
                 log.exception("listener failed on %s (delivery %d)", shown, times + 1)
             else:
                 done = len(chunk) if answer is None else consumed(answer, len(chunk))
-            self._statistics.consumed(done, len(chunk) - done, trio.current_time() - began)
+            took = trio.current_time() - began
+            self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
             if not process.dropped:
                 for message in chunk[:done]:
                     process.finish(message.queue_offset)

@@ -7,6 +7,7 @@ given to it again after a moment, before anything that follows.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -15,7 +16,7 @@ import trio
 from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.send_back import NEVER, SendBack
-from pyrmq.client.statistics import ConsumeStatistics
+from pyrmq.client.statistics import Statistics
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
@@ -38,7 +39,7 @@ class ConsumeOrderly:
         tasks: Tasks,
         call: Caller,
         send_back: SendBack | None,
-        statistics: ConsumeStatistics,
+        statistics: Statistics,
         locked: Callable[[ProcessQueue], bool],
         *,
         workers: int,
@@ -119,6 +120,7 @@ class ConsumeOrderly:
     async def _listen(self, process: ProcessQueue, chunk: list[ReceivedMessage]) -> bool:
         """Whether the queue has to wait a moment."""
         began = trio.current_time()
+        process.last_consume = time.time_ns() // 1_000_000
         done, dead = 0, False
         try:
             done = consumed(await self._call(chunk), len(chunk))
@@ -129,7 +131,8 @@ class ConsumeOrderly:
                 "listener failed on %s of %s (delivery %d)",
                 escape(chunk[0].msg_id), escape(process.queue), chunk[0].reconsume_times + 1,
             )  # fmt: skip
-        self._statistics.consumed(done, len(chunk) - done, trio.current_time() - began)
+        took = trio.current_time() - began
+        self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
         for message in chunk[:done]:
             process.finish(message.queue_offset)
         failed = chunk[done:]

@@ -18,6 +18,7 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.call_listener import Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
+from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
@@ -30,12 +31,14 @@ from pyrmq.client.push_options import MessageModel, PushOptions
 from pyrmq.client.ready import Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import check_group, check_subscriptions
+from pyrmq.client.running_info import running_info
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
-from pyrmq.client.statistics import ConsumeStatistics
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import retry_topic
 from pyrmq.model.subscription import ALL, Subscription
+from pyrmq.net.address import format_address
+from pyrmq.version import __version__
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -170,23 +173,25 @@ class PushConsumer:
         )
         self._held = self._member.held
         self._tasks = self._member.tasks
-        self._statistics = ConsumeStatistics()
         self._send_back = SendBack(client, group, options.max_times)
         self._ready = Ready()
+        self._started = 0
         self._service: ConsumeConcurrently | ConsumeOrderly | None = None
+        call: Caller | None = None
         if listener is not None:
-            self._service = self._consume_with(listener)
+            call = Caller(listener, batch=batch_size > 1, workers=concurrency)
+            self._service = self._consume_with(call)
+        ConsumerRequests(client, group, self._held, self._running_info, call, orderly=orderly)
 
-    def _consume_with(self, listener: Callable[[Any], Any]) -> ConsumeConcurrently | ConsumeOrderly:
+    def _consume_with(self, call: Caller) -> ConsumeConcurrently | ConsumeOrderly:
         options = self._options
-        call = Caller(listener, batch=options.batch_size > 1, workers=options.concurrency)
         send_back = None if options.broadcasting else self._send_back
         if not options.orderly:
             return ConsumeConcurrently(
                 self._tasks,
                 call,
                 send_back,
-                self._statistics,
+                self._member.statistics,
                 workers=options.concurrency,
                 batch=options.batch_size,
                 timeout=options.consume_timeout,
@@ -196,7 +201,7 @@ class PushConsumer:
             self._tasks,
             call,
             send_back,
-            self._statistics,
+            self._member.statistics,
             (lambda process: True) if locks is None else locks.valid,
             workers=options.concurrency,
             batch=options.batch_size,
@@ -220,7 +225,24 @@ class PushConsumer:
             "unitMode": False,
         }
 
+    def _running_info(self, stacks: bool) -> dict[str, Any]:
+        addresses = "".join(f"{format_address(a)};" for a in self._client.namesrv)
+        properties = {
+            **self._options.texts(),
+            "PROP_CLIENT_VERSION": f"pyrmq {__version__}",
+            "PROP_CONSUMEORDERLY": self._options.orderly,
+            "PROP_CONSUMER_START_TIMESTAMP": self._started,
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_NAMESERVER_ADDR": addresses,
+            "PROP_THREADPOOL_CORE_SIZE": self._options.concurrency,
+            "consumerGroup": self.group,
+        }
+        processes, statistics = self._held.table.values(), self._member.statistics
+        subs = self._subs.values()
+        return running_info(properties, subs, processes, statistics, stacks=stacks)
+
     async def __aenter__(self) -> Self:
+        self._started = time.time_ns() // 1_000_000
         await self._client.__aenter__()
         try:
             await check_expressions(self._client, self.group, self._subs.values())

@@ -20,6 +20,7 @@ from pyrmq.client.queue_locks import QueueLocks
 from pyrmq.client.rebalance import Changed, Rebalance
 from pyrmq.client.registration import Registration
 from pyrmq.client.reports import Reports
+from pyrmq.client.statistics import Statistics
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.subscription import Subscription
@@ -59,11 +60,21 @@ class Member:
         self.group = group
         self.store = store
         self.tasks = Tasks()
+        self.statistics = Statistics()
         self.locks = QueueLocks(client, group) if options.ordered else None
         self._subs = subscriptions
         self._options = options
         reports = Reports(group)
-        pulls = PullLoop(client, group, subscriptions, reports, options.pulls, deliver, self._moved)
+        pulls = PullLoop(
+            client,
+            group,
+            subscriptions,
+            reports,
+            options.pulls,
+            self.statistics,
+            deliver,
+            self._moved,
+        )
         self.held = HeldQueues(
             self.tasks, store, rule, reports, pulls.run, limits=options.limits, locks=self.locks
         )

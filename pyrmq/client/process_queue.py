@@ -93,7 +93,7 @@ class ProcessQueue:
         """When its lock was taken or renewed, on trio's clock."""
         self.scheduled = False
         """A worker consumes it in order, or will."""
-        self.last_pull = self.last_consume = 0
+        self.last_pull = self.last_consume = self.last_lock = 0
         """Times, ms since 1970."""
         self.paused_by: dict[str, int] = {}
         """How often pulling paused, by the limit that was reached."""

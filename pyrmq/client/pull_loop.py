@@ -13,6 +13,7 @@ import trio
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.reports import Reports
+from pyrmq.client.statistics import Statistics
 from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -52,6 +53,7 @@ class PullLoop:
         subscriptions: Mapping[str, Subscription],
         reports: Reports,
         options: PullOptions,
+        statistics: Statistics,
         deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
         moved: Callable[[ProcessQueue, int], None],
     ) -> None:
@@ -60,6 +62,7 @@ class PullLoop:
         self._subs = subscriptions
         self._reports = reports
         self._options = options
+        self._statistics = statistics
         self._deliver = deliver
         self._moved = moved
 
@@ -107,6 +110,7 @@ class PullLoop:
             version=sub.version,
         )
         process.last_pull = time.time_ns() // 1_000_000
+        began = trio.current_time()
         answer = await channel.call(RequestCode.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
@@ -115,6 +119,8 @@ class PullLoop:
         messages: list[ReceivedMessage] = []
         if pulled.status is PullStatus.FOUND:
             messages = read_messages(queue, pulled.body, process.next_offset, sub)
+            took = trio.current_time() - began
+            self._statistics.of(queue.topic).pulled(len(messages), took)
         process.advance(pulled.next_offset)
         return messages
 

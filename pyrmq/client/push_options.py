@@ -117,3 +117,24 @@ class PushOptions:
     def limits(self) -> Limits:
         span = None if self.orderly else self.max_span
         return Limits(self.max_cached_messages, self.max_cached_bytes, span)
+
+    def texts(self) -> dict[str, object]:
+        """Under the names that RocketMQ's tools show."""
+        return {
+            "allocateMessageQueueStrategy": getattr(
+                self.strategy, "__name__", type(self.strategy).__name__
+            ),
+            "consumeConcurrentlyMaxSpan": self.max_span,
+            "consumeFromWhere": self.consume_from.value,
+            "consumeMessageBatchMaxSize": self.batch_size,
+            "consumeThreadMax": self.concurrency,
+            "consumeThreadMin": self.concurrency,
+            "consumeTimeout": self.consume_timeout / 60,
+            "maxReconsumeTimes": self.max_times,
+            "messageModel": self.message_model.value,
+            "pullBatchSize": self.pull_batch_size,
+            "pullInterval": int(self.pull_interval * 1000),
+            "pullThresholdForQueue": self.max_cached_messages,
+            "pullThresholdSizeForQueue": self.max_cached_bytes >> 20,
+            "suspendCurrentQueueTimeMillis": int(self.suspend_time * 1000),
+        }

@@ -7,6 +7,7 @@ A broker gives a queue's lock to one client at a time and keeps it for a minute;
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
@@ -55,7 +56,7 @@ class QueueLocks:
         asked = trio.current_time()
         if process.queue not in await self._lock([process.queue]):
             return False
-        process.locked_at = asked
+        _locked(process, asked)
         return True
 
     async def run(self) -> None:
@@ -81,10 +82,10 @@ class QueueLocks:
             return
         for process in processes:
             if process.queue in granted and asked - process.locked_at < LIFETIME:
-                process.locked_at = asked
+                _locked(process, asked)
             elif process.state is State.HELD:
                 log.warning("%s was locked by another member", escape(process.queue))
-                process.locked_at = float("-inf")
+                process.locked_at, process.last_lock = float("-inf"), 0
                 self.lost(process)
 
     async def unlock(self, processes: Collection[ProcessQueue]) -> None:
@@ -128,3 +129,8 @@ class QueueLocks:
         }
         answer = await channel.request(code, {}, fastjson.dumps(body), timeout=TIMEOUT)
         return answer.body
+
+
+def _locked(process: ProcessQueue, when: float) -> None:
+    process.locked_at = when
+    process.last_lock = time.time_ns() // 1_000_000

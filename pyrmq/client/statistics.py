@@ -79,3 +79,19 @@ class ConsumeStatistics:
             failed / WINDOW,
             failed,
         )
+
+
+class Statistics:
+    """The counts of a consumer by topic."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, ConsumeStatistics] = {}
+
+    def of(self, topic: str) -> ConsumeStatistics:
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = ConsumeStatistics()
+        return found
+
+    def topics(self) -> list[str]:
+        return sorted(self._topics)
