@@ -20,7 +20,9 @@ from pyrmq.version import __version__ as __version__
 
 _MODULES = ("errors", "testing")
 _NAMES = {
-    "pyrmq.client.allocate": "average average_by_circle",
+    "pyrmq.client.allocate": "Configured average average_by_circle",
+    "pyrmq.client.allocate_hash": "ConsistentHash",
+    "pyrmq.client.allocate_rooms": "MachineRoom MachineRoomNearby",
     "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer": "PushConsumer",
     "pyrmq.client.listener": "TransactionListener",
@@ -55,8 +57,12 @@ if TYPE_CHECKING:
     # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
     from pyrmq import errors as errors
     from pyrmq import testing as testing
+    from pyrmq.client.allocate import Configured as Configured
     from pyrmq.client.allocate import average as average
     from pyrmq.client.allocate import average_by_circle as average_by_circle
+    from pyrmq.client.allocate_hash import ConsistentHash as ConsistentHash
+    from pyrmq.client.allocate_rooms import MachineRoom as MachineRoom
+    from pyrmq.client.allocate_rooms import MachineRoomNearby as MachineRoomNearby
     from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
     from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer import PushConsumer as PushConsumer

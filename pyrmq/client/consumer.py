@@ -38,7 +38,6 @@ from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import retry_topic
 from pyrmq.model.subscription import ALL, Subscription
 from pyrmq.net.address import format_address
-from pyrmq.version import __version__
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -229,7 +228,7 @@ class PushConsumer:
         addresses = "".join(f"{format_address(a)};" for a in self._client.namesrv)
         properties = {
             **self._options.texts(),
-            "PROP_CLIENT_VERSION": f"pyrmq {__version__}",
+            "PROP_CLIENT_VERSION": "V5_3_3",
             "PROP_CONSUMEORDERLY": self._options.orderly,
             "PROP_CONSUMER_START_TIMESTAMP": self._started,
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
