@@ -26,6 +26,7 @@ _NAMES = {
     "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer": "PushConsumer",
     "pyrmq.client.listener": "TransactionListener",
+    "pyrmq.client.lite_pull": "LitePullConsumer",
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
     "pyrmq.client.push_options": "MessageModel",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer import PushConsumer as PushConsumer
     from pyrmq.client.listener import TransactionListener as TransactionListener
+    from pyrmq.client.lite_pull import LitePullConsumer as LitePullConsumer
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
     from pyrmq.client.push_options import MessageModel as MessageModel

@@ -3,6 +3,7 @@
 from pyrmq.client.call_listener import ConsumeResult, ReconsumeLater
 from pyrmq.client.consumer import PushConsumer
 from pyrmq.client.listener import TransactionListener
+from pyrmq.client.lite_pull import LitePullConsumer
 from pyrmq.client.offsets import ConsumeFrom
 from pyrmq.client.producer import Producer
 from pyrmq.client.push_options import MessageModel
@@ -13,6 +14,7 @@ from pyrmq.model.transaction import TransactionState
 __all__ = [
     "ConsumeFrom",
     "ConsumeResult",
+    "LitePullConsumer",
     "MessageModel",
     "Producer",
     "PushConsumer",

@@ -31,13 +31,12 @@ from pyrmq.client.push_options import MessageModel, PushOptions
 from pyrmq.client.ready import Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import check_group, check_subscriptions
-from pyrmq.client.running_info import running_info
+from pyrmq.client.running_info import client_properties, running_info
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import retry_topic
 from pyrmq.model.subscription import ALL, Subscription
-from pyrmq.net.address import format_address
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -225,20 +224,17 @@ class PushConsumer:
         }
 
     def _running_info(self, stacks: bool) -> dict[str, Any]:
-        addresses = "".join(f"{format_address(a)};" for a in self._client.namesrv)
-        properties = {
-            **self._options.texts(),
-            "PROP_CLIENT_VERSION": "V5_3_3",
-            "PROP_CONSUMEORDERLY": self._options.orderly,
-            "PROP_CONSUMER_START_TIMESTAMP": self._started,
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_NAMESERVER_ADDR": addresses,
-            "PROP_THREADPOOL_CORE_SIZE": self._options.concurrency,
-            "consumerGroup": self.group,
-        }
-        processes, statistics = self._held.table.values(), self._member.statistics
-        subs = self._subs.values()
-        return running_info(properties, subs, processes, statistics, stacks=stacks)
+        orderly, started = self._options.orderly, self._started
+        own = client_properties(
+            self._client, self.group, "CONSUME_PASSIVELY", orderly=orderly, started=started
+        )
+        return running_info(
+            {**self._options.texts(), **own},
+            self._subs.values(),
+            self._held.table.values(),
+            self._member.statistics,
+            stacks=stacks,
+        )
 
     async def __aenter__(self) -> Self:
         self._started = time.time_ns() // 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 import trio
@@ -42,7 +42,8 @@ class Locks(Protocol):
 
 class HeldQueues:
     """`pull(process)` runs while a queue is held; when it returns the queue is given up.
-    `on_wanted` is called when a queue that is wanted again was given up."""
+    `on_wanted` is called when a queue that is wanted again was given up, `on_take` with one that is
+    new. `automatic`: offsets are written as messages are consumed, else only by `commit`."""
 
     def __init__(
         self,
@@ -54,9 +55,11 @@ class HeldQueues:
         *,
         limits: Limits,
         locks: Locks | None = None,
+        automatic: bool = True,
     ) -> None:
         self.table: dict[MessageQueue, ProcessQueue] = {}
         self.on_wanted: Callable[[], None] = lambda: None
+        self.on_take: Callable[[ProcessQueue], None] = lambda process: None
         self._tasks = tasks
         self._store = store
         self._rule = rule
@@ -64,6 +67,7 @@ class HeldQueues:
         self._pull = pull
         self._limits = limits
         self._locks = locks
+        self._automatic = automatic
         self._doubted: set[str] = set()
         self._stopped = False
 
@@ -78,7 +82,7 @@ class HeldQueues:
         wanted = set(mine)
         for process in list(self.table.values()):
             if process.queue.topic == topic and process.queue not in wanted:
-                process.again = False
+                process.again, process.seek = False, None
                 self.drop(process)
         for queue in sorted(wanted):
             known = self.table.get(queue)
@@ -104,21 +108,33 @@ class HeldQueues:
         process.again = True
         self.drop(process, restart=restart, forfeited=restart is None)
 
+    def seek(self, process: ProcessQueue, offset: int) -> None:
+        """Goes on at an offset of the user's choice; nothing is written for it now."""
+        process.seek = offset
+        self.drop(process, forfeited=True)
+
     # The life of a queue.
 
-    def _take(self, queue: MessageQueue) -> None:
+    def _take(self, queue: MessageQueue, start: int | None = None) -> None:
         process = self.table[queue] = ProcessQueue(queue, limits=self._limits)
-        self._tasks.start_soon(self._serve, process)
+        self.on_take(process)
+        self._tasks.start_soon(self._serve, process, start)
 
-    async def _serve(self, process: ProcessQueue) -> None:
+    async def _serve(self, process: ProcessQueue, start: int | None) -> None:
         with process.scope:
-            await self._find_start(process)
+            if start is None:
+                await self._find_start(process)
+            else:
+                process.begin(start)
+                process.move(Event.TAKEN)
             await self._pull(process)
         if self._stopped:
             return  # `release` does the rest
         self.drop(process)
         await self._give_up(process)
-        if process.again:
+        if process.seek is not None:
+            self._take(process.queue, process.seek)
+        elif process.again:
             self.on_wanted()
 
     async def _find_start(self, process: ProcessQueue) -> None:
@@ -192,6 +208,24 @@ class HeldQueues:
         await self._each(self.held(), write)
         await self._store.flush()
 
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> bool:
+        """Writes offsets of held queues as they are given; whether all are kept."""
+        held = [p for p in self.held() if p.queue in offsets]
+        failed = len(held) < len(offsets)
+
+        async def write(process: ProcessQueue) -> None:
+            nonlocal failed
+            async with process.writing:
+                offset = offsets[process.queue]
+                if await self._store.write(process.queue, offset):
+                    process.committed = offset
+                else:
+                    failed = True
+
+        await self._each(held, write)
+        await self._store.flush()
+        return not failed
+
     async def _each(
         self,
         processes: Iterable[ProcessQueue],
@@ -227,7 +261,7 @@ class HeldQueues:
                 return
             offset = process.restart
             if offset is None:
-                if not process.begun:
+                if not (process.begun and self._automatic):
                     return
                 offset = process.commit_offset()
             if offset != process.committed and await self._store.write(process.queue, offset):

@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
     """How a member works; intervals in seconds. `strategy` None: it has all queues. `ordered`: its
-    queues are locked."""
+    queues are locked. `shared`: topics are shared among the group, else the user says which queues
+    it has. `automatic`: offsets are written as messages are consumed. `seeks`: a queue whose offset
+    is gone goes on elsewhere without a word to its store."""
 
     limits: Limits
     pulls: PullOptions
@@ -40,6 +42,9 @@ class MemberOptions:
     rebalance_interval: float
     persist_interval: float | None
     ordered: bool = False
+    shared: bool = True
+    automatic: bool = True
+    seeks: bool = False
     on_changed: Changed | None = None
 
 
@@ -76,20 +81,29 @@ class Member:
             self._moved,
         )
         self.held = HeldQueues(
-            self.tasks, store, rule, reports, pulls.run, limits=options.limits, locks=self.locks
+            self.tasks,
+            store,
+            rule,
+            reports,
+            pulls.run,
+            limits=options.limits,
+            locks=self.locks,
+            automatic=options.automatic,
         )
         if self.locks is not None:
             self.locks.processes = lambda: list(self.held.table.values())
             self.locks.lost = self.held.renew
-        self.rebalance = Rebalance(
-            client,
-            group,
-            self.held,
-            reports,
-            options.strategy,
-            interval=options.rebalance_interval,
-            on_changed=options.on_changed,
-        )
+        self._rebalance: Rebalance | None = None
+        if options.shared:
+            self._rebalance = Rebalance(
+                client,
+                group,
+                self.held,
+                reports,
+                options.strategy,
+                interval=options.rebalance_interval,
+                on_changed=options.on_changed,
+            )
         self._registration = Registration(client)
 
     async def start(self) -> None:
@@ -98,12 +112,17 @@ class Member:
             await self.store.open()
         await self.tasks.__aenter__()
         for topic in self._subs:
-            self.tasks.start_soon(self.rebalance.run, topic)
+            self.share(topic)
         self.tasks.start_soon(self._registration.run)
         if self._options.persist_interval is not None:
             self.tasks.start_soon(self._persist, self._options.persist_interval)
         if self.locks is not None:
             self.tasks.start_soon(self.locks.run)
+
+    def share(self, topic: str) -> None:
+        """A topic is shared among the group from now on."""
+        if self._rebalance is not None:
+            self.tasks.start_soon(self._rebalance.run, topic)
 
     async def _persist(self, interval: float) -> None:
         while True:
@@ -115,7 +134,10 @@ class Member:
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
         shown = escape(process.queue)
         log.warning("offset of %s moved from %d to %d", shown, process.next_offset, offset)
-        self.held.renew(process, restart=offset)
+        if self._options.seeks:
+            self.held.seek(process, offset)
+        else:
+            self.held.renew(process, restart=offset)
 
     async def leave(self, *error: object) -> None:
         """All tasks end; whatever fails there, offsets are written and the group is left."""

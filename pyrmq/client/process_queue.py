@@ -83,6 +83,10 @@ class ProcessQueue:
         """What the store of offsets has, as far as this member knows."""
         self.restart: int | None = None
         """The offset to write when it is given up, whatever was consumed."""
+        self.seek: int | None = None
+        """Where it is taken again at once when it is given up, whatever its store has."""
+        self.paused = False
+        """The user wants nothing to be pulled."""
         self.forfeited = False
         """Another member has it already: nothing is written when it is given up."""
         self.again = False
@@ -166,9 +170,16 @@ class ProcessQueue:
             return 0, 0
         return next(iter(self._pending)), next(reversed(self._pending))
 
+    def pause(self, paused: bool) -> None:
+        """Nothing is pulled from now on, or again."""
+        self.paused = paused
+        self._room.set()
+
     def full(self) -> str | None:
         """The limit that is exceeded, None while there is room."""
         limits = self._limits
+        if self.paused:
+            return "user"
         if len(self._pending) > limits.messages:
             return "messages"
         if self._bytes > limits.size:

@@ -30,16 +30,24 @@ RETRY = (1.0, 10.0)
 CONNECT_RETRY = (0.1, 1.0)
 """The same without a connection."""
 BUSY_DELAY = 0.02
+HOLD_DELAY = 0.05
+LITE_FLAG = 0x10
+"""Of sysFlag: the pull is that of a lite pull consumer. [PullSysFlag]"""
 RETRY_TOPIC = "RETRY_TOPIC"
 """Property with the topic of a message that was sent back. [MessageConst]"""
 
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    """`batch`: messages that one pull brings at most; `interval`: seconds from one to the next."""
+    """`batch`: messages that one pull brings at most; `interval`: seconds from one to the next;
+    `suspend_ms`: how long a broker may wait for a message; `lite`: the pulls are those of a lite
+    pull consumer; `hold` says whether all queues have to wait."""
 
     batch: int = 32
     interval: float = 0.0
+    suspend_ms: int = SUSPEND_MS
+    lite: bool = False
+    hold: Callable[[], bool] | None = None
 
 
 class PullLoop:
@@ -71,6 +79,8 @@ class PullLoop:
         refused, lost = RETRY[0], CONNECT_RETRY[0]
         while not process.dropped:
             await process.wait_for_room()
+            while self._options.hold is not None and self._options.hold():  # noqa: ASYNC110 - rare
+                await trio.sleep(HOLD_DELAY)
             try:
                 messages = await self._pull(process)
             except SystemBusyError:
@@ -104,14 +114,18 @@ class PullLoop:
             self._options.batch,
             broker=queue.broker_name,
             group=self._group,
-            suspend_ms=SUSPEND_MS,
+            suspend_ms=self._options.suspend_ms,
             expression=sub.sub_string,
             expression_type=sub.expression_type,
             version=sub.version,
         )
+        code = RequestCode.PULL_MESSAGE
+        if self._options.lite:
+            code = RequestCode.LITE_PULL_MESSAGE
+            fields["sysFlag"] = int(fields["sysFlag"]) | LITE_FLAG
         process.last_pull = time.time_ns() // 1_000_000
         began = trio.current_time()
-        answer = await channel.call(RequestCode.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
+        answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             self._moved(process, pulled.next_offset)

@@ -121,6 +121,7 @@ class PushOptions:
     def texts(self) -> dict[str, object]:
         """Under the names that RocketMQ's tools show."""
         return {
+            "PROP_THREADPOOL_CORE_SIZE": self.concurrency,
             "allocateMessageQueueStrategy": getattr(
                 self.strategy, "__name__", type(self.strategy).__name__
             ),

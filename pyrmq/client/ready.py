@@ -32,6 +32,16 @@ class Ready:
         self._line.extend((process, chunk) for chunk in chunks)
         self._waiting.unpark(count=len(chunks))
 
+    def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
+        """Chunks that were taken and are to come first again, in order."""
+        self._line.extendleft(reversed(entries))
+        self._waiting.unpark(count=len(entries))
+
+    @property
+    def messages(self) -> int:
+        """Messages that wait here, at most."""
+        return len(self._line) * self._size
+
     async def take(self) -> tuple[ProcessQueue, Chunk]:
         """The next chunk of a queue that is still held."""
         self._taken += 1

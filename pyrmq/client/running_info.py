@@ -8,9 +8,11 @@ import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyrmq.client.instance import ClientInstance
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.statistics import Statistics
 from pyrmq.model.subscription import Subscription
+from pyrmq.net.address import format_address
 
 MAX_STACKS = 256 << 10
 """Characters of stacks that are answered."""
@@ -37,6 +39,21 @@ def running_info(
     if stacks:
         info["jstack"] = thread_stacks()
     return info
+
+
+def client_properties(
+    client: ClientInstance, group: str, kind: str, *, orderly: bool, started: int
+) -> dict[str, object]:
+    """What every consumer says. `kind`: CONSUME_PASSIVELY or CONSUME_ACTIVELY; `started`: when, ms
+    since 1970."""
+    return {
+        "PROP_CLIENT_VERSION": "V5_3_3",
+        "PROP_CONSUMEORDERLY": orderly,
+        "PROP_CONSUMER_START_TIMESTAMP": started,
+        "PROP_CONSUME_TYPE": kind,
+        "PROP_NAMESERVER_ADDR": "".join(f"{format_address(a)};" for a in client.namesrv),
+        "consumerGroup": group,
+    }
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Consuming in order and in broadcasting, on a real broker."""
+"""Consuming in order, in broadcasting and by polls, on a real broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.client import ConsumeFrom, MessageModel, Producer, PushConsumer
+from pyrmq.client import ConsumeFrom, LitePullConsumer, MessageModel, Producer, PushConsumer
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, queues_assigned, take, take_none
@@ -89,3 +89,30 @@ async def test_broadcasting(embedded: Running, tmp_path: Path) -> None:
     async with member("a") as a:
         assert bodies(await take(a, 4)) == [b"003"] * 4
         await take_none(a, 0.1)
+
+
+async def test_lite_pull(embedded: Running) -> None:
+    def lite(topics: dict[str, str] | None) -> LitePullConsumer:
+        return LitePullConsumer(
+            "lite", topics, namesrv=embedded.namesrv, consume_from=ConsumeFrom.FIRST_OFFSET
+        )
+
+    await send(embedded, 0, 5)
+    queue = MessageQueue("Topic", "broker-a", 1)
+    async with lite({"Topic": "*"}) as consumer:
+        got: list[ReceivedMessage] = []
+        while len(got) < 20:
+            got += await consumer.poll()
+        assert len({(m.queue_id, m.queue_offset) for m in got}) == 20
+        await consumer.commit()
+        assert await consumer.committed(queue) == 5
+        await consumer.seek(queue, 3)
+        assert [m.body for m in await consumer.poll()] == [b"003", b"004"]
+        await consumer.commit()
+    async with lite(None) as consumer:
+        assert len(await consumer.queues("Topic")) == 4
+        consumer.assign([queue])
+        assert await consumer.poll(0.2) == [], "all is committed"
+        stored = next(m.store_timestamp for m in got if m.queue_id == 1 and m.body == b"000")
+        await consumer.seek(queue, await consumer.offset_for_timestamp(queue, stored))
+        assert [m.body for m in await consumer.poll()] == [b"%03d" % n for n in range(5)]
