@@ -28,9 +28,9 @@ RETRY = (0.05, 10.0)
 """Seconds until the next try when something is missing: the first, doubled up to the last."""
 SETTLE = (0.0, 0.1)
 """Seconds that a change of members waits for others: many consumers may start at once."""
-RETURN = 1.5
+RETURN = 2.5
 """Seconds after a broker came back in which its other clients are waited for: what it lists before
-that are those who were fastest."""
+that are those who were fastest. More than the longest pause of `registration.RETRY`."""
 REPORT_AFTER = 0.4
 """A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""

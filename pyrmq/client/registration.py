@@ -12,7 +12,7 @@ import trio
 
 from pyrmq.client.instance import ROUTE_INTERVAL, ClientInstance
 
-RETRY = (0.05, 2.0)
+RETRY = (0.05, 1.0)
 """Seconds until the next try to reach a broker that is away: the first, doubled up to the last."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,13 +29,20 @@ def running_info(
     stacks: bool,
 ) -> dict[str, Any]:
     """For `fastjson.dumps`. `stacks`: with the stack of each thread."""
+    held = list(processes)
+    paused: Counter[str] = Counter()
+    for process in held:
+        paused.update(process.paused_by)
     info: dict[str, Any] = {
         "mqPopTable": {},
-        "mqTable": {p.queue.as_key(): _queue_info(p) for p in processes},
+        "mqTable": {p.queue.as_key(): _queue_info(p) for p in held},
         "properties": {name: _text(value) for name, value in properties.items()},
         "statusTable": {topic: _status(statistics, topic) for topic in statistics.topics()},
         "subscriptionSet": [sub.to_json() for sub in subscriptions],
-        "userConsumerInfo": {},
+        "userConsumerInfo": {
+            f"pullsPausedBy{limit.capitalize()}": str(times)
+            for limit, times in sorted(paused.items())
+        },
     }
     if stacks:
         info["jstack"] = thread_stacks()

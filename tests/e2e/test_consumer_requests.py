@@ -82,6 +82,17 @@ async def test_how_a_consumer_runs(embedded: Running) -> None:
         assert "thread " in fastjson.loads_object(answer.body)["jstack"]
 
 
+async def test_limits_that_pause_pulling_are_counted(embedded: Running) -> None:
+    await send(embedded, "1", "2", "3", "4")
+    async with consumer(embedded, max_cached_messages=1, pull_batch_size=1) as reader:
+        await eventually_trio(
+            lambda: [p for p in reader._held.held() if p.paused_by], "pulling pauses"
+        )
+        ext = {"consumerGroup": "cg", "clientId": client_id(reader)}
+        info = fastjson.loads_object((await ask(embedded, RUNNING_INFO, **ext)).body)
+        assert info["userConsumerInfo"] == {"pullsPausedByMessages": "1"}
+
+
 async def test_how_far_its_members_are(embedded: Running) -> None:
     await send(embedded, "1", "2")
     async with consumer(embedded) as reader:

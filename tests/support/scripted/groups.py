@@ -26,6 +26,7 @@ PULL, QUERY_OFFSET, UPDATE_OFFSET = 11, 14, 15
 AT_TIME, MAX_OFFSET, MIN_OFFSET = 29, 30, 31
 UNREGISTER, SEND_BACK, MEMBERS, IDS_CHANGED, LOCK, UNLOCK = 35, 36, 38, 40, 41, 42
 LITE_PULL = 361
+LOCK_LIFETIME = 60.0
 Place = tuple[str, int]
 """Topic and queue id."""
 
@@ -41,6 +42,9 @@ class GroupBroker(StreamBroker):
         self.members: dict[str, dict[int, tuple[Connection, str]]] = defaultdict(dict)
         """By group and connection: who registered on it."""
         self.locks: dict[tuple[str, str, int], str] = {}
+        self.locked_at: dict[tuple[str, str, int], float] = {}
+        self.cut: set[str] = set()
+        """Clients whose requests get lost."""
         self.sent_back: list[Command] = []
         self.seen: list[tuple[str, Command]] = []
         """Client id (empty before its first heartbeat) and request."""
@@ -77,8 +81,18 @@ class GroupBroker(StreamBroker):
         """Loses connections, members and locks; offsets stay as they were written."""
         self.members.clear()
         self.locks.clear()
+        self.locked_at.clear()
         for connection in self.connections:
             await connection.close()
+
+    async def expire(self, client: str) -> None:
+        """Forgets a client that was not heard of for too long."""
+        for group, members in self.members.items():
+            gone = [key for key, (_, who) in members.items() if who == client]
+            for key in gone:
+                del members[key]
+            if gone:
+                await self.notify(group)
 
     async def notify(self, group: str) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to all members."""
@@ -97,7 +111,7 @@ class GroupBroker(StreamBroker):
         if command.code == HEART_BEAT:
             self._who[id(connection)] = json.loads(command.body)["clientID"]
         self.seen.append((self._who.get(id(connection), ""), command))
-        if self.stalled:
+        if self.stalled or self._who.get(id(connection)) in self.cut:
             return True
         if command.code not in self.change:
             if command.code == HEART_BEAT:
@@ -161,7 +175,12 @@ class GroupBroker(StreamBroker):
             if c.code == UNLOCK:
                 if self.locks.get(key) == client:
                     del self.locks[key]
-            elif self.locks.setdefault(key, client) == client:
+                continue
+            now = trio.current_time()
+            if now - self.locked_at.get(key, now) > LOCK_LIFETIME:
+                self.locks.pop(key, None)
+            if self.locks.setdefault(key, client) == client:
+                self.locked_at[key] = now
                 granted.append(queue)
         return c.reply(0, {}, json.dumps({"lockOKMQSet": granted}).encode())
 

@@ -170,6 +170,8 @@ class StreamCluster(Script):
     def __init__(self, *names: str, kind: Callable[[str], StreamBroker] = StreamBroker) -> None:
         super().__init__()
         self.brokers = {name: kind(name) for name in names}
+        self.queues = QUEUES
+        """Of each topic on each broker."""
         self.down: set[str] = set()
         self.missing: set[str] = set()
         self._manager = trio.open_nursery()
@@ -222,7 +224,7 @@ class StreamCluster(Script):
 
     def usual(self, command: Command) -> Command:
         addresses = {name: {0: f"{name}:10911"} for name in self.brokers}
-        every = route(dict.fromkeys(self.brokers, QUEUES), addresses)
+        every = route(dict.fromkeys(self.brokers, self.queues), addresses)
         if command.code == CLUSTER:
             datas = {name: route({name: 0}, addresses)["brokerDatas"] for name in self.brokers}
             table = {name: data[0] for name, data in datas.items()}  # type: ignore[index]
