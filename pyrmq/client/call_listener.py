@@ -48,6 +48,8 @@ class Caller:
         self._listener = listener
         self._batch = batch
         self._async = is_async(listener)
+        self.direct = listener if self._async and not batch else None
+        """The listener itself, if it is called with each message in the worker's task."""
         self._threads = trio.CapacityLimiter(workers)
 
     async def __call__(self, messages: Sequence[ReceivedMessage]) -> object:

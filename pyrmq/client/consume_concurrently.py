@@ -72,8 +72,9 @@ class ConsumeConcurrently:
 
     async def _work(self, slot: int) -> None:
         ready, call, under_way = self._ready, self._call, self._under_way
+        direct = call.direct
         while not self._closing:
-            process, chunk = await ready.take()
+            process, chunk = ready.take_now() or await ready.take()
             if self._closing:
                 return
             began = trio.current_time()
@@ -81,13 +82,14 @@ class ConsumeConcurrently:
             process.last_consume = time.time_ns() // 1_000_000
             level, done = BROKERS_CHOICE, 0
             try:
-                answer = await call(chunk)
+                answer = await (call(chunk) if direct is None else direct(chunk[0]))
             except ReconsumeLater as e:
                 level = e.delay_level
             except Exception:
-                times = chunk[0].reconsume_times
-                shown = escape(chunk[0].msg_id)
-                log.exception("listener failed on %s (delivery %d)", shown, times + 1)
+                log.exception(
+                    "listener failed on %s (delivery %d)",
+                    escape(chunk[0].msg_id), chunk[0].reconsume_times + 1,
+                )  # fmt: skip
             else:
                 done = len(chunk) if answer is None else consumed(answer, len(chunk))
             took = trio.current_time() - began
@@ -161,6 +163,7 @@ class ConsumeConcurrently:
         """No listener is called any more; returns when those under way have returned, or time is
         up."""
         self._closing = True
+        self._resting = trio.Event()
         self._rested()
         with trio.move_on_after(grace):
             await self._resting.wait()

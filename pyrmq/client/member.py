@@ -132,8 +132,9 @@ class Member:
     def _moved(self, process: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
-        shown = escape(process.queue)
-        log.warning("offset of %s moved from %d to %d", shown, process.next_offset, offset)
+        log.warning(
+            "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
+        )
         if self._options.seeks:
             self.held.seek(process, offset)
         else:

@@ -77,8 +77,10 @@ class QueueLocks:
         try:
             granted = await self._lock([p.queue for p in processes]) if processes else set()
         except PyrmqError as e:
-            where = escape(processes[0].queue.broker_name)
-            log.warning("locks of broker %s not renewed: %s", where, escape(e))
+            log.warning(
+                "locks of broker %s not renewed: %s",
+                escape(processes[0].queue.broker_name), escape(e),
+            )  # fmt: skip
             return
         for process in processes:
             if process.queue in granted and asked - process.locked_at < LIFETIME:

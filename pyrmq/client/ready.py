@@ -42,16 +42,23 @@ class Ready:
         """Messages that wait here, at most."""
         return len(self._line) * self._size
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
-        """The next chunk of a queue that is still held."""
+    def take_now(self) -> tuple[ProcessQueue, Chunk] | None:
+        """The next chunk of a queue that is still held; None if there is none, or other tasks are
+        to have a turn first."""
         self._taken += 1
-        if self._taken % TURN == 0:
-            await trio.lowlevel.checkpoint()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        while True:
+        if self._taken % TURN:
             while self._line:
                 process, chunk = self._line.popleft()
                 if not process.dropped:
                     return process, chunk
-            await self._waiting.park()
+        return None
+
+    async def take(self) -> tuple[ProcessQueue, Chunk]:
+        """The same, as soon as there is one."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while (entry := self.take_now()) is None:
+            if self._line:
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._waiting.park()
+        return entry

@@ -17,6 +17,7 @@ from pyrmq.client.instance import ClientInstance
 from pyrmq.client.members import Members
 from pyrmq.client.reports import Reports
 from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.address import Address
@@ -94,7 +95,7 @@ class Rebalance:
                 self._failed(topic, str(e), retry)
                 fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
             except Exception as e:
-                log.exception("the strategy of topic %s failed", topic)
+                log.exception("the strategy of topic %s failed", escape(topic))
                 self._failed(topic, f"{type(e).__name__}: {e}", retry)
                 fresh, wait, retry = False, retry, min(2 * retry, RETRY[1])
             else:

@@ -209,10 +209,12 @@ async def test_a_failure_while_leaving_is_still_sent_back(
 
     async with consumer(listener=listener, close_grace=4):
         await after(1)
+        alone.put(b"early")
+        await after(4)
         alone.put(b"x")
         await after(1)
-    assert len(alone.sent_back) == 1
-    assert alone.offsets["g", "T", 0] == 1
+    assert len(alone.sent_back) == 2
+    assert alone.offsets["g", "T", 0] == 2
 
 
 async def test_a_listener_that_hangs_loses_its_message_in_the_end(

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.groups import Broken, run_chunk, run_seed, run_seeds
 from tests.support.thorough import FAILED, THOROUGH, seed, size
 
-SEEDS = size("PYRMQ_GROUP_SEEDS", 8, 10_000)
+SEEDS = size("PYRMQ_GROUP_SEEDS", 8, 2000)
 FIRST = seed() if THOROUGH else 0
 HAPPENS = ("joins", "leaves", "restarts", "cuts", "again", "quiet")
 
