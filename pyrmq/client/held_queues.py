@@ -264,8 +264,23 @@ class HeldQueues:
                 if not (process.begun and self._automatic):
                     return
                 offset = process.commit_offset()
+                if last and await self._is_behind(process, offset):
+                    return
             if offset != process.committed and await self._store.write(process.queue, offset):
                 process.committed = offset
+
+    async def _is_behind(self, process: ProcessQueue, offset: int) -> bool:
+        """Whether the next owner of a queue that was given up late has got further already."""
+        if offset == process.committed:
+            return False
+        try:
+            stored = await self._store.read(process.queue)
+        except PyrmqError:
+            return False  # it will not be written either, and that is logged
+        if stored is None or stored <= offset:
+            return False
+        log.info("%s: another member has got to %d already", escape(process.queue), stored)
+        return True
 
     # The end.
 

@@ -247,6 +247,30 @@ async def test_a_member_that_was_away_does_not_turn_offsets_back(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_queue_that_is_given_up_late_does_not_turn_its_offset_back(
+    groups: StreamCluster, a: GroupBroker, clock: MockClock
+) -> None:
+    """Its next owner has read and consumed it before this member heard of that."""
+    del groups.brokers["broker-b"]
+
+    async def listener(message: ReceivedMessage) -> None:
+        if message.queue_offset:
+            await trio.sleep_forever()
+
+    async with consumer(listener=listener, close_grace=0) as first:
+        await after(4)
+        for n in range(20):
+            a.put(b"x", queue=n % 2)
+        await after(0.5)
+        for n in (0, 1):
+            a.offsets["g", "T", n] = 9
+        async with consumer(listener=listener, close_grace=0) as second:
+            await after(1)
+            (gone,) = second.assigned
+            assert first.assigned
+            assert a.offsets["g", "T", gone.queue_id] == 9
+
+
 async def test_an_offset_that_moves_while_the_queue_is_taken_away(
     groups: StreamCluster, a: GroupBroker, clock: MockClock
 ) -> None:
