@@ -93,6 +93,7 @@ class Member:
         if self.locks is not None:
             self.locks.processes = lambda: list(self.held.table.values())
             self.locks.lost = self.held.renew
+        self._registration = Registration(client)
         self._rebalance: Rebalance | None = None
         if options.shared:
             self._rebalance = Rebalance(
@@ -102,9 +103,9 @@ class Member:
                 reports,
                 options.strategy,
                 interval=options.rebalance_interval,
+                on_route=self._registration.look,
                 on_changed=options.on_changed,
             )
-        self._registration = Registration(client)
 
     async def start(self) -> None:
         """Topics are shared and pulled from now on."""

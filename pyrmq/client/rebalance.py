@@ -41,8 +41,9 @@ Changed = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
 
 
 class Rebalance:
-    """`strategy` None: every member has all queues (broadcasting). `on_changed` is called when the
-    queues of a topic, or this member's share of them, are other ones than before."""
+    """`strategy` None: every member has all queues (broadcasting). `on_route` is called when the
+    brokers of a topic are known, `on_changed` when its queues, or this member's share of them, are
+    other ones than before."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Rebalance:
         strategy: Strategy | None,
         *,
         interval: float = INTERVAL,
+        on_route: Callable[[], None] = lambda: None,
         on_changed: Changed | None = None,
     ) -> None:
         self._client = client
@@ -60,6 +62,7 @@ class Rebalance:
         self._reports = reports
         self._strategy = strategy
         self._interval = interval
+        self._on_route = on_route
         self._on_changed = on_changed
         self._members = Members(client, group)
         self._events: dict[str, trio.Event] = {}
@@ -89,6 +92,7 @@ class Rebalance:
             event = self._events[topic] = trio.Event()
             try:
                 await self._client.route(topic, fresh=fresh)
+                self._on_route()
                 await trio.sleep(max(self._settled_at - trio.current_time(), 0))
                 await self._once(topic)
             except PyrmqError as e:

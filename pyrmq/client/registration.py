@@ -22,7 +22,11 @@ class Registration:
     def __init__(self, client: ClientInstance) -> None:
         self._client = client
         self._lost = trio.Event()
-        client.on_closed.append(lambda: self._lost.set())
+        client.on_closed.append(self.look)
+
+    def look(self) -> None:
+        """There may be brokers that are not known yet."""
+        self._lost.set()
 
     async def run(self) -> None:
         retry = RETRY[0]

@@ -93,6 +93,15 @@ async def test_a_member_without_queues_comes_back_as_well(
         assert len(a.members["g"]) == 3
 
 
+async def test_every_broker_of_a_topic_knows_every_member(
+    groups: StreamCluster, a: GroupBroker, b: GroupBroker, clock: MockClock
+) -> None:
+    """Also those that have no queues there."""
+    async with consumer(), consumer(), consumer(), consumer(), consumer():
+        await after(2)
+        assert len(a.members["g"]) == len(b.members["g"]) == 5
+
+
 async def test_who_is_missing_from_the_list_registers_before_it_gives_up(
     groups: StreamCluster, a: GroupBroker, clock: MockClock
 ) -> None:
