@@ -23,6 +23,8 @@ class Ready:
         self._size = size
         self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
+        self._waking = False
+        """A task that waits was woken and has not run yet."""
         self._taken = 0
 
     def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
@@ -30,12 +32,18 @@ class Ready:
         size = self._size
         chunks = [list(messages[at : at + size]) for at in range(0, len(messages), size)]
         self._line.extend((process, chunk) for chunk in chunks)
-        self._waiting.unpark(count=len(chunks))
+        self._wake()
 
     def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
         """Chunks that were taken and are to come first again, in order."""
         self._line.extendleft(reversed(entries))
-        self._waiting.unpark(count=len(entries))
+        self._wake()
+
+    def _wake(self) -> None:
+        """One at a time, and each the next: those that return at once need no help."""
+        if self._line and self._waiting and not self._waking:
+            self._waking = True
+            self._waiting.unpark()
 
     @property
     def messages(self) -> int:
@@ -50,6 +58,7 @@ class Ready:
             while self._line:
                 process, chunk = self._line.popleft()
                 if not process.dropped:
+                    self._wake()
                     return process, chunk
         return None
 
@@ -61,4 +70,5 @@ class Ready:
                 await trio.lowlevel.checkpoint()
             else:
                 await self._waiting.park()
+                self._waking = False
         return entry
