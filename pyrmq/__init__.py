@@ -20,11 +20,16 @@ from pyrmq.version import __version__ as __version__
 
 _MODULES = ("errors", "testing")
 _NAMES = {
-    "pyrmq.client.allocate": "average average_by_circle",
+    "pyrmq.client.allocate": "Configured average average_by_circle",
+    "pyrmq.client.allocate_hash": "ConsistentHash",
+    "pyrmq.client.allocate_rooms": "MachineRoom MachineRoomNearby",
+    "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer": "PushConsumer",
     "pyrmq.client.listener": "TransactionListener",
+    "pyrmq.client.lite_pull": "LitePullConsumer",
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
+    "pyrmq.client.push_options": "MessageModel",
     "pyrmq.client.select": "select_by_hash",
     "pyrmq.client.transaction": "TransactionalProducer",
     "pyrmq.client.transaction_function": "TransactionFunction",
@@ -53,12 +58,20 @@ if TYPE_CHECKING:
     # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
     from pyrmq import errors as errors
     from pyrmq import testing as testing
+    from pyrmq.client.allocate import Configured as Configured
     from pyrmq.client.allocate import average as average
     from pyrmq.client.allocate import average_by_circle as average_by_circle
+    from pyrmq.client.allocate_hash import ConsistentHash as ConsistentHash
+    from pyrmq.client.allocate_rooms import MachineRoom as MachineRoom
+    from pyrmq.client.allocate_rooms import MachineRoomNearby as MachineRoomNearby
+    from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
+    from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer import PushConsumer as PushConsumer
     from pyrmq.client.listener import TransactionListener as TransactionListener
+    from pyrmq.client.lite_pull import LitePullConsumer as LitePullConsumer
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.push_options import MessageModel as MessageModel
     from pyrmq.client.select import select_by_hash as select_by_hash
     from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
     from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction

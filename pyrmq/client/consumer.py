@@ -1,4 +1,4 @@
-"""Receiving messages: a clustering push consumer. [DefaultMQPushConsumerImpl]
+"""Receiving messages: a push consumer, member of a group. [DefaultMQPushConsumerImpl]
 
 "Push" as in RocketMQ: the client pulls with long polling and hands messages out. A message counts
 as consumed when the loop body (or the listener) is through with it; what was not consumed is
@@ -7,59 +7,40 @@ delivered again, to this consumer or another one of the group (at least once).
 
 from __future__ import annotations
 
-import inspect
-import logging
-import random
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import trio
 
 from pyrmq.client.allocate import Strategy, average
+from pyrmq.client.call_listener import Caller
+from pyrmq.client.consume_concurrently import ConsumeConcurrently
+from pyrmq.client.consume_orderly import ConsumeOrderly
+from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.expressions import check_expressions
-from pyrmq.client.instance import API_TIMEOUT, ClientInstance
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom
-from pyrmq.client.process_queue import ProcessQueue
-from pyrmq.client.refusals import check_group, check_kind, check_topic, parse_subscription
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError
-from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
-from pyrmq.net import fastjson
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
-from pyrmq.net.tasks import Tasks
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.iteration import MessageIterator
+from pyrmq.client.local_offsets import LocalOffsets
+from pyrmq.client.member import Member, MemberOptions
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
+from pyrmq.client.pull_loop import PullOptions
+from pyrmq.client.push_options import MessageModel, PushOptions
+from pyrmq.client.ready import Ready
+from pyrmq.client.rebalance import INTERVAL
+from pyrmq.client.refusals import check_group, check_subscriptions
+from pyrmq.client.running_info import client_properties, running_info
+from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.errors import ClientError
+from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.model.names import retry_topic
+from pyrmq.model.subscription import ALL, Subscription
 
-log = logging.getLogger(__name__)
-
-
-def _report_damage(queue: MessageQueue, error: ProtocolError) -> None:
-    log.error(
-        "%s queue %d: a damaged message is left out: %s",
-        escape(queue.topic),
-        queue.queue_id,
-        escape(error),
-    )
-
-
-PULL_COUNT = 32
-SUSPEND_MS = 15_000
-PULL_TIMEOUT = 30.0
-REBALANCE_INTERVAL = 20.0
-REBALANCE_RETRY = (0.05, 1.0)
-"""Seconds until the next try when something is missing: the first, doubled up to the last."""
-REBALANCE_SETTLE = (0.0, 0.1)
-"""Seconds that a change of members waits for others: many consumers may start at once."""
-REPORT_AFTER = 0.4
-"""A reason for waiting is logged once the next try is this many seconds away: a topic that was
-made just now takes a moment to reach the name server."""
 PERSIST_INTERVAL = 5.0
-ERROR_DELAY = 1.0
-RETRY_DELAY = 5.0
-"""Seconds after which a message that its listener failed on is consumed again."""
-
-Listener = Callable[[ReceivedMessage], Awaitable[object]]
+CLOSE_GRACE = 5.0
+CONSUME_TIMEOUT = 900.0
 
 
 class PushConsumer:
@@ -75,13 +56,29 @@ class PushConsumer:
     group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
-    listener: an async function that messages go to instead of the loop, consumed when it returns;
-    one that it raises on is given to it again after five seconds. concurrency: calls of it at a
-    time, 20 by default.
+    listener: a function that messages go to instead of the loop, consumed when it returns; an async
+    one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
+    broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
+    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic.
+    concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
+    gets lists of up to so many messages of a queue.
     consume_from: where a group starts in queues that it has no offset in, by default behind the
     last message. consume_timestamp: the time for ConsumeFrom.TIMESTAMP, ms since 1970.
-    strategy: how queues are shared among the members of the group, `average` (default) or
-    `average_by_circle`; all members have the same.
+    strategy: how queues are shared among the members of the group, `average` (default),
+    `average_by_circle` and others; all members have the same.
+    message_model: MessageModel.BROADCASTING gives every member all messages; each keeps its offsets
+    in a file, `offset_folder`/CLIENT_ID/GROUP/offsets.json (default ~/.rocketmq_offsets), where the
+    client id is IP@`instance_name` (default DEFAULT). What a listener fails on is left then.
+    orderly: each queue is consumed by one member at a time, strictly in order. A message that the
+    listener raises on is given to it again after `suspend_time` seconds, before anything else of
+    its queue; there is no limit to that unless `max_reconsume_times` is one.
+    consume_timeout: seconds after which a message that a listener still has is sent back.
+    close_grace: seconds that listeners under way have to return when the consumer is left; then
+    they are cancelled, and their messages are delivered again.
+    pull_batch_size, pull_interval: messages that one pull brings at most, seconds between two.
+    max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be consumed,
+    and how far apart the first and the last of it may lie, before pulling pauses.
+    persist_interval, rebalance_interval: seconds.
 
     UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
     ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
@@ -92,90 +89,190 @@ class PushConsumer:
     def __init__(
         self,
         group: str,
-        subscriptions: dict[str, str],
+        subscriptions: Mapping[str, str],
         *,
         namesrv: str | None = None,
-        listener: Listener | None = None,
+        listener: Callable[[Any], Any] | None = None,
         concurrency: int = 20,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
         consume_timestamp: int | None = None,
         strategy: Strategy = average,
+        message_model: MessageModel = MessageModel.CLUSTERING,
+        orderly: bool = False,
+        batch_size: int = 1,
+        max_reconsume_times: int | None = None,
+        consume_timeout: float = CONSUME_TIMEOUT,
+        suspend_time: float = 1.0,
+        close_grace: float = CLOSE_GRACE,
+        pull_batch_size: int = 32,
+        pull_interval: float = 0.0,
+        max_cached_messages: int = MAX_MESSAGES,
+        max_cached_bytes: int = MAX_BYTES,
+        max_span: int = MAX_SPAN,
+        persist_interval: float = PERSIST_INTERVAL,
+        rebalance_interval: float = INTERVAL,
+        instance_name: str | None = None,
+        offset_folder: Path | str | None = None,
     ) -> None:
         check_group(group)
-        check_kind("subscriptions", subscriptions, (dict,), "a dict of topics and tag expressions")
-        check_kind("consume_from", consume_from, (ConsumeFrom,), "a ConsumeFrom")
-        if not callable(strategy):
-            raise ClientError("strategy must be a function such as pyrmq.average")
-        if not subscriptions:
-            raise ClientError("a consumer needs at least one subscription")
-        if listener is not None and not inspect.iscoroutinefunction(listener):
-            raise ClientError("the listener must be an async function")
-        if concurrency < 1:
-            raise ClientError("concurrency must be at least 1")
-        if (consume_timestamp is not None) != (consume_from is ConsumeFrom.TIMESTAMP):
-            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
-        version = time.time_ns() // 1_000_000
-        for topic in subscriptions:
-            check_topic(topic)
+        self._subs = check_subscriptions(subscriptions, time.time_ns() // 1_000_000)
+        self._options = options = PushOptions(
+            listener=listener,
+            concurrency=concurrency,
+            consume_from=consume_from,
+            consume_timestamp=consume_timestamp,
+            strategy=strategy,
+            message_model=message_model,
+            orderly=orderly,
+            batch_size=batch_size,
+            max_reconsume_times=max_reconsume_times,
+            consume_timeout=consume_timeout,
+            suspend_time=suspend_time,
+            close_grace=close_grace,
+            pull_batch_size=pull_batch_size,
+            pull_interval=pull_interval,
+            max_cached_messages=max_cached_messages,
+            max_cached_bytes=max_cached_bytes,
+            max_span=max_span,
+            persist_interval=persist_interval,
+            rebalance_interval=rebalance_interval,
+            instance_name=instance_name,
+            offset_folder=offset_folder,
+        )
+        options.check()
         self.group = group
-        self._subs = {t: parse_subscription(t, e, version) for t, e in subscriptions.items()}
-        self._listener = listener
-        self._concurrency = concurrency
-        self._from = consume_from
-        self._strategy = strategy
-        self._client = ClientInstance(namesrv)
-        self._offsets = BrokerOffsets(self._client, group, consume_from, consume_timestamp or 0)
-        self._client.consumers[group] = self._heartbeat_data
-        self._client.on_ids_changed.append(lambda: self._rebalance_now.set())
-        self._queues: dict[MessageQueue, ProcessQueue] = {}
-        self._rebalance_now = trio.Event()
-        self._tasks = Tasks()
-        self._reported: dict[str, str] = {}
-        self._send, self._receive = trio.open_memory_channel[tuple[ProcessQueue, ReceivedMessage]](
-            0
+        self._retry_topic = retry_topic(group)
+        if not options.broadcasting and self._retry_topic not in self._subs:
+            version = time.time_ns() // 1_000_000
+            self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
+        # In broadcasting the file of offsets has to be found again.
+        name = instance_name or ("DEFAULT" if options.broadcasting else None)
+        self._client = client = ClientInstance(namesrv, name)
+        client.consumers[group] = self._heartbeat_data
+        store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, group)
+        if options.broadcasting:
+            store = LocalOffsets(offset_folder, client.client_id, group)
+        rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)
+        self._member = Member(
+            client,
+            group,
+            self._subs,
+            store,
+            rule,
+            self._deliver,
+            MemberOptions(
+                limits=options.limits,
+                pulls=PullOptions(pull_batch_size, pull_interval),
+                strategy=None if options.broadcasting else strategy,
+                rebalance_interval=rebalance_interval,
+                persist_interval=persist_interval,
+                ordered=orderly and not options.broadcasting,
+            ),
+        )
+        self._held = self._member.held
+        self._tasks = self._member.tasks
+        self._send_back = SendBack(client, group, options.max_times)
+        self._ready = Ready()
+        self._started = 0
+        self._service: ConsumeConcurrently | ConsumeOrderly | None = None
+        call: Caller | None = None
+        if listener is not None:
+            call = Caller(listener, batch=batch_size > 1, workers=concurrency)
+            self._service = self._consume_with(call)
+        ConsumerRequests(client, group, self._held, self._running_info, call, orderly=orderly)
+
+    def _consume_with(self, call: Caller) -> ConsumeConcurrently | ConsumeOrderly:
+        options = self._options
+        send_back = None if options.broadcasting else self._send_back
+        if not options.orderly:
+            return ConsumeConcurrently(
+                self._tasks,
+                call,
+                send_back,
+                self._member.statistics,
+                workers=options.concurrency,
+                batch=options.batch_size,
+                timeout=options.consume_timeout,
+            )
+        locks = self._member.locks
+        return ConsumeOrderly(
+            self._tasks,
+            call,
+            send_back,
+            self._member.statistics,
+            (lambda process: True) if locks is None else locks.valid,
+            workers=options.concurrency,
+            batch=options.batch_size,
+            suspend=options.suspend_time,
+            max_times=options.max_times,
         )
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now, sorted; empty until the first rebalance."""
-        return sorted(self._queues)
+        """Queues of the subscribed topics that this consumer has now, sorted; empty until the
+        first rebalance. (It may have queues of the group's retry topic besides.)"""
+        return sorted(p.queue for p in self._held.held() if p.queue.topic != self._retry_topic)
 
     def _heartbeat_data(self) -> dict[str, Any]:
         return {
-            "consumeFromWhere": self._from.value,
+            "consumeFromWhere": self._options.consume_from.value,
             "consumeType": "CONSUME_PASSIVELY",
             "groupName": self.group,
-            "messageModel": "CLUSTERING",
+            "messageModel": self._options.message_model.value,
             "subscriptionDataSet": [s.to_json() for s in self._subs.values()],
             "unitMode": False,
         }
 
+    def _running_info(self, stacks: bool) -> dict[str, Any]:
+        orderly, started = self._options.orderly, self._started
+        own = client_properties(
+            self._client, self.group, "CONSUME_PASSIVELY", orderly=orderly, started=started
+        )
+        return running_info(
+            {**self._options.texts(), **own},
+            self._subs.values(),
+            self._held.table.values(),
+            self._member.statistics,
+            stacks=stacks,
+        )
+
     async def __aenter__(self) -> Self:
+        self._started = time.time_ns() // 1_000_000
         await self._client.__aenter__()
         try:
             await check_expressions(self._client, self.group, self._subs.values())
+            await self._member.start()
         except BaseException as e:
             await self._client.__aexit__(type(e), e, e.__traceback__)
             raise
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._rebalance_loop)
-        self._tasks.start_soon(self._persist_loop)
-        if self._listener is not None:
-            for _ in range(self._concurrency):
-                self._tasks.start_soon(self._listen, self._listener)
+        if self._service is not None:
+            self._service.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        """Nothing is pulled any more, listeners under way get their grace, then they are cancelled.
+        Whatever fails there, offsets are written and the group is left."""
+        self._held.stop()
         try:
-            await self._tasks.__aexit__(*error)
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
-                await self._persist()
-                await self._client.unregister(consumerGroup=self.group)
+            if self._service is not None:
+                with trio.CancelScope(shield=True):
+                    await self._service.close(self._options.close_grace)
         finally:
-            await self._client.__aexit__(*error)
+            try:
+                await self._member.leave(*error)
+            finally:
+                await self._client.__aexit__(*error)
+
+    def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        if self._service is not None:
+            self._service.deliver(process, messages)
+        else:
+            self._ready.put(process, messages)
+
+    # In a loop.
 
     def __aiter__(self) -> MessageIterator:
-        if self._listener is not None:
+        if self._service is not None:
             raise ClientError("this consumer has a listener: it cannot be iterated as well")
         return MessageIterator(self)
 
@@ -186,225 +283,36 @@ class PushConsumer:
 
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
-        while True:
-            process, message = await self._receive.receive()
-            if not process.dropped:
-                return process, message
+        process, chunk = await self._ready.take()
+        return process, chunk[0]
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is
         written at the next turn (every five seconds) and when the consumer is left."""
-        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-        process = self._queues.get(queue)
+        process = self._process_of(message)
         if process is not None:
             process.finish(message.queue_offset)
 
-    async def _listen(self, listener: Listener) -> None:
-        while True:
-            process, message = await self.take()
-            while not process.dropped:
-                try:
-                    await listener(message)
-                except Exception:
-                    log.exception(
-                        "listener failed on %s, again in %g s", escape(message.msg_id), RETRY_DELAY
-                    )
-                    await trio.sleep(RETRY_DELAY)
-                else:
-                    process.finish(message.queue_offset)
-                    break
+    async def send_back(
+        self, message: ReceivedMessage, *, delay_level: int = BROKERS_CHOICE
+    ) -> None:
+        """Gives a message back to its broker: the group gets it again after a delay, and in the end
+        it goes to the dead-letter topic. Here it counts as consumed then.
 
-    # Rebalance: which queues are ours.
+        delay_level: as of `Message.delay_time_level`; 0: the broker chooses by the number of
+        deliveries; -1: to the dead-letter topic at once. ClientError if the message is not one that
+        waits to be acknowledged here; otherwise raises what the request raises.
+        """
+        process = self._process_of(message)
+        if process is None or self._options.broadcasting:
+            raise ClientError("only messages that this consumer has of its group are sent back")
+        await self._send_back(process.queue, message, delay_level)
+        process.finish(message.queue_offset)
 
-    async def _rebalance_loop(self) -> None:
-        first, retry = True, REBALANCE_RETRY[0]
-        while True:
-            self._rebalance_now = trio.Event()
-            balanced = True
-            for topic in self._subs:
-                try:
-                    await self._client.route(topic, fresh=first)
-                    if first:
-                        await self._client.heartbeat()
-                    await self._rebalance(topic)
-                    self._reported.pop(topic, None)
-                except PyrmqError as e:
-                    if retry >= REPORT_AFTER:
-                        self._report(topic, str(e))
-                    balanced = False
-            first = not balanced
-            wait = REBALANCE_INTERVAL if balanced else retry
-            retry = REBALANCE_RETRY[0] if balanced else min(2 * retry, REBALANCE_RETRY[1])
-            with trio.move_on_after(wait):
-                await self._rebalance_now.wait()
-                await trio.sleep(random.uniform(*REBALANCE_SETTLE))
-
-    def _report(self, topic: str, why: str) -> None:
-        """Says why nothing comes, once for each reason."""
-        if self._reported.get(topic) != why:
-            self._reported[topic] = why
-            log.warning("group %s waits for topic %s: %s", self.group, escape(topic), escape(why))
-
-    async def _rebalance(self, topic: str) -> None:
-        route = await self._client.route(topic)
-        queues = sorted(route.subscribe_queues(topic))
-        ids = await self._member_ids(topic)
-        wanted = set(self._strategy(queues, ids, self._client.client_id))
-        for queue in [q for q in self._queues if q.topic == topic and q not in wanted]:
-            await self._drop(queue)
-        failure: PyrmqError | None = None
-        for queue in sorted(wanted - self._queues.keys()):
-            try:
-                await self._take_over(queue)
-            except PyrmqError as e:
-                failure = e  # the other brokers' queues are taken all the same
-        if failure is not None:
-            raise failure
-
-    async def _member_ids(self, topic: str) -> list[str]:
-        route = await self._client.route(topic)
-        addresses = [a for b in route.brokers for i, a in b.broker_addrs.items() if i == 0]
-        if not addresses:
-            raise ClientError(f"no broker of {topic} is a master")
-        failure: PyrmqError | None = None
-        for address in addresses:
-            try:
-                channel = await self._client.channel(address)
-                answer = await channel.request(
-                    RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
-                )
-            except PyrmqError as e:
-                failure = e
-                continue
-            ids = fastjson.loads_object(answer.body).get("consumerIdList")
-            if isinstance(ids, list) and ids:
-                return sorted(str(i) for i in ids)
-        raise failure or ProtocolError("consumer list without ids")
-
-    async def _drop(self, queue: MessageQueue) -> None:
-        process = self._queues.pop(queue)
-        process.dropped = True
-        process.scope.cancel()
-        await process.done.wait()
-        log.info("group %s gives up %s", self.group, escape(queue))
-        await self._commit(process)
-
-    async def _take_over(self, queue: MessageQueue) -> None:
-        start, known = await self._offsets.start(queue)
-        log.info("group %s takes %s from offset %d", self.group, escape(queue), start)
-        process = self._queues[queue] = ProcessQueue(queue, start)
-        if not known:
-            await self._commit(process)  # so that a crash before the first message changes nothing
-        self._tasks.start_soon(self._pull_loop, process)
-
-    # Pulling.
-
-    async def _pull_loop(self, process: ProcessQueue) -> None:
-        try:
-            with process.scope:
-                while not process.dropped:
-                    await process.wait_for_room()
-                    try:
-                        messages = await self._pull(process)
-                    except _MovedError as e:
-                        await self._move(process, e.offset)
-                        return
-                    except PyrmqError as e:
-                        self._report(str(process.queue), str(e))
-                        await trio.sleep(ERROR_DELAY)
-                        continue
-                    self._reported.pop(str(process.queue), None)
-                    process.put(messages)
-                    for message in messages:
-                        await self._send.send((process, message))
-        finally:
-            process.done.set()
-
-    async def _move(self, process: ProcessQueue, offset: int) -> None:
-        """The broker has no such offset: the queue is dropped and taken over anew from where the
-        broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
-        log.warning(
-            "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
-        )
-        process.dropped = True
-        if self._queues.get(process.queue) is process:
-            del self._queues[process.queue]
-        await self._offsets.commit(process.queue, offset)
-        self._rebalance_now.set()
-
-    async def _pull(self, process: ProcessQueue) -> list[ReceivedMessage]:
-        queue = process.queue
-        sub = self._subs[queue.topic]
-        channel = await self._client.master(queue.topic, queue.broker_name)
-        fields = pull_fields(
-            queue.topic,
-            queue.queue_id,
-            process.next_offset,
-            PULL_COUNT,
-            broker=queue.broker_name,
-            group=self.group,
-            suspend_ms=SUSPEND_MS,
-            expression=sub.sub_string,
-            expression_type=sub.expression_type,
-            version=sub.version,
-        )
-        answer = await channel.call(RequestCode.PULL_MESSAGE, fields, timeout=PULL_TIMEOUT)
-        pulled = read_pull(answer)
-        if pulled.status is PullStatus.OFFSET_ILLEGAL:
-            raise _MovedError(pulled.next_offset)
-        messages: list[ReceivedMessage] = []
-        if pulled.status is PullStatus.FOUND:
-            # An inner batch comes whole, also when the pull began in the middle of it.
-            messages = [
-                m
-                for m in decode_records(pulled.body, partial(_report_damage, queue))
-                if m.queue_offset >= process.next_offset and sub.wants(m.tags)
-            ]
-            for m in messages:
-                m.broker_name = queue.broker_name
-        process.advance(pulled.next_offset)
-        return messages
-
-    # Offsets.
-
-    async def _persist_loop(self) -> None:
-        while True:
-            await trio.sleep(PERSIST_INTERVAL)
-            await self._persist()
-
-    async def _persist(self) -> None:
-        for process in list(self._queues.values()):
-            # Meanwhile it may have been moved or given up: what it knows is old then.
-            if self._queues.get(process.queue) is process:
-                await self._commit(process)
-
-    async def _commit(self, process: ProcessQueue) -> None:
-        await self._offsets.commit(process.queue, process.commit_offset())
-
-
-class _MovedError(Exception):
-    """A pull's offset is not in the queue."""
-
-    def __init__(self, offset: int) -> None:
-        super().__init__(offset)
-        self.offset = offset
-
-
-class MessageIterator:
-    """One loop over a consumer. Asking for the next message acknowledges the one before."""
-
-    def __init__(self, consumer: PushConsumer) -> None:
-        self._consumer = consumer
-        self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> ReceivedMessage:
-        self._consumer.check_entered()
-        if self._current is not None:
-            process, message = self._current
-            self._current = None
-            process.finish(message.queue_offset)
-        self._current = await self._consumer.take()
-        return self._current[1]
+    def _process_of(self, message: ReceivedMessage) -> ProcessQueue | None:
+        for topic in (message.topic, self._retry_topic):
+            queue = MessageQueue(topic, message.broker_name, message.queue_id)
+            process = self._held.table.get(queue)
+            if process is not None and process.holds(message):
+                return process
+        return None

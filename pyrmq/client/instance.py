@@ -38,6 +38,7 @@ ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
 
 CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
+RequestHandler = Callable[[Command], Awaitable[Response | None]]
 
 _instances = itertools.count()
 
@@ -45,20 +46,24 @@ _instances = itertools.count()
 class ClientInstance:
     """One client id with its connections. `producer_groups` and `consumers` make up the
     heartbeat; `on_ids_changed` is called when a broker says that a group's members changed,
-    `on_check` (by producer group) when it asks what became of a transaction, `on_closed` when a
-    connection has ended."""
+    `on_check` (by producer group) when it asks what became of a transaction, `on_request` (by code)
+    when it asks something else, `on_closed` when a connection has ended, `on_greeted` when the
+    broker at an address has come to know this client on a new one."""
 
-    def __init__(self, namesrv: str | None) -> None:
+    def __init__(self, namesrv: str | None, instance_name: str | None = None) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
         self.namesrv = parse_addresses(text, "name server address")
         if not self.namesrv:
             raise ConfigError("no name server: pass namesrv='HOST:PORT' or set NAMESRV_ADDR")
-        self.client_id = f"{own_ip()}@{os.getpid()}#{time.time_ns()}_{next(_instances)}"
+        name = instance_name or f"{os.getpid()}#{time.time_ns()}_{next(_instances)}"
+        self.client_id = f"{own_ip()}@{name}"
         self.producer_groups: set[str] = set()
         self.consumers: dict[str, Callable[[], dict[str, Any]]] = {}
         self.on_ids_changed: list[Callable[[], None]] = []
         self.on_check: dict[str, CheckHandler] = {}
+        self.on_request: dict[int, RequestHandler] = {}
         self.on_closed: list[Callable[[], None]] = []
+        self.on_greeted: list[Callable[[Address], None]] = []
         self.unreadable_checks = 0
         self._channels = Channels(self._handle, self._closed)
         self._all_masters: set[str] = set()
@@ -98,6 +103,9 @@ class ClientInstance:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._check(channel, command)
             return None  # the broker does not wait: END_TRANSACTION is the answer
+        handler = self.on_request.get(command.code)
+        if handler is not None:
+            return await handler(command)
         return Response(3, f"request type {command.code} not supported")
 
     def _check(self, channel: Channel, command: Command) -> None:
@@ -163,6 +171,18 @@ class ClientInstance:
             raise ClientError(f"broker {broker_name} has no master in the route of {topic}")
         return await self.channel(address)
 
+    async def known_master(self, topic: str, broker_name: str) -> Channel:
+        """As `master`; the broker knows the groups of this client when it returns."""
+        channel = await self.master(topic, broker_name)
+        await self.greet(channel)
+        return channel
+
+    async def known_channel(self, address: str) -> Channel:
+        """As `channel`; the broker knows the groups of this client when it returns."""
+        channel = await self.channel(address)
+        await self.greet(channel)
+        return channel
+
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""
         info = await self._channels.perform(self._routes.servers.cluster_info())
@@ -180,7 +200,7 @@ class ClientInstance:
             return
         async with channel.greeting:
             if not channel.greeted:
-                await self._heartbeat(channel)
+                await self.register(channel)
 
     async def greet_all(self) -> bool:
         """`greet` for every known broker; failures are logged. Whether there was none."""
@@ -198,7 +218,8 @@ class ClientInstance:
                 nursery.start_soon(greet, address)
         return not failed
 
-    async def _heartbeat(self, channel: Channel) -> None:
+    async def register(self, channel: Channel) -> None:
+        """HEART_BEAT on a connection, whatever went before. Raises what the request raises."""
         body = fastjson.dumps(
             {
                 "clientID": self.client_id,
@@ -209,11 +230,14 @@ class ClientInstance:
             }
         )
         await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
-        channel.greeted = True
+        if not channel.greeted:
+            channel.greeted = True
+            for notify in self.on_greeted:
+                notify(channel.address)
 
     async def heartbeat(self) -> None:
         """HEART_BEAT to every known broker; failures are logged."""
-        await self._all_brokers("heartbeat", self._heartbeat)
+        await self._all_brokers("heartbeat", self.register)
 
     async def unregister(self, **groups: str) -> None:
         """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every known broker."""

@@ -1,15 +1,18 @@
-"""A group's offsets, kept by the brokers. [RemoteBrokerOffsetStore]"""
+"""Where a group is in its queues: kept by the brokers, and where it starts without.
+[RemoteBrokerOffsetStore, RebalancePushImpl.computePullFromWhereWithException]"""
 
 from __future__ import annotations
 
 import logging
 from enum import Enum
+from typing import Protocol
 
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import PyrmqError, QueryNotFoundError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.answer import number
 
 log = logging.getLogger(__name__)
@@ -28,49 +31,95 @@ class ConsumeFrom(Enum):
         return self.name
 
 
-class BrokerOffsets:
-    """Reads and writes the offsets of one group. `timestamp` (ms) belongs to TIMESTAMP."""
+class OffsetStore(Protocol):
+    """Keeps the next offset to consume of each queue."""
 
-    def __init__(
-        self, client: ClientInstance, group: str, start_from: ConsumeFrom, timestamp: int
-    ) -> None:
+    async def read(self, queue: MessageQueue) -> int | None:
+        """None if there is none. PyrmqError."""
+        ...
+
+    async def write(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether it is kept; a failure is logged."""
+        ...
+
+    async def flush(self) -> None:
+        """What was written is kept for good, as far as that is this store's to do."""
+        ...
+
+
+class BrokerOffsets:
+    """The offsets of one group, kept by the queues' brokers."""
+
+    def __init__(self, client: ClientInstance, group: str) -> None:
         self._client = client
         self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        channel = await self._client.known_master(queue.topic, queue.broker_name)
+        try:
+            answer = await channel.request(
+                RequestCode.QUERY_CONSUMER_OFFSET, {**_place(queue), "consumerGroup": self._group}
+            )
+        except QueryNotFoundError:
+            return None
+        return number(answer, "offset")
+
+    async def write(self, queue: MessageQueue, offset: int) -> bool:
+        try:
+            channel = await self._client.known_master(queue.topic, queue.broker_name)
+            fields = {**_place(queue), "consumerGroup": self._group, "commitOffset": offset}
+            await channel.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Brokers do it by themselves."""
+
+
+class QueueEnds:
+    """What brokers say of the extent of their queues."""
+
+    def __init__(self, client: ClientInstance) -> None:
+        self._client = client
+
+    async def first(self, queue: MessageQueue) -> int:
+        """The offset of the first message that is there."""
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
+
+    async def end(self, queue: MessageQueue) -> int:
+        """The offset behind the last message."""
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
+
+    async def at(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of the first message that was stored at or after a time, ms since 1970."""
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        return await self._ask(queue, code, timestamp=timestamp)
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
+        channel = await self._client.known_master(queue.topic, queue.broker_name)
+        return number(await channel.request(code, {**_place(queue), **more}), "offset")
+
+
+class StartRule:
+    """Where a group starts in a queue that its store has no offset of. `timestamp` (ms) belongs to
+    TIMESTAMP. What was sent back to a group is its own: a retry topic is read from its start."""
+
+    def __init__(self, ends: QueueEnds, start_from: ConsumeFrom, timestamp: int) -> None:
+        self._ends = ends
         self._from = start_from
         self._timestamp = timestamp
 
-    async def start(self, queue: MessageQueue) -> tuple[int, bool]:
-        """Where to start, and whether the broker knew it."""
-        channel = await self._client.master(queue.topic, queue.broker_name)
-        place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
-        try:
-            answer = await channel.request(
-                RequestCode.QUERY_CONSUMER_OFFSET, {**place, "consumerGroup": self._group}
-            )
-        except QueryNotFoundError:
-            if self._from is ConsumeFrom.FIRST_OFFSET:
-                return 0, False
-            if self._from is ConsumeFrom.LAST_OFFSET:
-                answer = await channel.request(RequestCode.GET_MAX_OFFSET, place)
-            else:
-                answer = await channel.request(
-                    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {**place, "timestamp": self._timestamp}
-                )
-            return number(answer, "offset"), False
-        return number(answer, "offset"), True
+    async def start(self, queue: MessageQueue, stored: int | None) -> int:
+        if stored is not None and stored >= 0:
+            return stored
+        if self._from is ConsumeFrom.FIRST_OFFSET or queue.topic.startswith(RETRY_PREFIX):
+            return 0
+        if self._from is ConsumeFrom.LAST_OFFSET:
+            return await self._ends.end(queue)
+        return await self._ends.at(queue, self._timestamp)
 
-    async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Writes the next offset to consume; a failure is logged, the next commit covers it."""
-        try:
-            channel = await self._client.master(queue.topic, queue.broker_name)
-            await channel.request(
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                {
-                    "consumerGroup": self._group,
-                    "topic": queue.topic,
-                    "queueId": queue.queue_id,
-                    "commitOffset": offset,
-                },
-            )
-        except PyrmqError as e:
-            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+
+def _place(queue: MessageQueue) -> dict[str, str | int | bool]:
+    return {"topic": queue.topic, "queueId": queue.queue_id}

@@ -83,3 +83,16 @@ def parse_subscription(topic: str, expression: str, version: int) -> Subscriptio
         return Subscription.parse(topic, expression, version, kind)
     except SubscriptionError as e:
         raise UnusableExpressionError(*e.args) from None
+
+
+def check_subscriptions(subscriptions: object, version: int) -> dict[str, Subscription]:
+    """A consumer's subscriptions by topic; `version` in ms. ClientError and the errors of
+    `check_topic` and `parse_subscription`."""
+    wanted = "a dict of topics and tag expressions, such as {'TopicTest': '*'},"
+    check_kind("subscriptions", subscriptions, (Mapping,), wanted)
+    assert isinstance(subscriptions, Mapping)
+    if not subscriptions:
+        raise ClientError("a consumer needs at least one subscription")
+    for topic in subscriptions:
+        check_topic(topic)
+    return {t: parse_subscription(t, e, version) for t, e in subscriptions.items()}

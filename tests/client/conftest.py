@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.support.scripted.groups import GroupBroker, group_broker
 from tests.support.scripted.streams import StreamBroker, StreamCluster
 
 
@@ -21,6 +22,31 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StreamCluste
 @pytest.fixture
 def broker(cluster: StreamCluster) -> StreamBroker:
     return cluster["broker-a"]
+
+
+@pytest.fixture
+async def groups(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StreamCluster]:
+    """The same of brokers that know consumer groups."""
+    async with StreamCluster("broker-a", "broker-b", kind=GroupBroker) as running:
+        monkeypatch.setattr(trio, "open_tcp_stream", running.connect)
+        yield running
+
+
+@pytest.fixture
+def a(groups: StreamCluster) -> GroupBroker:
+    return group_broker(groups["broker-a"])
+
+
+@pytest.fixture
+def b(groups: StreamCluster) -> GroupBroker:
+    return group_broker(groups["broker-b"])
+
+
+@pytest.fixture
+def alone(groups: StreamCluster, a: GroupBroker) -> GroupBroker:
+    """The only broker there is."""
+    del groups.brokers["broker-b"]
+    return a
 
 
 @pytest.fixture

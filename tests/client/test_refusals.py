@@ -86,6 +86,50 @@ async def test_arguments_of_the_wrong_kind() -> None:
             PushConsumer("g", {"T": "*"}, namesrv=NOWHERE, **options)
 
 
+async def _listener(message: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"listener": "on_message"}, "listener is 'on_message'; it must be a function"),
+        ({"strategy": "average"}, "strategy is 'average'; it must be a function such as"),
+        ({"message_model": "BROADCASTING"}, "message_model is str; a MessageModel is needed"),
+        ({"orderly": 1}, "orderly is int; True or False is needed"),
+        ({"orderly": True}, "orderly needs a listener"),
+        ({"batch_size": 2}, "batch_size goes with a listener"),
+        ({"batch_size": 1025, "listener": _listener}, "batch_size is 1025; .* at most 1024"),
+        ({"concurrency": 0}, "concurrency is 0; it must be at least 1"),
+        ({"concurrency": 2.0}, "concurrency is 2.0"),
+        ({"concurrency": True}, "concurrency is True"),
+        ({"max_reconsume_times": -1}, "max_reconsume_times is -1; it must be at least 0"),
+        ({"pull_batch_size": 0}, "pull_batch_size is 0"),
+        ({"max_cached_messages": 65536}, "max_cached_messages is 65536"),
+        ({"max_cached_bytes": "100M"}, "max_cached_bytes is '100M'"),
+        ({"max_span": 0}, "max_span is 0"),
+        ({"pull_interval": -1}, "pull_interval is -1; seconds are needed, at least 0"),
+        ({"close_grace": None}, "close_grace is None; seconds are needed"),
+        ({"close_grace": float("nan")}, "close_grace is nan; seconds are needed"),
+        ({"suspend_time": 31}, "suspend_time is 31; .* at most 30"),
+        ({"consume_timeout": 0}, "consume_timeout is 0; seconds are needed, at least 1"),
+        ({"persist_interval": True}, "persist_interval is True; seconds"),
+        ({"consume_timestamp": 5}, "goes with ConsumeFrom.TIMESTAMP"),
+        ({"instance_name": ""}, "instance_name must have 1 to 128"),
+        ({"offset_folder": "x"}, "offset_folder goes with MessageModel.BROADCASTING"),
+        ({"offset_folder": 5}, "offset_folder is int; a path is needed"),
+    ],
+)
+def test_options_of_a_consumer(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ClientError, match=wanted):
+        PushConsumer("g", {"T": "*"}, namesrv=NOWHERE, **options)
+
+
+@pytest.mark.parametrize("subscriptions", [["T"], "T", [("T", "*")], None, {"T"}])
+def test_subscriptions_are_a_dict(subscriptions: Any) -> None:
+    with pytest.raises(ClientError, match=r"a dict of topics and tag expressions, such as \{"):
+        PushConsumer("g", subscriptions, namesrv=NOWHERE)
+
+
 @pytest.mark.parametrize(
     "batch",
     [

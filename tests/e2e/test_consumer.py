@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 import trio
 
-import pyrmq.client.consumer
 import pyrmq.testing
-from pyrmq.client import ConsumeFrom, Producer, PushConsumer
-from pyrmq.errors import ClientError, InvalidParameterError, SubscriptionError
+from pyrmq.client import ConsumeFrom, Producer, PushConsumer, ReconsumeLater
+from pyrmq.errors import (
+    ClientError,
+    InvalidParameterError,
+    ResponseError,
+    SubscriptionError,
+)
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, queues_assigned, take, take_none
@@ -155,41 +159,69 @@ async def test_a_cancelled_consumer_leaves_its_group_at_once(embedded: Running) 
     await eventually_trio(lambda: "cg" not in embedded.broker.clients.consumers, "group is gone")
 
 
-async def test_failing_listener_gets_the_message_again(
-    embedded: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pyrmq.client.consumer, "RETRY_DELAY", 0.02)
-    await send(embedded, *"abc")
-    calls: dict[bytes, int] = {}
+async def test_failing_messages_come_back_from_the_broker_and_end_as_dead() -> None:
+    """They hold up nothing, also where there are more of them than workers."""
+    calls: dict[bytes, list[int]] = {}
+    when_good: list[int] = []
 
     async def listener(message: ReceivedMessage) -> None:
-        calls[message.body] = calls.get(message.body, 0) + 1
-        if message.body == b"b" and calls[b"b"] < 3:
-            raise ValueError("not yet")
+        assert message.topic == "Topic"
+        calls.setdefault(message.body, []).append(message.reconsume_times)
+        if message.body == b"good":
+            when_good.append(max(map(len, calls.values())))
+        if message.body.startswith(b"bad"):
+            raise ReconsumeLater("not now", delay_level=1)
 
-    async with PushConsumer("cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener):
-        await eventually_trio(lambda: calls == {b"a": 1, b"b": 3, b"c": 1}, f"calls: {calls}")
+    async with pyrmq.testing.broker(message_delay_level="1s 2s") as server:
+        await send(server, *(f"bad {n}" for n in range(5)), "good")
+        async with PushConsumer(
+            "cg",
+            {"Topic": "*"},
+            namesrv=server.namesrv,
+            listener=listener,
+            concurrency=2,
+            max_reconsume_times=1,
+        ):
+            expected = {b"good": [0]} | {b"bad %d" % n: [0, 1] for n in range(5)}
+            await eventually_trio(lambda: calls == expected, f"calls: {calls}", 10)
+        assert when_good == [1], "before anything came again"
+        async with PushConsumer(
+            "undertakers",
+            {"%DLQ%cg": "*"},
+            namesrv=server.namesrv,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ) as reader:
+            dead = bodies(await take(reader, 5))
+            assert dead == [b"bad %d" % n for n in range(5)]
+        async with consumer(server) as reader:
+            await take_none(reader)
+
+
+async def test_what_java_sent_back_is_consumed(embedded: Running) -> None:
+    """The retry topic of a group is read by whatever members it has."""
+    await send(embedded, "first")
+    again = Message("%RETRY%cg", b"again", properties={"RETRY_TOPIC": "Topic"})
+    async with (
+        Producer("pg", namesrv=embedded.namesrv) as producer,
+        consumer(embedded) as reader,
+    ):
+        await take(reader, 1)
+        await until_sent(producer, again)  # the group's retry topic is made
+        (message,) = await take(reader, 1)
+        assert (message.topic, message.body) == ("Topic", b"again")
     async with consumer(embedded) as reader:
         await take_none(reader)
 
 
-async def test_listener_that_never_manages_holds_the_offset_back(
-    embedded: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages behind the failing one are consumed, but the offset stays before it."""
-    monkeypatch.setattr(pyrmq.client.consumer, "RETRY_DELAY", 0.02)
-    await send(embedded, *"abc")
-    seen: list[bytes] = []
-
-    async def listener(message: ReceivedMessage) -> None:
-        seen.append(message.body)
-        if message.body == b"b":
-            raise ValueError("never")
-
-    async with PushConsumer("cg", {"Topic": "*"}, namesrv=embedded.namesrv, listener=listener):
-        await eventually_trio(lambda: b"c" in seen and seen.count(b"b") > 1, f"seen: {seen}")
-    async with consumer(embedded) as reader:
-        assert bodies(await take(reader, 2)) == [b"b", b"c"]
+async def until_sent(producer: Producer, message: Message) -> None:
+    """Sends again until the topic is there."""
+    with trio.fail_after(10):
+        while True:
+            try:
+                await producer.send(message)
+                return
+            except (ClientError, ResponseError):
+                await trio.sleep(0.02)
 
 
 async def test_concurrency_bounds_the_listener(embedded: Running) -> None:

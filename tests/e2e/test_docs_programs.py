@@ -24,7 +24,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 import pyrmq
 from pyrmq.cli import main
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom
+from pyrmq.client.offsets import BrokerOffsets
 from pyrmq.server import Running
 from tests.e2e.command import environment
 
@@ -80,8 +80,8 @@ async def test_the_first_program(embedded: Running) -> None:
     assert first == f"SEND_OK {queue} 0"
     assert second == "TagA ['order-1'] b'Hello'"
     async with ClientInstance(embedded.namesrv) as client:
-        place = BrokerOffsets(client, "my-consumers", ConsumeFrom.FIRST_OFFSET, 0)
-        assert await place.start(pyrmq.MessageQueue("TopicTest", "broker-a", queue)) == (1, True)
+        offsets = BrokerOffsets(client, "my-consumers")
+        assert await offsets.read(pyrmq.MessageQueue("TopicTest", "broker-a", queue)) == 1
 
 
 class Base(DeclarativeBase):

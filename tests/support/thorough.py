@@ -23,6 +23,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "hostile-fuzz": (),
     "segments-stream": (),
     "simulation": (),
+    "simulation-groups": (),
     "spark-archive-kill": (),
     "spark-stream-kill": (),
     "spark-stream-stop": (),

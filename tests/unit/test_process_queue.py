@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pyrmq.client import process_queue
-from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.process_queue import (
+    TRANSITIONS,
+    Event,
+    Limits,
+    ProcessQueue,
+    State,
+)
+from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
 from tests.unit.build import received
 
@@ -99,9 +106,8 @@ def test_full_by_count() -> None:
     assert not queue.is_full()
 
 
-def test_full_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_queue, "MAX_BYTES", 100)
-    queue = ProcessQueue(QUEUE, 0)
+def test_full_by_bytes() -> None:
+    queue = ProcessQueue(QUEUE, 0, Limits(size=100))
     queue.put([received(0, 60), received(1, 40)])
     assert not queue.is_full()
     queue.put([received(2, 1)])
@@ -153,3 +159,45 @@ async def test_room_that_is_there_already(autojump_clock: trio.testing.MockClock
     queue = ProcessQueue(QUEUE, 0)
     with trio.fail_after(5):
         await queue.wait_for_room()
+
+
+async def test_what_pauses_pulling_is_counted(autojump_clock: trio.testing.MockClock) -> None:
+    queue = ProcessQueue(QUEUE, 0, Limits(messages=1, span=5))
+    queue.put([received(0), received(1)])
+    with trio.move_on_after(1):
+        await queue.wait_for_room()
+    queue.finish(1)
+    queue.advance(6)
+    with trio.move_on_after(1):
+        await queue.wait_for_room()
+    assert queue.paused_by == {"messages": 1, "span": 1}
+
+
+def test_queues_in_order_have_no_span() -> None:
+    queue = ProcessQueue(QUEUE, 0, Limits(span=None))
+    queue.put([received(0)])
+    queue.advance(1 << 30)
+    assert not queue.is_full()
+
+
+# The way of a queue.
+
+
+def test_each_state_but_the_last_can_be_left() -> None:
+    assert {state for state, _ in TRANSITIONS} == set(State) - {State.GONE}
+    assert set(TRANSITIONS.values()) == set(State) - {State.TAKING}
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("event", list(Event))
+async def test_transitions(state: State, event: Event) -> None:
+    queue = ProcessQueue(QUEUE, 0)
+    queue.state = state
+    if (state, event) in TRANSITIONS:
+        queue.move(event)
+        assert queue.state is TRANSITIONS[state, event]
+        assert queue.dropped is queue.scope.cancel_called is (event is Event.DROPPED)
+    else:
+        with pytest.raises(ClientError, match=f"{event.name} in the state {state.name}"):
+            queue.move(event)
+        assert queue.state is state

@@ -5,5 +5,6 @@ lists      queues of records, and the answers to reads of them
 broker     a broker with transactions, as `pyrmq admin txn` sees it
 cluster    name server and brokers behind one port, as Spark sees them
 streams    name server and brokers on streams in memory, for clients on trio
+groups     the same with consumer groups: queues, members, offsets and locks
 sockets    a script on a loopback port, for blocking clients
 """

@@ -12,7 +12,7 @@ from tests.support.scripted.script import Script
 from tests.support.wire import Command
 
 BORN = 1_700_000_000_000
-_EMPTY = Record(
+EMPTY = Record(
     size=0,
     magic=MAGIC_V1,
     body_crc=0,
@@ -63,7 +63,7 @@ class RecordLists(Script, Generic[Key]):
         """Stores a message; further fields of its record by name."""
         queue = self.records[key]
         record = replace(
-            _EMPTY,
+            EMPTY,
             topic=topic,
             queue_id=queue_id,
             queue_offset=len(queue),

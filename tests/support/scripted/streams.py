@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -65,9 +66,11 @@ class Connection:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.requests: list[Command] = []
+        self._sending = trio.Lock()
 
     async def send(self, command: Command) -> None:
-        await self.stream.send_all(encode(command))
+        async with self._sending:
+            await self.stream.send_all(encode(command))
 
     async def close(self) -> None:
         await self.stream.aclose()
@@ -79,6 +82,8 @@ class StreamBroker(Script):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
+        self.nursery: trio.Nursery | None = None
+        """For what is answered later; there while the cluster runs."""
         self.connections: list[Connection] = []
         self._end, self.ended = trio.open_memory_channel[tuple[Connection, Command]](math.inf)
 
@@ -100,6 +105,9 @@ class StreamBroker(Script):
         if answer is not SILENCE and not command.is_oneway:
             await connection.send(answer)
         return True
+
+    def gone(self, connection: Connection) -> None:
+        """A connection has ended."""
 
     def usual(self, command: Command) -> Command:
         return stored(command) if command.code == SEND else command.reply(0)
@@ -159,9 +167,11 @@ class StreamCluster(Script):
 
     namesrv = "names:9876"
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, kind: Callable[[str], StreamBroker] = StreamBroker) -> None:
         super().__init__()
-        self.brokers = {name: StreamBroker(name) for name in names}
+        self.brokers = {name: kind(name) for name in names}
+        self.queues = QUEUES
+        """Of each topic on each broker."""
         self.down: set[str] = set()
         self.missing: set[str] = set()
         self._manager = trio.open_nursery()
@@ -171,6 +181,8 @@ class StreamCluster(Script):
 
     async def __aenter__(self) -> Self:
         self._nursery = await self._manager.__aenter__()
+        for broker in self.brokers.values():
+            broker.nursery = self._nursery
         return self
 
     async def __aexit__(
@@ -206,11 +218,13 @@ class StreamCluster(Script):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
+            if broker is not None:
+                broker.gone(connection)
             await trio.aclose_forcefully(connection.stream)
 
     def usual(self, command: Command) -> Command:
         addresses = {name: {0: f"{name}:10911"} for name in self.brokers}
-        every = route(dict.fromkeys(self.brokers, QUEUES), addresses)
+        every = route(dict.fromkeys(self.brokers, self.queues), addresses)
         if command.code == CLUSTER:
             datas = {name: route({name: 0}, addresses)["brokerDatas"] for name in self.brokers}
             table = {name: data[0] for name, data in datas.items()}  # type: ignore[index]

@@ -1,0 +1,75 @@
+"""Calling a consumer's listener, whatever kind of function it is, and what its answer means."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import trio
+
+from pyrmq.client.listener import is_async
+from pyrmq.model.message import ReceivedMessage
+
+Listener = Callable[[Any], Any]
+"""A function of a message, or of a list of messages where a batch size is set."""
+
+
+class ConsumeResult(Enum):
+    """What a listener may return; nothing means SUCCESS. [ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus]"""
+
+    SUCCESS = "consumed"
+    RECONSUME_LATER = "it comes again later, from the broker"
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "the same comes again after a moment, and nothing before it"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ReconsumeLater(Exception):
+    """A listener raises it to have its message again, without a traceback in the log.
+
+    delay_level: the delay, as of `Message.delay_time_level`; 0: the broker chooses by the number
+    of deliveries; -1: not again, the message goes to the group's dead-letter topic.
+    """
+
+    def __init__(self, text: str = "", *, delay_level: int = 0) -> None:
+        super().__init__(text)
+        self.delay_level = delay_level
+
+
+class Caller:
+    """Calls a listener: an async one in the worker's task, a plain one in a thread of its own, of
+    which there are as many as workers. A cancellation leaves such a thread behind."""
+
+    def __init__(self, listener: Listener, *, batch: bool, workers: int) -> None:
+        self._listener = listener
+        self._batch = batch
+        self._async = is_async(listener)
+        self.direct = listener if self._async and not batch else None
+        """The listener itself, if it is called with each message in the worker's task."""
+        self._threads = trio.CapacityLimiter(workers)
+
+    async def __call__(self, messages: Sequence[ReceivedMessage]) -> object:
+        argument = list(messages) if self._batch else messages[0]
+        if self._async:
+            return await self._listener(argument)
+        # In a tuple, because trio takes no coroutine from a thread.
+        (answer,) = await trio.to_thread.run_sync(
+            lambda: (self._listener(argument),), limiter=self._threads, abandon_on_cancel=True
+        )
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def consumed(answer: object, count: int) -> int:
+    """How many of `count` messages, from the first on, an answer says are consumed. Of a batch a
+    listener may return that number (the index of the first that is not acknowledged)."""
+    if answer is ConsumeResult.RECONSUME_LATER or (
+        answer is ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    ):
+        return 0
+    if count > 1 and type(answer) is int:
+        return min(max(answer, 0), count)
+    return count

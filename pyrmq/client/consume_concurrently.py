@@ -1,0 +1,169 @@
+"""Consuming with several workers at a time. [ConsumeMessageConcurrentlyService]
+
+What the listener fails on goes back to the broker, and holds neither a worker nor, but for the
+moment that this takes, the offset of its queue. Only if the broker does not take it, it is
+consumed again here, after a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import trio
+
+from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.statistics import Statistics
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+RETRY_DELAY = 5.0
+"""Seconds until a message that its broker does not take back is consumed again."""
+STUCK_LEVEL = 3
+"""Delay level of messages that a listener has had for too long."""
+SENDERS = 64
+"""Messages that are sent back at a time."""
+
+
+class ConsumeConcurrently:
+    """`send_back` None: what fails is logged and left (broadcasting)."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        call: Caller,
+        send_back: SendBack | None,
+        statistics: Statistics,
+        *,
+        workers: int,
+        batch: int,
+        timeout: float,
+    ) -> None:
+        self._tasks = tasks
+        self._call = call
+        self._send_back = send_back
+        self._statistics = statistics
+        self._ready = Ready(batch)
+        self._senders = trio.CapacityLimiter(SENDERS)
+        self._workers = workers
+        self._timeout = timeout
+        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
+        self._giving_back = 0
+        self._resting = trio.Event()
+        self._closing = False
+
+    def start(self) -> None:
+        """Starts the workers."""
+        for slot in range(self._workers):
+            self._tasks.start_soon(self._work, slot)
+        self._tasks.start_soon(self._watch)
+
+    def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue, in order."""
+        self._ready.put(process, messages)
+
+    async def _work(self, slot: int) -> None:
+        ready, call, under_way = self._ready, self._call, self._under_way
+        direct = call.direct
+        while not self._closing:
+            process, chunk = ready.take_now() or await ready.take()
+            if self._closing:
+                return
+            began = trio.current_time()
+            under_way[slot] = process, chunk, began
+            process.last_consume = time.time_ns() // 1_000_000
+            level, done = BROKERS_CHOICE, 0
+            try:
+                answer = await (call(chunk) if direct is None else direct(chunk[0]))
+            except ReconsumeLater as e:
+                level = e.delay_level
+            except Exception:
+                log.exception(
+                    "listener failed on %s (delivery %d)",
+                    escape(chunk[0].msg_id), chunk[0].reconsume_times + 1,
+                )  # fmt: skip
+            else:
+                done = len(chunk) if answer is None else consumed(answer, len(chunk))
+            took = trio.current_time() - began
+            self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
+            if not process.dropped:
+                for message in chunk[:done]:
+                    process.finish(message.queue_offset)
+                for message in chunk[done:]:
+                    self._failed(process, message, level)
+            under_way[slot] = None
+            if self._closing:
+                self._rested()
+
+    def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
+        if self._send_back is None:
+            log.warning("%s is left: in broadcasting nothing comes again", escape(message.msg_id))
+            process.finish(message.queue_offset)
+            return
+        self._giving_back += 1
+        self._tasks.start_soon(self._give_back, self._send_back, process, message, level)
+
+    async def _give_back(
+        self, send_back: SendBack, process: ProcessQueue, message: ReceivedMessage, level: int
+    ) -> None:
+        try:
+            if not process.holds(message):
+                return
+            async with self._senders:
+                await send_back(process.queue, message, level)
+        except PyrmqError as e:
+            log.warning(
+                "%s not sent back, again here in %g s: %s",
+                escape(message.msg_id), RETRY_DELAY, escape(e),
+            )  # fmt: skip
+            self._tasks.start_soon(self._again_here, process, message)
+        else:
+            process.finish(message.queue_offset)
+        finally:
+            self._giving_back -= 1
+            self._rested()
+
+    async def _again_here(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        await trio.sleep(RETRY_DELAY)
+        if process.holds(message) and not process.dropped:
+            message.reconsume_times += 1
+            self._ready.put(process, [message])
+
+    async def _watch(self) -> None:
+        """Sends back what a listener has had for too long; whatever it says later is too late."""
+        while True:
+            await trio.sleep(self._timeout)
+            now = trio.current_time()
+            for entry in self._under_way:
+                if entry is not None and now - entry[2] >= self._timeout:
+                    process, chunk, began = entry
+                    log.error(
+                        "a listener has had %s for %g s",
+                        escape(chunk[0].msg_id), now - began,
+                    )  # fmt: skip
+                    for message in chunk:
+                        if process.holds(message) and self._send_back is not None:
+                            self._failed(process, message, STUCK_LEVEL)
+
+    # The end.
+
+    def _rested(self) -> None:
+        if not self._giving_back and not any(self._under_way):
+            self._resting.set()
+
+    async def close(self, grace: float) -> None:
+        """No listener is called any more; returns when those under way have returned, or time is
+        up."""
+        self._closing = True
+        self._resting = trio.Event()
+        self._rested()
+        with trio.move_on_after(grace):
+            await self._resting.wait()

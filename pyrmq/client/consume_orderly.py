@@ -1,0 +1,175 @@
+"""Consuming each queue strictly in order. [ConsumeMessageOrderlyService]
+
+At most one worker has a queue, and only while its lock is valid. What the listener fails on is
+given to it again after a moment, before anything that follows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import trio
+
+from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.send_back import NEVER, SendBack
+from pyrmq.client.statistics import Statistics
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+TURN = 32
+"""Calls of the listener for one queue in a row before other queues have their turn."""
+LOCK_DELAY = 0.1
+"""Seconds until a queue whose lock is not valid is looked at again."""
+
+
+class ConsumeOrderly:
+    """`locked` says whether a queue may be consumed now; `send_back` None: nothing is ever dead
+    (broadcasting)."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        call: Caller,
+        send_back: SendBack | None,
+        statistics: Statistics,
+        locked: Callable[[ProcessQueue], bool],
+        *,
+        workers: int,
+        batch: int,
+        suspend: float,
+        max_times: int,
+    ) -> None:
+        self._tasks = tasks
+        self._call = call
+        self._send_back = send_back
+        self._statistics = statistics
+        self._locked = locked
+        self._workers = workers
+        self._batch = batch
+        self._suspend = suspend
+        self._max_times = max_times
+        self._line: deque[ProcessQueue] = deque()
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._running = 0
+        self._resting = trio.Event()
+        self._closing = False
+
+    def start(self) -> None:
+        """Starts the workers."""
+        for _ in range(self._workers):
+            self._tasks.start_soon(self._work)
+
+    def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """The queue has messages that are not consumed."""
+        if not process.scheduled:
+            self._schedule(process)
+
+    def _schedule(self, process: ProcessQueue) -> None:
+        process.scheduled = True
+        self._line.append(process)
+        self._waiting.unpark()
+
+    async def _schedule_later(self, process: ProcessQueue, seconds: float) -> None:
+        await trio.sleep(seconds)
+        self._schedule(process)
+
+    async def _work(self) -> None:
+        while not self._closing:
+            if not self._line:
+                await self._waiting.park()
+                continue
+            await trio.lowlevel.checkpoint()
+            if self._line:
+                await self._consume(self._line.popleft())
+
+    async def _consume(self, process: ProcessQueue) -> None:
+        """One turn of a queue."""
+        pause = 0.0
+        for _ in range(TURN):
+            chunk = process.first(self._batch)
+            if process.dropped or self._closing or not chunk:
+                process.scheduled = False
+                return
+            if not self._locked(process):
+                pause = LOCK_DELAY
+                break
+            process.started()
+            self._running += 1
+            try:
+                suspended = await self._listen(process, chunk)
+            finally:
+                process.ended()
+                self._running -= 1
+                self._rested()
+            if suspended:
+                pause = self._suspend
+                break
+        if pause:
+            self._tasks.start_soon(self._schedule_later, process, pause)
+        else:
+            self._schedule(process)
+
+    async def _listen(self, process: ProcessQueue, chunk: list[ReceivedMessage]) -> bool:
+        """Whether the queue has to wait a moment."""
+        began = trio.current_time()
+        process.last_consume = time.time_ns() // 1_000_000
+        done, dead = 0, False
+        try:
+            done = consumed(await self._call(chunk), len(chunk))
+        except ReconsumeLater as e:
+            dead = e.delay_level < 0
+        except Exception:
+            log.exception(
+                "listener failed on %s of %s (delivery %d)",
+                escape(chunk[0].msg_id), escape(process.queue), chunk[0].reconsume_times + 1,
+            )  # fmt: skip
+        took = trio.current_time() - began
+        self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
+        for message in chunk[:done]:
+            process.finish(message.queue_offset)
+        failed = chunk[done:]
+        if process.forfeited:
+            return False  # another member has the queue already
+        waits = False
+        for message in failed:
+            if not await self._is_dead(process, message, dead):
+                message.reconsume_times += 1
+                waits = True
+        return waits
+
+    async def _is_dead(
+        self, process: ProcessQueue, message: ReceivedMessage, at_once: bool
+    ) -> bool:
+        """Has the broker put a message aside that was delivered too often; whether it did."""
+        if self._send_back is None or not (at_once or message.reconsume_times >= self._max_times):
+            return False
+        try:
+            await self._send_back(process.queue, message, NEVER)
+        except PyrmqError as e:
+            log.warning("%s not put aside: %s", escape(message.msg_id), escape(e))
+            return False
+        process.finish(message.queue_offset)
+        return True
+
+    # The end.
+
+    def _rested(self) -> None:
+        if not self._running:
+            self._resting.set()
+
+    async def close(self, grace: float) -> None:
+        """No listener is called any more; returns when those under way have returned, or time is
+        up."""
+        self._closing = True
+        self._resting = trio.Event()
+        self._rested()
+        with trio.move_on_after(grace):
+            await self._resting.wait()

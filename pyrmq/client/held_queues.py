@@ -1,0 +1,307 @@
+"""The queues of a member: each is taken, pulled from and given up by a task of its own, so that a
+broker that hangs delays only its own queues. [RebalanceImpl.updateProcessQueueTableInRebalance]"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Protocol
+
+import trio
+
+from pyrmq.client.offsets import OffsetStore, StartRule
+from pyrmq.client.process_queue import Event, Limits, ProcessQueue, State
+from pyrmq.client.reports import Reports
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.message import MessageQueue
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+RETRY = (0.05, 5.0)
+"""Seconds until a queue that could not be taken is tried again: the first, doubled up to the
+last."""
+LOCK_RETRY = 0.5
+"""The same for one that another member has locked."""
+REPORT_AFTER = 0.4
+
+
+class Locks(Protocol):
+    """What queues are locked by, if they are consumed in order."""
+
+    async def lock(self, process: ProcessQueue) -> bool:
+        """Whether this member has the queue's lock now. PyrmqError."""
+        ...
+
+    async def unlock(self, processes: Collection[ProcessQueue]) -> None:
+        """Gives locks up; failures are logged."""
+        ...
+
+
+class HeldQueues:
+    """`pull(process)` runs while a queue is held; when it returns the queue is given up.
+    `on_wanted` is called when a queue that is wanted again was given up, `on_take` with one that is
+    new. `automatic`: offsets are written as messages are consumed, else only by `commit`."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: OffsetStore,
+        rule: StartRule,
+        reports: Reports,
+        pull: Callable[[ProcessQueue], Awaitable[None]],
+        *,
+        limits: Limits,
+        locks: Locks | None = None,
+        automatic: bool = True,
+    ) -> None:
+        self.table: dict[MessageQueue, ProcessQueue] = {}
+        self.on_wanted: Callable[[], None] = lambda: None
+        self.on_take: Callable[[ProcessQueue], None] = lambda process: None
+        self._tasks = tasks
+        self._store = store
+        self._rule = rule
+        self._reports = reports
+        self._pull = pull
+        self._limits = limits
+        self._locks = locks
+        self._automatic = automatic
+        self._doubted: set[str] = set()
+        self._stopped = False
+
+    def held(self) -> list[ProcessQueue]:
+        """Those that are pulled from."""
+        return [p for p in self.table.values() if p.state is State.HELD]
+
+    # What is decided.
+
+    def assign(self, topic: str, mine: Iterable[MessageQueue]) -> None:
+        """From now on these queues of a topic are this member's."""
+        wanted = set(mine)
+        for process in list(self.table.values()):
+            if process.queue.topic == topic and process.queue not in wanted:
+                process.again, process.seek = False, None
+                self.drop(process)
+        for queue in sorted(wanted):
+            known = self.table.get(queue)
+            if known is None:
+                self._take(queue)
+            elif known.dropped:
+                known.again = True  # once it is gone
+
+    def drop(
+        self, process: ProcessQueue, *, restart: int | None = None, forfeited: bool = False
+    ) -> None:
+        """Gives a queue up. `restart` is written as its offset, whatever was consumed; one that is
+        `forfeited` has another owner already, and nothing is written."""
+        if process.state is State.GONE:
+            return
+        if restart is not None:
+            process.restart, process.again = restart, True
+        process.forfeited |= forfeited
+        process.move(Event.DROPPED)
+
+    def renew(self, process: ProcessQueue, *, restart: int | None = None) -> None:
+        """Gives a queue up and takes it again, from what its store has (or from `restart`)."""
+        process.again = True
+        self.drop(process, restart=restart, forfeited=restart is None)
+
+    def seek(self, process: ProcessQueue, offset: int) -> None:
+        """Goes on at an offset of the user's choice; nothing is written for it now."""
+        process.seek = offset
+        self.drop(process, forfeited=True)
+
+    # The life of a queue.
+
+    def _take(self, queue: MessageQueue, start: int | None = None) -> None:
+        process = self.table[queue] = ProcessQueue(queue, limits=self._limits)
+        self.on_take(process)
+        self._tasks.start_soon(self._serve, process, start)
+
+    async def _serve(self, process: ProcessQueue, start: int | None) -> None:
+        with process.scope:
+            if start is None:
+                await self._find_start(process)
+            else:
+                process.begin(start)
+                process.move(Event.TAKEN)
+            await self._pull(process)
+        if self._stopped:
+            return  # `release` does the rest
+        self.drop(process)
+        await self._give_up(process)
+        if process.seek is not None:
+            self._take(process.queue, process.seek)
+        elif process.again:
+            self.on_wanted()
+
+    async def _find_start(self, process: ProcessQueue) -> None:
+        queue, retry = process.queue, RETRY[0]
+        while True:
+            try:
+                if self._locks is None or await self._locks.lock(process):
+                    stored = await self._store.read(queue)
+                    start = await self._rule.start(queue, stored)
+                    break
+                await trio.sleep(LOCK_RETRY)
+            except PyrmqError as e:
+                if retry >= REPORT_AFTER:
+                    self._reports.waiting(str(queue), str(e))
+                await trio.sleep(retry)
+                retry = min(2 * retry, RETRY[1])
+        if process.dropped:
+            return
+        log.info("%s is taken from offset %d", escape(queue), start)
+        process.begin(start)
+        process.move(Event.TAKEN)
+        process.committed = stored
+        if stored is None:
+            await self._write(process)  # so that a crash before the first message changes nothing
+
+    async def _give_up(self, process: ProcessQueue) -> None:
+        """Of what is in the middle only what keeps an order is waited for."""
+        if self._locks is not None:
+            await process.wait_idle()
+        log.info("%s is given up", escape(process.queue))
+        await self._write(process, last=True)
+        if self._locks is not None:
+            await self._locks.unlock([process])
+        process.move(Event.RELEASED)
+        del self.table[process.queue]
+
+    # Offsets.
+
+    def doubt(self) -> None:
+        """Another member may have had these queues meanwhile: no offsets are written until
+        `recheck`."""
+        self._doubted.update(process.queue.topic for process in self.held())
+
+    async def recheck(self, topic: str) -> None:
+        """Compares the held queues of a doubted topic with the store. Where that is ahead, others
+        have consumed: the queue is taken anew. Where it is behind it has lost what was written."""
+        if topic not in self._doubted:
+            return
+
+        async def check(process: ProcessQueue) -> None:
+            stored = await self._store.read(process.queue)
+            if process.state is not State.HELD:
+                return
+            if stored is not None and stored > process.commit_offset():
+                log.info("%s was consumed by another member", escape(process.queue))
+                self.renew(process)
+            else:
+                process.committed = stored
+
+        failed = await self._each(self.held(), check, topic)
+        if not failed:
+            self._doubted.discard(topic)
+
+    async def persist(self) -> None:
+        """Writes the offsets that have changed."""
+
+        async def write(process: ProcessQueue) -> None:
+            if process.queue.topic not in self._doubted:
+                await self._write(process)
+
+        await self._each(self.held(), write)
+        await self._store.flush()
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> bool:
+        """Writes offsets of held queues as they are given; whether all are kept."""
+        held = [p for p in self.held() if p.queue in offsets]
+        failed = len(held) < len(offsets)
+
+        async def write(process: ProcessQueue) -> None:
+            nonlocal failed
+            async with process.writing:
+                offset = offsets[process.queue]
+                if await self._store.write(process.queue, offset):
+                    process.committed = offset
+                else:
+                    failed = True
+
+        await self._each(held, write)
+        await self._store.flush()
+        return not failed
+
+    async def _each(
+        self,
+        processes: Iterable[ProcessQueue],
+        work: Callable[[ProcessQueue], Awaitable[None]],
+        topic: str | None = None,
+    ) -> bool:
+        """Brokers at the same time, the queues of one in a row. Whether one failed."""
+        by_broker: dict[str, list[ProcessQueue]] = defaultdict(list)
+        for process in processes:
+            if topic in (None, process.queue.topic):
+                by_broker[process.queue.broker_name].append(process)
+        failed = False
+
+        async def of_broker(some: list[ProcessQueue]) -> None:
+            nonlocal failed
+            try:
+                for process in some:
+                    await work(process)
+            except PyrmqError as e:
+                failed = True
+                log.info("%s: %s", escape(some[0].queue.broker_name), escape(e))
+
+        async with trio.open_nursery() as nursery:
+            for some in by_broker.values():
+                nursery.start_soon(of_broker, some)
+        return failed
+
+    async def _write(self, process: ProcessQueue, *, last: bool = False) -> None:
+        """Writes the offset of a queue, if it has changed; after the `last` one nothing is
+        written."""
+        async with process.writing:
+            if process.forfeited or (process.dropped and not last):
+                return
+            offset = process.restart
+            if offset is None:
+                if not (process.begun and self._automatic):
+                    return
+                offset = process.commit_offset()
+                if last and await self._is_behind(process, offset):
+                    return
+            if offset != process.committed and await self._store.write(process.queue, offset):
+                process.committed = offset
+
+    async def _is_behind(self, process: ProcessQueue, offset: int) -> bool:
+        """Whether the next owner of a queue that was given up late has got further already."""
+        if offset == process.committed:
+            return False
+        try:
+            stored = await self._store.read(process.queue)
+        except PyrmqError:
+            return False  # it will not be written either, and that is logged
+        if stored is None or stored <= offset:
+            return False
+        log.info("%s: another member has got to %d already", escape(process.queue), stored)
+        return True
+
+    # The end.
+
+    def stop(self) -> None:
+        """Nothing is pulled any more. What was pulled may still be consumed."""
+        self._stopped = True
+        for process in self.table.values():
+            process.scope.cancel()
+
+    async def release(self) -> None:
+        """Writes all offsets and gives all locks up, at the end."""
+
+        async def write(process: ProcessQueue) -> None:
+            await self._write(process, last=True)
+
+        try:
+            await self.persist()
+            leaving = [p for p in self.table.values() if p.state is State.LEAVING]
+            if leaving:
+                await self._each(leaving, write)
+                await self._store.flush()
+        finally:
+            if self._locks is not None:
+                await self._locks.unlock(list(self.table.values()))

@@ -1,0 +1,338 @@
+"""Receiving messages when one asks for them: a lite pull consumer. [DefaultLitePullConsumerImpl]
+
+Messages are pulled ahead in the background; `poll` takes them. Nothing is sent back to brokers and
+there is no retry topic: what is not committed is polled again by whoever has the queue next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import trio
+
+from pyrmq.client.allocate import Strategy, average
+from pyrmq.client.consumer_requests import ConsumerRequests
+from pyrmq.client.expressions import check_expressions
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.iteration import PolledIterator
+from pyrmq.client.lite_pull_options import LitePullOptions
+from pyrmq.client.member import Member, MemberOptions
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
+from pyrmq.client.pull_loop import PullOptions
+from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.rebalance import INTERVAL
+from pyrmq.client.refusals import (
+    check_group,
+    check_kind,
+    check_subscriptions,
+    check_topic,
+    parse_subscription,
+)
+from pyrmq.client.running_info import client_properties, running_info
+from pyrmq.errors import ClientError
+from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.model.subscription import ALL
+
+SUSPEND_MS = 20_000
+
+
+class LitePullConsumer:
+    """Takes messages with `poll` or in a loop; an async context manager and async iterator.
+
+        async with LitePullConsumer("group", {"TopicTest": "*"}) as consumer:
+            while True:
+                for message in await consumer.poll():
+                    ...
+
+    What `poll` returned counts as consumed at the next `poll`, or with `commit`. One task polls.
+
+    group: name of the consumer group. subscriptions: topics and tag expressions or `Sql`; their
+    queues are shared with the other members of the group. Without it `assign` says which queues
+    this consumer has, whoever else has them. namesrv: as of PushConsumer; consume_from,
+    consume_timestamp, strategy, rebalance_interval: too.
+    auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue is given
+    up and when the consumer is left; otherwise only by `commit`.
+    pull_batch_size: messages that one pull brings, and `poll` returns, at most.
+    max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
+    how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
+
+    UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
+    ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
+    refuses. What goes wrong later is logged and tried again.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str] | None = None,
+        *,
+        namesrv: str | None = None,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
+        consume_timestamp: int | None = None,
+        strategy: Strategy = average,
+        auto_commit: bool = True,
+        auto_commit_interval: float = 5.0,
+        pull_batch_size: int = 10,
+        max_cached_messages: int = MAX_MESSAGES,
+        max_cached_bytes: int = MAX_BYTES,
+        max_span: int = MAX_SPAN,
+        max_cached_total: int = 10_000,
+        rebalance_interval: float = INTERVAL,
+    ) -> None:
+        check_group(group)
+        self._subs = {}
+        if subscriptions is not None:
+            self._subs = check_subscriptions(subscriptions, time.time_ns() // 1_000_000)
+        self._shares = subscriptions is not None
+        self._options = options = LitePullOptions(
+            consume_from=consume_from,
+            consume_timestamp=consume_timestamp,
+            strategy=strategy,
+            auto_commit=auto_commit,
+            auto_commit_interval=auto_commit_interval,
+            pull_batch_size=pull_batch_size,
+            max_cached_messages=max_cached_messages,
+            max_cached_bytes=max_cached_bytes,
+            max_span=max_span,
+            max_cached_total=max_cached_total,
+            rebalance_interval=rebalance_interval,
+        )
+        options.check()
+        self.group = group
+        self._client = client = ClientInstance(namesrv)
+        client.consumers[group] = self._heartbeat_data
+        self._ends = QueueEnds(client)
+        self._store = BrokerOffsets(client, group)
+        self._ready = Ready(pull_batch_size)
+        self._member = Member(
+            client,
+            group,
+            self._subs,
+            self._store,
+            StartRule(self._ends, consume_from, consume_timestamp or 0),
+            self._ready.put,
+            MemberOptions(
+                limits=options.limits,
+                pulls=PullOptions(
+                    pull_batch_size, suspend_ms=SUSPEND_MS, lite=True, hold=self._is_full
+                ),
+                strategy=strategy,
+                rebalance_interval=rebalance_interval,
+                persist_interval=auto_commit_interval if auto_commit else None,
+                shared=self._shares,
+                automatic=auto_commit,
+                seeks=True,
+            ),
+        )
+        self._held = self._member.held
+        self._held.on_take = self._taken
+        self._paused: set[MessageQueue] = set()
+        self._aside: list[tuple[ProcessQueue, Chunk]] = []
+        self._polled: tuple[ProcessQueue, Chunk] | None = None
+        self._started = 0
+        ConsumerRequests(client, group, self._held, self._running_info, None, orderly=False)
+
+    def _is_full(self) -> bool:
+        return self._ready.messages > self._options.max_cached_total
+
+    def _heartbeat_data(self) -> dict[str, Any]:
+        shared = self._subs.values() if self._shares else ()
+        return {
+            "consumeFromWhere": ConsumeFrom.LAST_OFFSET.value,
+            "consumeType": "CONSUME_ACTIVELY",
+            "groupName": self.group,
+            "messageModel": "CLUSTERING",
+            "subscriptionDataSet": [s.to_json() for s in shared],
+            "unitMode": False,
+        }
+
+    def _running_info(self, stacks: bool) -> dict[str, Any]:
+        own = client_properties(
+            self._client, self.group, "CONSUME_ACTIVELY", orderly=False, started=self._started
+        )
+        return running_info(
+            {**self._options.texts(), **own},
+            self._subs.values(),
+            self._held.table.values(),
+            self._member.statistics,
+            stacks=stacks,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._started = time.time_ns() // 1_000_000
+        await self._client.__aenter__()
+        try:
+            await check_expressions(self._client, self.group, self._subs.values())
+            await self._member.start()
+        except BaseException as e:
+            await self._client.__aexit__(type(e), e, e.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Offsets are written (with `auto_commit`) and the group is left. What the last `poll`
+        returned counts as consumed only if it was committed."""
+        try:
+            await self._member.leave(*error)
+        finally:
+            await self._client.__aexit__(*error)
+
+    def check_entered(self) -> None:
+        """ClientError outside of `async with`."""
+        if not self._member.tasks.running:
+            raise ClientError("not connected: use the consumer inside of its `async with`")
+
+    # Which queues.
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now, sorted."""
+        return sorted(p.queue for p in self._held.held())
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic that can be read, sorted. TopicNotExistError."""
+        check_topic(topic)
+        self.check_entered()
+        return sorted((await self._client.route(topic)).subscribe_queues(topic))
+
+    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+        """Shares one more topic with the group. ClientError for a consumer that assigns."""
+        if not self._shares:
+            raise ClientError("this consumer assigns queues: it cannot subscribe as well")
+        self.check_entered()
+        check_topic(topic)
+        if topic in self._subs:
+            raise ClientError(f"topic {topic} is subscribed already")
+        sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
+        await check_expressions(self._client, self.group, [sub])
+        self._subs[topic] = sub
+        await self._client.heartbeat()
+        self._member.share(topic)
+
+    def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> None:
+        """From now on this consumer has exactly these queues, with an expression for all their
+        topics. ClientError for a consumer that subscribes."""
+        if self._shares:
+            raise ClientError("this consumer subscribes to topics: it cannot assign queues as well")
+        self.check_entered()
+        wanted: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            check_kind("one of queues", queue, (MessageQueue,), "a MessageQueue")
+            wanted.setdefault(queue.topic, []).append(queue)
+        subs = {t: parse_subscription(t, expression, 0) for t in wanted}
+        self._subs.update(subs)
+        for topic in {p.queue.topic for p in self._held.table.values()} | wanted.keys():
+            self._held.assign(topic, wanted.get(topic, []))
+
+    def _process(self, queue: MessageQueue) -> ProcessQueue:
+        self.check_entered()
+        check_kind("queue", queue, (MessageQueue,), "one of `assigned`")
+        process = self._held.table.get(queue)
+        if process is None or (process.dropped and process.seek is None):
+            raise ClientError(f"{queue} is not assigned to this consumer")
+        return process
+
+    # Messages.
+
+    async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
+        """The next messages of one queue, in order; none if none came in `timeout` seconds. Those
+        that the last call returned count as consumed."""
+        self.check_entered()
+        self._finish()
+        with trio.move_on_after(timeout):
+            self._polled = await self.take()
+            return list(self._polled[1])
+        return []
+
+    def __aiter__(self) -> PolledIterator:
+        """Each message counts as consumed when the next one is asked for."""
+        return PolledIterator(self)
+
+    async def take(self) -> tuple[ProcessQueue, Chunk]:
+        """The next messages of a queue that is not paused (what iterators are made of)."""
+        while True:
+            process, chunk = await self._ready.take()
+            if not process.paused:
+                return process, chunk
+            self._aside.append((process, chunk))
+
+    def _finish(self) -> None:
+        if self._polled is not None:
+            process, chunk = self._polled
+            self._polled = None
+            for message in chunk:
+                process.finish(message.queue_offset)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """`poll` returns nothing of these queues, and nothing more is pulled of them."""
+        for process in [self._process(queue) for queue in queues]:
+            self._paused.add(process.queue)
+            process.pause(True)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """They go on where they were paused."""
+        for process in [self._process(queue) for queue in queues]:
+            self._paused.discard(process.queue)
+            process.pause(False)
+        self._ready.put_back([entry for entry in self._aside if not entry[0].paused])
+        self._aside = [entry for entry in self._aside if entry[0].paused]
+
+    def _taken(self, process: ProcessQueue) -> None:
+        process.paused = process.queue in self._paused
+        self._aside = [entry for entry in self._aside if not entry[0].dropped]
+
+    # Places.
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """The next `poll` of this queue begins at an offset. ClientError if the queue has not got
+        it, or is not assigned."""
+        self._process(queue)
+        if type(offset) is not int:
+            raise ClientError(f"the offset is {offset!r:.80}; a whole number is needed")
+        first, end = await self._ends.first(queue), await self._ends.end(queue)
+        if not first <= offset <= end:
+            raise ClientError(f"{queue} has the offsets {first} to {end}, not {offset}")
+        self._go(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """The next `poll` of this queue begins with its first message."""
+        self._process(queue)
+        self._go(queue, await self._ends.first(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """The next `poll` of this queue returns what is sent from now on."""
+        self._process(queue)
+        self._go(queue, await self._ends.end(queue))
+
+    def _go(self, queue: MessageQueue, offset: int) -> None:
+        process = self._process(queue)
+        if self._polled is not None and self._polled[0] is process:
+            self._polled = None
+        self._held.seek(process, offset)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of the first message that was stored at or after a time, ms since 1970."""
+        self.check_entered()
+        return await self._ends.at(queue, timestamp)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The offset that the group goes on from; None if there is none yet."""
+        self.check_entered()
+        return await self._store.read(queue)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Writes how far this consumer is: what `poll` has returned counts as consumed, or, of the
+        queues in `offsets`, all before these offsets. ClientError if a broker has not taken it."""
+        self.check_entered()
+        if offsets is None:
+            self._finish()
+            offsets = {p.queue: p.commit_offset() for p in self._held.held()}
+        for queue, offset in offsets.items():
+            self._process(queue)
+            if type(offset) is not int or offset < 0:
+                raise ClientError(f"the offset of {queue} is {offset!r:.80}; 0 or more is needed")
+        if not await self._held.commit(offsets):
+            raise ClientError("offsets are not written: see the log; they can be committed again")

@@ -1,0 +1,156 @@
+"""A client's part in a group: its queues, what keeps them, and how it leaves. Push and pull
+consumers are made of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.client.allocate import Strategy
+from pyrmq.client.held_queues import HeldQueues
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.local_offsets import LocalOffsets
+from pyrmq.client.offsets import BrokerOffsets, StartRule
+from pyrmq.client.process_queue import Limits, ProcessQueue
+from pyrmq.client.pull_loop import PullLoop, PullOptions
+from pyrmq.client.queue_locks import QueueLocks
+from pyrmq.client.rebalance import Changed, Rebalance
+from pyrmq.client.registration import Registration
+from pyrmq.client.reports import Reports
+from pyrmq.client.statistics import Statistics
+from pyrmq.escape import escape
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.subscription import Subscription
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOptions:
+    """How a member works; intervals in seconds. `strategy` None: it has all queues. `ordered`: its
+    queues are locked. `shared`: topics are shared among the group, else the user says which queues
+    it has. `automatic`: offsets are written as messages are consumed. `seeks`: a queue whose offset
+    is gone goes on elsewhere without a word to its store."""
+
+    limits: Limits
+    pulls: PullOptions
+    strategy: Strategy | None
+    rebalance_interval: float
+    persist_interval: float | None
+    ordered: bool = False
+    shared: bool = True
+    automatic: bool = True
+    seeks: bool = False
+    on_changed: Changed | None = None
+
+
+class Member:
+    """`deliver` gets the messages of each queue in order. `subscriptions` may grow."""
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        store: BrokerOffsets | LocalOffsets,
+        rule: StartRule,
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        options: MemberOptions,
+    ) -> None:
+        self.client = client
+        self.group = group
+        self.store = store
+        self.tasks = Tasks()
+        self.statistics = Statistics()
+        self.locks = QueueLocks(client, group) if options.ordered else None
+        self._subs = subscriptions
+        self._options = options
+        reports = Reports(group)
+        pulls = PullLoop(
+            client,
+            group,
+            subscriptions,
+            reports,
+            options.pulls,
+            self.statistics,
+            deliver,
+            self._moved,
+        )
+        self.held = HeldQueues(
+            self.tasks,
+            store,
+            rule,
+            reports,
+            pulls.run,
+            limits=options.limits,
+            locks=self.locks,
+            automatic=options.automatic,
+        )
+        if self.locks is not None:
+            self.locks.processes = lambda: list(self.held.table.values())
+            self.locks.lost = self.held.renew
+        self._registration = Registration(client)
+        self._rebalance: Rebalance | None = None
+        if options.shared:
+            self._rebalance = Rebalance(
+                client,
+                group,
+                self.held,
+                reports,
+                options.strategy,
+                interval=options.rebalance_interval,
+                on_route=self._registration.look,
+                on_changed=options.on_changed,
+            )
+
+    async def start(self) -> None:
+        """Topics are shared and pulled from now on."""
+        if isinstance(self.store, LocalOffsets):
+            await self.store.open()
+        await self.tasks.__aenter__()
+        for topic in self._subs:
+            self.share(topic)
+        self.tasks.start_soon(self._registration.run)
+        if self._options.persist_interval is not None:
+            self.tasks.start_soon(self._persist, self._options.persist_interval)
+        if self.locks is not None:
+            self.tasks.start_soon(self.locks.run)
+
+    def share(self, topic: str) -> None:
+        """A topic is shared among the group from now on."""
+        if self._rebalance is not None:
+            self.tasks.start_soon(self._rebalance.run, topic)
+
+    async def _persist(self, interval: float) -> None:
+        while True:
+            await trio.sleep(interval)
+            await self.held.persist()
+
+    def _moved(self, process: ProcessQueue, offset: int) -> None:
+        """The broker has no such offset: the queue is dropped and taken over anew from where the
+        broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
+        log.warning(
+            "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
+        )
+        if self._options.seeks:
+            self.held.seek(process, offset)
+        else:
+            self.held.renew(process, restart=offset)
+
+    async def leave(self, *error: object) -> None:
+        """All tasks end; whatever fails there, offsets are written and the group is left."""
+        self.held.stop()
+        try:
+            await self.tasks.__aexit__(*error)
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * API_TIMEOUT):
+                try:
+                    await self.held.release()
+                finally:
+                    if isinstance(self.store, LocalOffsets):
+                        self.store.close()
+                    await self.client.unregister(consumerGroup=self.group)

@@ -1,0 +1,74 @@
+"""Messages that were pulled and wait for a worker or a loop: one line for all queues."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.model.message import ReceivedMessage
+
+TURN = 32
+"""Chunks that are taken in a row before other tasks have a turn."""
+Chunk = list[ReceivedMessage]
+
+
+class Ready:
+    """Chunks of at most `size` messages of one queue. No task is switched for a message that is
+    there already, except once in `TURN`."""
+
+    def __init__(self, size: int = 1) -> None:
+        self._size = size
+        self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._waking = False
+        """A task that waits was woken and has not run yet."""
+        self._taken = 0
+
+    def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue, in order."""
+        size = self._size
+        chunks = [list(messages[at : at + size]) for at in range(0, len(messages), size)]
+        self._line.extend((process, chunk) for chunk in chunks)
+        self._wake()
+
+    def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
+        """Chunks that were taken and are to come first again, in order."""
+        self._line.extendleft(reversed(entries))
+        self._wake()
+
+    def _wake(self) -> None:
+        """One at a time, and each the next: those that return at once need no help."""
+        if self._line and self._waiting and not self._waking:
+            self._waking = True
+            self._waiting.unpark()
+
+    @property
+    def messages(self) -> int:
+        """Messages that wait here, at most."""
+        return len(self._line) * self._size
+
+    def take_now(self) -> tuple[ProcessQueue, Chunk] | None:
+        """The next chunk of a queue that is still held; None if there is none, or other tasks are
+        to have a turn first."""
+        self._taken += 1
+        if self._taken % TURN:
+            while self._line:
+                process, chunk = self._line.popleft()
+                if not process.dropped:
+                    self._wake()
+                    return process, chunk
+        return None
+
+    async def take(self) -> tuple[ProcessQueue, Chunk]:
+        """The same, as soon as there is one."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while (entry := self.take_now()) is None:
+            if self._line:
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._waiting.park()
+                self._waking = False
+        return entry

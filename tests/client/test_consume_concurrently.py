@@ -1,0 +1,299 @@
+"""Listeners with several workers: what they fail on, what they are given, and how they end."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from pyrmq.client import ConsumeResult, PushConsumer, ReconsumeLater
+from pyrmq.errors import ClientError
+from pyrmq.model.message import ReceivedMessage
+from tests.client.members import after, client_id, consumer
+from tests.support.scripted.groups import SEND_BACK, UPDATE_OFFSET, GroupBroker
+from tests.support.scripted.script import times
+from tests.support.scripted.streams import SILENCE
+from tests.support.waiting import eventually_trio
+
+
+class Seen:
+    """A listener that fails on bodies that begin with `bad`, and notes each message."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.got: list[tuple[bytes, int]] = []
+        self.failure = failure or ValueError("bad")
+
+    async def __call__(self, message: ReceivedMessage) -> None:
+        self.got.append((message.body, message.reconsume_times))
+        if message.body.startswith(b"bad"):
+            raise self.failure
+
+
+async def test_failing_messages_go_back_and_hold_no_worker(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    """More of them than workers: the others are consumed at once, and the offset moves on."""
+    seen = Seen()
+    async with consumer(listener=seen, concurrency=2):
+        await after(1)
+        sent = [alone.put(b"bad %d" % n, TAGS="t", UNIQ_KEY=f"K{n}") for n in range(25)]
+        alone.put(b"good")
+        await after(0.5)
+        assert (b"good", 0) in seen.got
+        assert len(seen.got) == 26
+        assert [c.ext for c in sorted(alone.sent_back, key=lambda c: int(c.ext["offset"]))] == [
+            {
+                "offset": str(record.physical_offset),
+                "group": "g",
+                "delayLevel": "0",
+                "originMsgId": f"K{n}",
+                "originTopic": "T",
+                "unitMode": "false",
+                "maxReconsumeTimes": "16",
+                "bname": "broker-a",
+            }
+            for n, record in enumerate(sent)
+        ]
+        await after(5)
+        assert alone.offsets["g", "T", 0] == 26
+
+
+@pytest.mark.parametrize("answer", ["refuses", "is silent"])
+async def test_what_the_broker_does_not_take_comes_again_here(
+    alone: GroupBroker, answer: str, clock: MockClock
+) -> None:
+    change = times(2, lambda c: c.reply(1) if answer == "refuses" else SILENCE)
+    alone.change[SEND_BACK] = change
+    seen = Seen()
+    async with consumer(listener=seen, concurrency=1):
+        await after(1)
+        alone.put(b"bad")
+        alone.put(b"good", queue=1)
+        await after(0.1)
+        assert sorted(seen.got) == [(b"bad", 0), (b"good", 0)]
+        assert not alone.sent_back
+        await after(60)
+        assert seen.got[2:] == [(b"bad", 1), (b"bad", 2)]
+        assert len(alone.sent_back) == 1
+        assert alone.offsets["g", "T", 0] == 1
+
+
+async def test_a_message_that_is_not_taken_back_holds_the_offset(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    alone.change[SEND_BACK] = lambda c: c.reply(1)
+    async with consumer(listener=Seen()):
+        await after(1)
+        alone.put(b"bad")
+        alone.put(b"good")
+        await after(20)
+    assert alone.offsets["g", "T", 0] == 0
+
+
+async def test_attempts_and_levels(alone: GroupBroker, clock: MockClock) -> None:
+    seen = Seen(ReconsumeLater("not yet", delay_level=5))
+    async with consumer(listener=seen, max_reconsume_times=3):
+        await after(1)
+        alone.put(b"bad", topic="%RETRY%g", times=2, RETRY_TOPIC="T")
+        await after(1)
+    assert seen.got == [(b"bad", 2)]
+    (back,) = alone.sent_back
+    assert back.ext["delayLevel"] == "5"
+    assert back.ext["originTopic"] == "T"
+    assert back.ext["maxReconsumeTimes"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("answer", "back"),
+    [
+        (None, 0),
+        (ConsumeResult.SUCCESS, 0),
+        (ConsumeResult.RECONSUME_LATER, 3),
+        (2, 1),
+        (0, 3),
+        (99, 0),
+        (True, 0),
+    ],
+)
+async def test_batches_and_the_index_of_what_is_acknowledged(
+    alone: GroupBroker, answer: Any, back: int, clock: MockClock
+) -> None:
+    sizes = []
+    for n in range(3):
+        alone.put(b"%d" % n)
+
+    async def listener(messages: list[ReceivedMessage]) -> Any:
+        sizes.append(len(messages))
+        return answer
+
+    async with consumer(listener=listener, batch_size=8):
+        await after(1)
+    assert sizes == [3]
+    given_back = sorted(c.ext["offset"] for c in alone.sent_back)
+    assert given_back == ["0", "100", "200"][3 - back :]
+    assert alone.offsets["g", "T", 0] == 3
+
+
+async def test_a_single_message_ignores_what_a_listener_happens_to_return(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    async def listener(message: ReceivedMessage) -> int:
+        return 0
+
+    alone.put(b"x")
+    async with consumer(listener=listener):
+        await after(1)
+    assert not alone.sent_back
+    assert alone.offsets["g", "T", 0] == 1
+
+
+# Leaving.
+
+
+async def test_listeners_under_way_have_time_to_return(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    events: list[bytes] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        await trio.sleep(3)
+        events.append(message.body)
+
+    async with consumer(listener=listener, concurrency=2, close_grace=4):
+        await after(1)
+        for n in range(5):
+            alone.put(b"%d" % n)
+        await after(1)
+        began = trio.current_time()
+    assert trio.current_time() - began == pytest.approx(2, abs=0.5)
+    assert sorted(events) == [b"0", b"1"], "nothing new is begun"
+    assert alone.offsets["g", "T", 0] == 2
+
+
+async def test_who_does_not_return_in_time_is_cancelled(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    ended: list[str] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        try:
+            await trio.sleep(3600)
+        except trio.Cancelled:
+            ended.append("cancelled")
+            raise
+
+    with trio.CancelScope() as scope:
+        async with consumer(listener=listener, close_grace=4):
+            await after(1)
+            alone.put(b"x")
+            await after(1)
+            began = trio.current_time()
+            scope.cancel()  # a cancellation of the body gives the same time
+            await trio.sleep(1)
+    assert ended == ["cancelled"]
+    assert trio.current_time() - began == pytest.approx(4, abs=0.5)
+    assert alone.offsets["g", "T", 0] == 0
+
+
+async def test_a_failure_while_leaving_is_still_sent_back(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    async def listener(message: ReceivedMessage) -> None:
+        await trio.sleep(2)
+        raise ValueError("late")
+
+    async with consumer(listener=listener, close_grace=4):
+        await after(1)
+        alone.put(b"early")
+        await after(4)
+        alone.put(b"x")
+        await after(1)
+    assert len(alone.sent_back) == 2
+    assert alone.offsets["g", "T", 0] == 2
+
+
+async def test_a_listener_that_hangs_loses_its_message_in_the_end(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    async def listener(message: ReceivedMessage) -> None:
+        await trio.sleep_forever()
+
+    async with consumer(listener=listener, consume_timeout=60, close_grace=0):
+        await after(1)
+        alone.put(b"x")
+        await after(130)
+        assert [c.ext["delayLevel"] for c in alone.sent_back] == ["3"]
+        assert alone.offsets["g", "T", 0] == 1
+
+
+# Plain functions.
+
+
+async def test_plain_listeners_run_in_threads(alone: GroupBroker, mock_clock: MockClock) -> None:
+    mock_clock.rate = 20
+    ran: list[tuple[bytes, bool]] = []
+    both = threading.Barrier(2, timeout=20)
+
+    def listener(message: ReceivedMessage) -> None:
+        ran.append((message.body, threading.current_thread() is threading.main_thread()))
+        both.wait()
+        if message.body == b"bad":
+            raise ValueError("bad")
+
+    async with consumer(listener=listener, concurrency=2):
+        alone.put(b"bad")
+        alone.put(b"good")
+        await eventually_trio(lambda: alone.offsets.get(("g", "T", 0)) == 2, "both", 200)
+    assert Counter(ran) == {(b"bad", False): 1, (b"good", False): 1}
+    assert len(alone.sent_back) == 1
+
+
+# In a loop.
+
+
+async def test_a_loop_sends_back_by_itself(alone: GroupBroker, clock: MockClock) -> None:
+    alone.put(b"x")
+    alone.put(b"y")
+    async with consumer() as member:
+        stream = aiter(member)
+        message = await anext(stream)
+        await member.send_back(message, delay_level=-1)
+        assert alone.sent_back[0].ext["delayLevel"] == "-1"
+        with pytest.raises(ClientError, match="this consumer has"):
+            await member.send_back(message)
+        member.acknowledge(await anext(stream))
+    assert alone.offsets["g", "T", 0] == 2
+
+
+async def test_a_failed_message_is_not_consumed_twice_after_its_queue_went_to_another(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    """What a listener says of a queue that is not this member's any more counts for nothing."""
+    release = trio.Event()
+
+    async def listener(message: ReceivedMessage) -> None:
+        await release.wait()
+        raise ValueError("late")
+
+    async with consumer(listener=listener) as member:
+        await after(1)
+        for n in (0, 1):
+            alone.put(b"x", queue=n)
+        await after(1)
+        async with consumer() as other:
+            await after(2)
+            (gone,) = other.assigned
+            release.set()
+            await after(1)
+            assert [int(c.ext["offset"]) // 1000 for c in alone.sent_back] == [1 - gone.queue_id]
+            assert isinstance(member, PushConsumer)
+            assert not [
+                c
+                for c in alone.by(client_id(member), UPDATE_OFFSET)
+                if int(c.ext["queueId"]) == gone.queue_id and c.ext["commitOffset"] != "0"
+            ]

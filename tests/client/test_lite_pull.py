@@ -1,0 +1,300 @@
+"""Lite pull consumers of scripted brokers: polls, places, commits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pyrmq.client import ConsumeFrom, LitePullConsumer
+from pyrmq.errors import ClientError, InvalidParameterError, SubscriptionError
+from pyrmq.model.message import MessageQueue, ReceivedMessage
+from tests.client.members import after
+from tests.support.scripted.groups import (
+    LITE_PULL,
+    MEMBERS,
+    PULL,
+    UPDATE_OFFSET,
+    GroupBroker,
+)
+from tests.support.scripted.lists import BORN
+from tests.support.scripted.streams import HEART_BEAT, StreamCluster
+
+Q0, Q1 = (MessageQueue("T", "broker-a", n) for n in (0, 1))
+
+
+def lite(subscribe: bool = True, **options: Any) -> LitePullConsumer:
+    topics = {"T": "*"} if subscribe else None
+    options = {"consume_from": ConsumeFrom.FIRST_OFFSET, **options}
+    return LitePullConsumer("g", topics, namesrv=StreamCluster.namesrv, **options)
+
+
+def fill(broker: GroupBroker, count: int, queue: int = 0) -> None:
+    for n in range(count):
+        broker.put(b"%d" % n, queue=queue)
+
+
+def numbers(messages: list[ReceivedMessage]) -> list[int]:
+    return [int(m.body) for m in messages]
+
+
+async def test_polling_a_group_s_share(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 25)
+    async with lite() as one, lite() as two:
+        await after(2)
+        assert sorted(one.assigned + two.assigned) == [Q0, Q1]
+        owner = one if Q0 in one.assigned else two
+        got = [numbers(await owner.poll()) for _ in range(3)]
+        assert [n for part in got for n in part] == list(range(25))
+        assert all(len(part) <= 10 for part in got)
+        began = trio.current_time()
+        assert await owner.poll(timeout=2) == []
+        assert trio.current_time() - began == pytest.approx(2)
+    assert not alone.requests(PULL)
+    pull = alone.requests(LITE_PULL)[0]
+    assert (pull.ext["sysFlag"], pull.ext["maxMsgNums"]) == ("22", "10")
+    assert pull.ext["suspendTimeoutMillis"] == "20000"
+    (data,) = json.loads(alone.requests(HEART_BEAT)[0].body)["consumerDataSet"]
+    assert (data["consumeType"], data["consumeFromWhere"]) == (
+        "CONSUME_ACTIVELY",
+        "CONSUME_FROM_LAST_OFFSET",
+    )
+    assert [s["topic"] for s in data["subscriptionDataSet"]] == ["T"]
+
+
+async def test_assigned_queues_are_shared_with_nobody(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 2)
+    async with lite(False) as one, lite(False) as two:
+        for member in (one, two):
+            assert await member.queues("T") == [Q0, Q1]
+            member.assign([Q0])
+            assert numbers(await member.poll()) == [0, 1]
+            assert member.assigned == [Q0]
+        one.assign([Q1])
+        await after(1)
+        assert one.assigned == [Q1]
+        one.assign([])
+        await after(1)
+        assert one.assigned == []
+    assert not alone.requests(MEMBERS)
+    (data,) = json.loads(alone.requests(HEART_BEAT)[0].body)["consumerDataSet"]
+    assert data["subscriptionDataSet"] == []
+
+
+async def test_assigned_queues_survive_a_restart(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 1)
+    async with lite(False) as member:
+        member.assign([Q0])
+        await member.poll()
+        await alone.restart()
+        await after(5)
+        alone.put(b"1")
+        assert numbers(await member.poll()) == [1]
+        await member.poll(1)
+        await after(6)
+        assert alone.offsets["g", "T", 0] == 2
+
+
+# What counts as consumed.
+
+
+async def test_what_was_polled_is_consumed_at_the_next_poll(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    fill(alone, 15)
+    async with lite() as member:
+        assert numbers(await member.poll()) == list(range(10))
+        await after(12)
+        assert alone.offsets["g", "T", 0] == 0
+        assert numbers(await member.poll()) == list(range(10, 15))
+        await after(6)
+        assert alone.offsets["g", "T", 0] == 10
+    assert alone.offsets["g", "T", 0] == 10, "what the last poll returned comes again"
+
+
+async def test_commit(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 15)
+    async with lite(auto_commit=False) as member:
+        assert await member.committed(Q0) is None
+        await member.poll()
+        await member.poll()
+        await after(60)
+        assert not alone.requests(UPDATE_OFFSET)
+        await member.commit()
+        assert alone.offsets["g", "T", 0] == 15
+        await member.commit({Q0: 3})
+        assert await member.committed(Q0) == 3
+        for wrong in ({Q0: -1}, {Q0: "1"}, {MessageQueue("U", "broker-a", 0): 1}):
+            with pytest.raises(ClientError, match=r"0 or more|not assigned"):
+                await member.commit(wrong)  # type: ignore[arg-type]
+        alone.change[UPDATE_OFFSET] = lambda c: c.reply(1)
+        with pytest.raises(ClientError, match="not written"):
+            await member.commit()
+        del alone.change[UPDATE_OFFSET]
+    assert alone.offsets["g", "T", 0] == 3, "without auto_commit leaving writes nothing"
+
+
+async def test_a_loop_counts_messages_one_by_one(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 5)
+    async with lite() as member:
+        async for message in member:
+            if message.body == b"3":
+                break
+    assert alone.offsets["g", "T", 0] == 3
+
+
+# Places.
+
+
+async def test_seeking(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 30)
+    async with lite() as member:
+        assert numbers(await member.poll())[0] == 0
+        await member.seek(Q0, 25)
+        assert numbers(await member.poll()) == list(range(25, 30))
+        await member.seek(Q0, 2)
+        assert numbers(await member.poll()) == list(range(2, 12))
+        await after(6)
+        assert alone.offsets["g", "T", 0] == 2
+        await member.seek_to_begin(Q0)
+        assert numbers(await member.poll())[0] == 0
+        await member.seek_to_end(Q0)
+        assert await member.poll(1) == []
+        alone.put(b"30")
+        assert numbers(await member.poll()) == [30]
+        at = await member.offset_for_timestamp(Q0, BORN + 7)
+        await member.seek(Q0, at)
+        assert numbers(await member.poll())[0] == at == 7
+        for wrong in (-1, 32, "1", None, True):
+            with pytest.raises(ClientError, match="offset"):
+                await member.seek(Q0, wrong)  # type: ignore[arg-type]
+        with pytest.raises(ClientError, match="not assigned"):
+            await member.seek(MessageQueue("T", "broker-a", 9), 0)
+
+
+async def test_seeking_twice_and_among_others(alone: GroupBroker, clock: MockClock) -> None:
+    for queue in (0, 1):
+        fill(alone, 12, queue)
+    async with lite() as member:
+        await after(1)
+        await member.seek(Q0, 5)
+        await member.seek(Q0, 11)
+        got = [m for _ in range(3) for m in await member.poll(1)]
+        assert [int(m.body) for m in got if m.queue_id == 0] == [11]
+        assert [int(m.body) for m in got if m.queue_id == 1] == list(range(12))
+
+
+async def test_an_offset_that_is_gone(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 10)
+    alone.first["T", 0] = 4
+    async with lite(False) as member:
+        member.assign([Q0])
+        assert numbers(await member.poll()) == list(range(4, 10))
+
+
+# Pausing.
+
+
+async def test_pause_and_resume(alone: GroupBroker, clock: MockClock) -> None:
+    for queue in (0, 1):
+        fill(alone, 25, queue)
+    async with lite() as member:
+        await after(1)
+        member.pause([Q0])
+        got = [m for _ in range(3) for m in await member.poll(1)]
+        assert {m.queue_id for m in got} == {1}
+        assert await member.poll(1) == []
+        await member.seek(Q0, 3)
+        await after(1)
+        assert await member.poll(1) == [], "it stays paused when it goes elsewhere"
+        member.resume([Q0])
+        got = [m for _ in range(3) for m in await member.poll(1)]
+        assert numbers(got) == list(range(3, 25))
+        with pytest.raises(ClientError, match="not assigned"):
+            member.pause([MessageQueue("T", "broker-a", 9)])
+
+
+async def test_order_after_a_pause(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 50)
+    async with lite(False, pull_batch_size=4) as member:
+        member.assign([Q0])
+        await after(1)
+        member.pause([Q0])
+        with trio.move_on_after(0.5):
+            await member.poll(10)
+        member.resume([Q0])
+        got: list[int] = []
+        while len(got) < 50:
+            got += numbers(await member.poll(1))
+        assert got == list(range(50))
+
+
+async def test_what_waits_is_bounded(alone: GroupBroker, clock: MockClock) -> None:
+    for queue in (0, 1):
+        fill(alone, 500, queue)
+    async with lite(max_cached_total=50) as member:
+        await after(5)
+        waiting = sum(p.waiting for p in member._held.held())
+        assert 50 < waiting <= 80
+        got = 0
+        while messages := await member.poll(1):
+            got += len(messages)
+        assert got == 1000
+
+
+# What cannot be.
+
+
+async def test_assign_and_subscribe_exclude_each_other(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    async with lite() as member:
+        with pytest.raises(ClientError, match="cannot assign"):
+            member.assign([Q0])
+        await member.subscribe("U", "a")
+        await after(1)
+        assert {q.topic for q in member.assigned} == {"T", "U"}
+        with pytest.raises(ClientError, match="already"):
+            await member.subscribe("U")
+        with pytest.raises(SubscriptionError):
+            await member.subscribe("V", "||")
+    async with lite(False) as member:
+        with pytest.raises(ClientError, match="cannot subscribe"):
+            await member.subscribe("T")
+        with pytest.raises(ClientError, match="a MessageQueue is needed"):
+            member.assign(["T-0"])  # type: ignore[list-item]
+
+
+async def test_outside_of_its_block(alone: GroupBroker, clock: MockClock) -> None:
+    member = lite()
+    with pytest.raises(ClientError, match="async with"):
+        await member.poll()
+    with pytest.raises(ClientError, match="async with"):
+        await anext(aiter(member))
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"auto_commit": 1}, "auto_commit is int; True or False"),
+        ({"auto_commit_interval": 0.5}, "auto_commit_interval is 0.5; seconds .* at least 1"),
+        ({"pull_batch_size": 0}, "pull_batch_size is 0"),
+        ({"max_cached_total": 0}, "max_cached_total is 0"),
+        ({"strategy": "average"}, "strategy is 'average'"),
+        ({"consume_from": "FIRST"}, "a ConsumeFrom is needed"),
+        ({"consume_timestamp": 1}, "goes with ConsumeFrom.TIMESTAMP"),
+    ],
+)
+def test_options(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ClientError, match=wanted):
+        lite(**options)
+
+
+def test_names() -> None:
+    with pytest.raises(InvalidParameterError):
+        LitePullConsumer("bad group", {"T": "*"}, namesrv="127.0.0.1:1")
+    with pytest.raises(ClientError, match="at least one subscription"):
+        LitePullConsumer("g", {}, namesrv="127.0.0.1:1")
