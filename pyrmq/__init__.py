@@ -37,8 +37,8 @@ _NAMES = {
         RequestTimeoutError ResponseError SegmentDamagedError SegmentError SegmentLayoutError
         SegmentOptionError SegmentPathError ServiceNotAvailableError StoreDamagedError
         StoreLockedError SubscriptionError SystemBusyError TopicNotExistError
-        UnknownTopicError UnsendableMessageError UnusableExpressionError
-        UnusableNameError
+        UndecodableBodyError UnknownTopicError UnsendableMessageError
+        UnusableExpressionError UnusableNameError
     """,
     "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
     "pyrmq.model.subscription": "Sql",
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import SubscriptionError as SubscriptionError
     from pyrmq.errors import SystemBusyError as SystemBusyError
     from pyrmq.errors import TopicNotExistError as TopicNotExistError
+    from pyrmq.errors import UndecodableBodyError as UndecodableBodyError
     from pyrmq.errors import UnknownTopicError as UnknownTopicError
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
     from pyrmq.errors import UnusableExpressionError as UnusableExpressionError

@@ -89,7 +89,7 @@ class CheckPool:
             "msgId": message.msg_id,
             "fromTransactionCheck": True,
         }
-        if self._bytes + len(message.body) > MAX_BYTES and self._bytes:
+        if self._bytes + len(message.raw_body) > MAX_BYTES and self._bytes:
             self._drop(message, f"{self._bytes} bytes wait already")
             return
         try:
@@ -100,7 +100,7 @@ class CheckPool:
             self._drop(message, "this producer is about to end")
         else:
             self.waiting += 1
-            self._bytes += len(message.body)
+            self._bytes += len(message.raw_body)
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
         self.dropped += 1
@@ -110,7 +110,7 @@ class CheckPool:
         try:
             async for check in self._receive.clone():
                 self.waiting -= 1
-                self._bytes -= len(check.message.body)
+                self._bytes -= len(check.message.raw_body)
                 self.running += 1
                 try:
                     await self._answer(check)

@@ -6,29 +6,24 @@ import itertools
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from ipaddress import ip_address
 
-from pyrmq.errors import MessageIllegalError, ProtocolError
-from pyrmq.model.inflate import inflate
+from pyrmq.errors import MessageIllegalError, ProtocolError, UndecodableBodyError
+from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
 
 NAME_END = "\x01"
 VALUE_END = "\x02"
 MAX_PROPERTIES = 32767
-MAX_BODY = 64 << 20
-"""Largest body after decompression, bytes: far above what brokers take."""
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
-COMPRESSED = 0x1
 MULTI_TAGS = 0x2
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
 NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
-_COMPRESSION_MASK = 0x700
-_ZLIB_TYPES = (0, 0x300)
 
 TAGS = "TAGS"
 KEYS = "KEYS"
@@ -171,6 +166,9 @@ class ReceivedMessage:
     `body` is uncompressed, `body_crc` that of the body as stored. `reconsume_times` counts
     deliveries after the first one that the broker arranged. `properties` holds the system's
     (UNIQ_KEY, KEYS, TAGS, …) and the sender's own.
+
+    Reading `body` raises UndecodableBodyError where it cannot be decompressed; then `body_error` is
+    that error and `raw_body` what is stored.
     """
 
     topic: str
@@ -193,6 +191,16 @@ class ReceivedMessage:
     broker_name: str = ""
 
     @property
+    def body_error(self) -> UndecodableBodyError | None:
+        """Why `body` cannot be read; None if it can."""
+        return None
+
+    @property
+    def raw_body(self) -> bytes:
+        """`body`, or where that cannot be read the bytes that are stored."""
+        return self.body
+
+    @property
     def tags(self) -> str | None:
         """The tag that the message was sent with."""
         return self.properties.get(TAGS)
@@ -213,6 +221,48 @@ class ReceivedMessage:
         return self.properties.get(UNIQ_KEY)
 
 
+class UndecodableMessage(ReceivedMessage):
+    """A message whose body is there as it is stored only: `sys_flag` keeps how it is said to be
+    compressed."""
+
+    __slots__ = ("_error", "_raw")
+
+    _error: UndecodableBodyError
+    _raw: bytes
+
+    @classmethod
+    def of(cls, message: ReceivedMessage, why: object) -> UndecodableMessage:
+        """The message `message`, which has the stored body, with the error `why`."""
+        made = cls(**{f.name: getattr(message, f.name) for f in fields(message)})
+        made._error = UndecodableBodyError(f"the body of message {made.msg_id}: {why}")
+        return made
+
+    @property
+    def body(self) -> bytes:
+        # Another one each time: each has the traceback of whoever read.
+        raise UndecodableBodyError(*self._error.args)
+
+    @body.setter
+    def body(self, raw: bytes) -> None:
+        self._raw = raw
+
+    @property
+    def body_error(self) -> UndecodableBodyError:
+        return self._error
+
+    @property
+    def raw_body(self) -> bytes:
+        return self._raw
+
+    def __repr__(self) -> str:
+        return f"UndecodableMessage({self.topic!r}, {self.msg_id!r}, {str(self._error)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]  # as that of other messages
+
+
 def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:
     size = 16 if v6 else 4
     ip = ip_address(bytes(data[at : at + size]))
@@ -220,24 +270,23 @@ def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:
     return (f"[{ip}]:{port}" if v6 else f"{ip}:{port}"), at + size + 4
 
 
-def _body(raw: bytes, sys_flag: int) -> bytes:
-    if not sys_flag & COMPRESSED:
-        return raw
-    if sys_flag & _COMPRESSION_MASK not in _ZLIB_TYPES:
-        raise ProtocolError("body is compressed with LZ4 or ZSTD, which this client cannot read")
-    return inflate(raw, MAX_BODY, "compressed body")
-
-
 def decode_record(data: memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
-    """Reads the record that `data` starts with; the body may be left as it is stored. ProtocolError
-    if it is none."""
+    """Reads the record that `data` starts with; the body may be left as it is stored. Where it
+    cannot be decompressed the message is an UndecodableMessage. ProtocolError if it is none."""
     try:
-        return _decode(data, inflate_body)
+        message = _decode(data)
     except (struct.error, ValueError, IndexError) as e:
         raise ProtocolError(f"not a message record: {e}") from e
+    if inflate_body and message.sys_flag & COMPRESSED:
+        try:
+            message.body = decompress(message.body, message.sys_flag)
+        except ProtocolError as e:
+            return UndecodableMessage.of(message, e)
+        message.sys_flag &= ~(COMPRESSED | COMPRESSION_MASK)
+    return message
 
 
-def _decode(data: memoryview, inflate_body: bool) -> ReceivedMessage:
+def _decode(data: memoryview) -> ReceivedMessage:
     (size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born) = struct.unpack_from(
         ">iIiiiqqiq", data
     )
@@ -269,12 +318,12 @@ def _decode(data: memoryview, inflate_body: bool) -> ReceivedMessage:
         raise ProtocolError("not a message record: lengths do not add up")
     return ReceivedMessage(
         topic=topic,
-        body=_body(body, sys_flag) if inflate_body else body,
+        body=body,
         queue_id=queue_id,
         queue_offset=queue_offset,
         commit_log_offset=phys,
         flag=flag,
-        sys_flag=sys_flag & ~COMPRESSED if inflate_body else sys_flag,
+        sys_flag=sys_flag,
         born_timestamp=born,
         born_host=born_host,
         store_timestamp=stored,
@@ -303,7 +352,8 @@ def decode_records(
             raise ProtocolError("not message records: sizes do not add up")
         try:
             message = decode_record(view[:size], inflate_body=inflate_body)
-            found = _unwrap(message) if message.sys_flag & INNER_BATCH else [message]
+            whole = message.sys_flag & INNER_BATCH and message.body_error is None
+            found = _unwrap(message) if whole else [message]
             yield from found
         except ProtocolError as e:
             if on_damage is None:

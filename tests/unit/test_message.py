@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import replace
 from itertools import islice
 
@@ -153,20 +152,6 @@ def test_record_forms(magic: int, born_v6: bool, store_v6: bool) -> None:
     assert m.offset_msg_id == records.decode_record(data).offset_msg_id
     assert m.keys == ["a", "b"]
     assert m.msg_id == m.offset_msg_id  # no UNIQ_KEY
-
-
-@pytest.mark.parametrize("bits", [0x1, 0x301])
-def test_zlib_bodies_are_unpacked(bits: int) -> None:
-    plain = b"x" * 5000
-    sample = replace(SAMPLE, sys_flag=bits, body=zlib.compress(plain))
-    m = decode_record(memoryview(records.encode_record(sample)))
-    assert m.body == plain
-    assert not m.sys_flag & 0x1
-
-
-@pytest.mark.parametrize(("bits", "body"), [(0x101, b"x"), (0x201, b"x"), (0x1, b"no zlib")])
-def test_bodies_that_cannot_be_unpacked(bits: int, body: bytes) -> None:
-    reject(records.encode_record(replace(SAMPLE, sys_flag=bits, body=body)))
 
 
 def test_records_back_to_back() -> None:
