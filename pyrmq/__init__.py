@@ -26,9 +26,11 @@ _NAMES = {
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
     "pyrmq.client.select": "select_by_hash",
+    "pyrmq.client.split": "split_batches",
     "pyrmq.client.transaction": "TransactionalProducer",
     "pyrmq.client.transaction_function": "TransactionFunction",
     "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.engine": "java_hash",
     "pyrmq.errors": """
         CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
         IllegalOperationError InvalidParameterError MessageIllegalError
@@ -40,6 +42,7 @@ _NAMES = {
         UndecodableBodyError UnknownTopicError UnsendableMessageError
         UnusableExpressionError UnusableNameError
     """,
+    "pyrmq.model.compression": "CompressionType",
     "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
     "pyrmq.model.subscription": "Sql",
     "pyrmq.model.transaction": "TransactionState",
@@ -60,10 +63,12 @@ if TYPE_CHECKING:
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
     from pyrmq.client.select import select_by_hash as select_by_hash
+    from pyrmq.client.split import split_batches as split_batches
     from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
     from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
     from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
+    from pyrmq.engine import java_hash as java_hash
     from pyrmq.errors import CheckpointError as CheckpointError
     from pyrmq.errors import ClientError as ClientError
     from pyrmq.errors import ConfigError as ConfigError
@@ -99,6 +104,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
     from pyrmq.errors import UnusableExpressionError as UnusableExpressionError
     from pyrmq.errors import UnusableNameError as UnusableNameError
+    from pyrmq.model.compression import CompressionType as CompressionType
     from pyrmq.model.message import Message as Message
     from pyrmq.model.message import MessageQueue as MessageQueue
     from pyrmq.model.message import ReceivedMessage as ReceivedMessage

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import trio
 
+from pyrmq.client.refusals import check_trio
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
@@ -70,6 +71,7 @@ class ClientInstance:
         self._route_lock = trio.Lock()
 
     async def __aenter__(self) -> Self:
+        check_trio()
         await self._channels.__aenter__()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)

@@ -33,8 +33,6 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import (
-    DELAY,
-    TIMER_PROPERTIES,
     UNIQ_KEY,
     Message,
     MessageQueue,
@@ -42,6 +40,7 @@ from pyrmq.model.message import (
     SendResult,
     SendStatus,
 )
+from pyrmq.model.namespace import with_namespace, without_namespace
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -127,7 +126,7 @@ class TransactionalProducer(Producer):
                 raise ClientError(f"the listener has no function {name}")
         self._listener = listener
         self._by_topic: dict[str, TransactionListener] = {}
-        self._pool = CheckPool(group, self._check_back, check_concurrency, check_queue)
+        self._pool = CheckPool(self._wire_group, self._check_back, check_concurrency, check_queue)
         self._execute_threads = trio.CapacityLimiter(execute_threads)
         self._check_threads = trio.CapacityLimiter(check_concurrency)
         self._outcomes = dict.fromkeys(TransactionState, 0)
@@ -203,7 +202,7 @@ class TransactionalProducer(Producer):
             stack.push_async_callback(self._pool.close, CLOSE_GRACE)
             stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
             await stack.enter_async_context(self._tasks)
-            self._client.on_check[self.group] = self._pool.offer
+            self._client.on_check[self._wire_group] = self._pool.offer
             registered = trio.Event()
             self._tasks.start_soon(self._stay_registered, registered)
             with trio.move_on_after(API_TIMEOUT):
@@ -239,7 +238,7 @@ class TransactionalProducer(Producer):
                 await self._client.find_all_masters()
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
-                    await self._client.route(topic)
+                    await self._client.route(with_namespace(self.namespace, topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             complete = False
@@ -278,8 +277,8 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
-        properties = half.all_properties()
-        request = self._outgoing(half, properties, PREPARED)
+        properties = self._packer.properties(half)
+        request = await self._packer.single(half, properties, PREPARED)
         sent = await self._deliver(request, queue, None, timeout)
         self._halves += 1
         outcome = Outcome(TransactionState.ROLLBACK)
@@ -291,6 +290,7 @@ class TransactionalProducer(Producer):
             outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
         self._outcomes[outcome.state] += 1
         await self._end(sent, outcome)
+        sent = self._shown(sent)
         return TransactionSendResult(
             sent.status,
             sent.msg_id,
@@ -309,22 +309,18 @@ class TransactionalProducer(Producer):
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
-        timers = TIMER_PROPERTIES & message.properties.keys()
-        if message.is_delayed or timers:
-            name = next(iter(timers), DELAY)
-            raise UnsendableMessageError(
-                f"property {name}: a message sent in a transaction cannot be delayed"
-            )
+        if message.is_delayed:
+            raise UnsendableMessageError("a message sent in a transaction cannot be delayed")
         properties = dict(message.properties)
         for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
             properties.pop(name, None)  # left from a message that is sent on
         half = replace(message, properties=properties)
-        self._check(half)
+        self._packer.check(half)
         if check_immunity is not None:
             if not isinstance(check_immunity, int) or check_immunity < 1:
                 raise ClientError("check_immunity is a whole number of seconds from 1 on")
             properties[CHECK_IMMUNITY] = str(check_immunity)
-        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self.group}
+        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self._wire_group}
         return half
 
     async def _end(self, sent: SendResult, outcome: Outcome) -> None:
@@ -334,7 +330,7 @@ class TransactionalProducer(Producer):
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
                 fields: dict[str, str | int | bool] = {
                     "topic": queue.topic,
-                    "producerGroup": self.group,
+                    "producerGroup": self._wire_group,
                     "tranStateTableOffset": sent.queue_offset,
                     "commitLogOffset": _commit_log_offset(sent.offset_msg_id),
                     "commitOrRollback": outcome.state.value,
@@ -360,6 +356,7 @@ class TransactionalProducer(Producer):
 
     async def _check_back(self, message: ReceivedMessage) -> Outcome:
         topic = message.properties.get(REAL_TOPIC, message.topic)
+        topic = without_namespace(self.namespace, topic)
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")

@@ -5,12 +5,19 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
 from enum import Enum
 from ipaddress import ip_address
+from typing import cast
 
-from pyrmq.errors import MessageIllegalError, ProtocolError, UndecodableBodyError
+from pyrmq.errors import (
+    MessageIllegalError,
+    ProtocolError,
+    UndecodableBodyError,
+    UnsendableMessageError,
+)
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
 
 NAME_END = "\x01"
@@ -33,8 +40,19 @@ TIMER_PROPERTIES = frozenset(
     {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
 )
 """Each makes a timer message, or ends one. [MessageConst]"""
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 UNIQ_KEY = "UNIQ_KEY"
+INSTANCE_ID = "INSTANCE_ID"
+"""The namespace of who sent it."""
+SHARDING_KEY = "__SHARDINGKEY"
+MESSAGE_TYPE = "MSG_TYPE"
+REPLY = "reply"
 WAIT = "WAIT"
+DELAY_LEVELS = (
+    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
+)  # fmt: skip
+"""Seconds of each delay level, level 1 first, unless a broker has others. [messageDelayLevel]"""
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
@@ -91,9 +109,16 @@ class Message:
     is found by, several as a list or separated by blanks. flag: 32 bits for the user's own use.
     wait_store_ok: with a broker of SYNC_FLUSH, the answer waits for the disk. properties: the
     user's own, names and values without 0x01 and 0x02, all properties together at most 32767
-    bytes of UTF-8; empty values are not sent. delay_time_level: consumers get it after the delay
+    bytes of UTF-8; empty values are not sent.
+
+    At most one of these three says that consumers get it later. delay_time_level: after the delay
     of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m 30m 1h 2h (messageDelayLevel
-    of the broker; a higher one counts as the highest, at most 2^31-1); 0: at once.
+    of the broker; a higher one counts as the highest, at most 2^31-1); 0: at once. delay: seconds
+    or a timedelta; where it is that of a default level the level is sent, else the message is a
+    timer message. deliver_at: a datetime or seconds since 1970; a timer message. Timer messages
+    are refused by pyrmq's brokers, and delivered at once by Apache RocketMQ's of 4.x.
+
+    UnsendableMessageError for a value of the wrong kind.
     """
 
     topic: str
@@ -104,9 +129,54 @@ class Message:
     wait_store_ok: bool = True
     properties: dict[str, str] = field(default_factory=dict)
     delay_time_level: int = 0
+    delay: float | timedelta | None = None
+    deliver_at: float | datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """UnsendableMessageError unless each field is of its kind. (A producer checks again.)"""
+        _check_kind("the topic", self.topic, str, "str")
+        _check_kind("the message body", self.body, (bytes, bytearray), "bytes")
+        if self.tags is not None:
+            _check_kind("tags", self.tags, str, "str, one tag,")
+        if isinstance(self.keys, list | tuple):
+            for key in self.keys:
+                _check_kind("one of keys", key, str, "str")
+        elif self.keys is not None:
+            _check_kind("keys", self.keys, str, "str or a list of them")
+        _check_kind("properties", self.properties, dict, "a dict")
+        for name, value in self.properties.items():
+            _check_kind("the name of a property", name, str, "str")
+            _check_kind(f"property {name!r}", value, str, "str")
+        if type(self.flag) is not int or not -1 << 31 <= self.flag < 1 << 31:
+            raise UnsendableMessageError(f"flag {self.flag!r}: an int of 32 bits is needed")
+        self._check_delay()
+
+    def _check_delay(self) -> None:
+        level = self.delay_time_level
+        if type(level) is not int or not 0 <= level < 1 << 31:
+            raise UnsendableMessageError(
+                f"delay_time_level {level!r}: a level from 1 to 2^31-1 expected, or 0"
+            )
+        if self.delay is None and self.deliver_at is None:
+            return
+        if bool(level) + (self.delay is not None) + (self.deliver_at is not None) > 1:
+            raise UnsendableMessageError("give one of delay_time_level, delay and deliver_at")
+        value: object = self.deliver_at if self.delay is None else _seconds(self.delay)
+        if isinstance(value, datetime):
+            value = value.timestamp()
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= cast(float, value) < 1 << 40:
+            what = "deliver_at: a datetime or seconds since 1970"
+            if self.delay is not None:
+                what = "delay: seconds or a timedelta"
+            given = self.deliver_at if self.delay is None else self.delay
+            raise UnsendableMessageError(f"{what} expected, not {given!r}")
 
     def all_properties(self) -> dict[str, str]:
-        """The user's properties with WAIT, TAGS, KEYS and DELAY."""
+        """The user's properties with WAIT, TAGS, KEYS, DELAY and those of timers."""
         out = dict(self.properties)
         out[WAIT] = "true" if self.wait_store_ok else "false"
         if self.tags:
@@ -115,17 +185,42 @@ class Message:
             out[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
         if self.delay_time_level:
             out[DELAY] = str(self.delay_time_level)
+        elif self.delay is not None:
+            seconds = _seconds(self.delay)
+            if seconds in DELAY_LEVELS:
+                out[DELAY] = str(DELAY_LEVELS.index(int(seconds)) + 1)
+            elif seconds:
+                out[TIMER_DELAY_MS] = str(round(seconds * 1000))
+        elif self.deliver_at is not None:
+            at = self.deliver_at
+            when = at.timestamp() if isinstance(at, datetime) else at
+            out[TIMER_DELIVER_MS] = str(round(when * 1000))
         return out
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it has a delay level, whichever way it was set."""
-        return self.delay_time_level > 0 or self.properties.get(DELAY, "0") != "0"
+        """Whether it comes later, whichever way that was set."""
+        return (
+            self.delay_time_level > 0
+            or bool(self.delay)
+            or self.deliver_at is not None
+            or self.properties.get(DELAY, "0") != "0"
+            or not TIMER_PROPERTIES.isdisjoint(self.properties)
+        )
 
     @property
     def transaction_id(self) -> str | None:
         """UNIQ_KEY, which a message has once it was sent in a transaction."""
         return self.properties.get(UNIQ_KEY)
+
+
+def _check_kind(what: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    if not isinstance(value, kinds):
+        raise UnsendableMessageError(f"{what} is {type(value).__name__}, {wanted} is needed")
+
+
+def _seconds(delay: float | timedelta) -> float:
+    return delay.total_seconds() if isinstance(delay, timedelta) else delay
 
 
 class SendStatus(Enum):
@@ -387,7 +482,7 @@ def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
         data = data[size:]
 
 
-def encode_batch(entries: list[tuple[int, bytes, str]]) -> bytes:
+def encode_batch(entries: Iterable[tuple[int, bytes, str]]) -> bytes:
     """The body of a batch send from (flag, body, property string). [MessageDecoder]"""
     out = bytearray()
     for flag, body, props in entries:

@@ -257,8 +257,8 @@ async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (Message("T", b"x", properties={"DELAY": "1"}), "DELAY.*cannot be delayed"),
-        (Message("T", b"x", delay_time_level=1), "DELAY.*cannot be delayed"),
+        (Message("T", b"x", properties={"DELAY": "1"}), "cannot be delayed"),
+        (Message("T", b"x", delay_time_level=1), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELIVER_MS": "1"}), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELAY_MS": "1"}), "cannot be delayed"),
