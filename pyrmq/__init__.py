@@ -25,12 +25,11 @@ _NAMES = {
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
-    "pyrmq.client.select": "select_by_hash",
+    "pyrmq.client.select": "java_hash select_by_hash",
     "pyrmq.client.split": "split_batches",
     "pyrmq.client.transaction": "TransactionalProducer",
     "pyrmq.client.transaction_function": "TransactionFunction",
     "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
-    "pyrmq.engine": "java_hash",
     "pyrmq.errors": """
         CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
         IllegalOperationError InvalidParameterError MessageIllegalError
@@ -62,13 +61,13 @@ if TYPE_CHECKING:
     from pyrmq.client.listener import TransactionListener as TransactionListener
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.select import java_hash as java_hash
     from pyrmq.client.select import select_by_hash as select_by_hash
     from pyrmq.client.split import split_batches as split_batches
     from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
     from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
     from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
-    from pyrmq.engine import java_hash as java_hash
     from pyrmq.errors import CheckpointError as CheckpointError
     from pyrmq.errors import ClientError as ClientError
     from pyrmq.errors import ConfigError as ConfigError
