@@ -25,6 +25,7 @@ _NAMES = {
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
+    "pyrmq.client.request_reply": "reply_to",
     "pyrmq.client.select": "java_hash select_by_hash",
     "pyrmq.client.split": "split_batches",
     "pyrmq.client.transaction": "TransactionalProducer",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from pyrmq.client.listener import TransactionListener as TransactionListener
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.request_reply import reply_to as reply_to
     from pyrmq.client.select import java_hash as java_hash
     from pyrmq.client.select import select_by_hash as select_by_hash
     from pyrmq.client.split import split_batches as split_batches

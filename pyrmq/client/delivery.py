@@ -75,6 +75,7 @@ class Delivery:
         self._channel_of = channel_of
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
+        self.timeout = rules.timeout
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""

@@ -59,6 +59,8 @@ class ClientInstance:
         self.consumers: dict[str, Callable[[], dict[str, Any]]] = {}
         self.on_ids_changed: list[Callable[[], None]] = []
         self.on_check: dict[str, CheckHandler] = {}
+        self.handlers: dict[int, Callable[[Channel, Command], Response | None]] = {}
+        """What answers other requests of brokers, by their codes."""
         self.on_closed: list[Callable[[], None]] = []
         self.unreadable_checks = 0
         self._channels = Channels(self._handle, self._closed)
@@ -100,6 +102,8 @@ class ClientInstance:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._check(channel, command)
             return None  # the broker does not wait: END_TRANSACTION is the answer
+        if handler := self.handlers.get(command.code):
+            return handler(channel, command)
         return Response(3, f"request type {command.code} not supported")
 
     def _check(self, channel: Channel, command: Command) -> None:

@@ -118,11 +118,11 @@ class Packer:
             else:
                 body = await trio.to_thread.run_sync(compress, *args, limiter=self._threads)
             sys_flag |= how.compress_type.sys_flag
-        topic = with_namespace(how.namespace, message.topic)
+        reply = properties.get(MESSAGE_TYPE) == REPLY
+        topic = message.topic if reply else with_namespace(how.namespace, message.topic)
         fields = send_fields(
             how.group, topic, encode_properties(properties), flag=message.flag, sys_flag=sys_flag
         )
-        reply = properties.get(MESSAGE_TYPE) == REPLY
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
         return Outgoing(code, topic, (properties[UNIQ_KEY],), fields, body)
 

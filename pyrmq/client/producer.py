@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import trio
 
+from pyrmq.client.accumulator import Accumulator, BatchLimits
 from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
 from pyrmq.client.refusals import check_group, check_queue
+from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
-from pyrmq.model.message import SHARDING_KEY, Message, MessageQueue, SendResult
+from pyrmq.model.message import SHARDING_KEY, Message, MessageQueue, ReceivedMessage, SendResult
 from pyrmq.model.namespace import with_namespace, without_namespace
 from pyrmq.model.retry import RETRY_CODES
 from pyrmq.net.channel import Channel
@@ -30,6 +33,9 @@ COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5
 MAX_IN_FLIGHT = 1024
 MAX_IN_FLIGHT_BYTES = 100 << 20
+BATCH_DELAY = 0.01
+BATCH_BYTES = 32 << 10
+BATCH_TOTAL_BYTES = 32 << 20
 
 Selector = Callable[[list[MessageQueue]], MessageQueue]
 
@@ -56,6 +62,11 @@ class Producer:
     compress_type and compress_level say (ZLIB, 5).
     max_in_flight, max_in_flight_bytes: messages, and bytes of their bodies, that wait for answers
     at a time (1024 and 100 MiB); further sends wait until there is room.
+    auto_batch: small messages of concurrent sends that agree in topic, queue, tags and
+    wait_store_ok leave in one request, of at most batch_bytes (32 KiB). Each waits for others for
+    at most batch_delay seconds (0.01), and only while such a request is under way. Messages that
+    wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
+    `select`, `sharding_key` or a `timeout` go by themselves.
 
     UnusableNameError for the group, ConfigError without a name server or with an address that is
     none, ClientError for another value that cannot be meant.
@@ -79,6 +90,10 @@ class Producer:
         compress_level: int = COMPRESS_LEVEL,
         max_in_flight: int = MAX_IN_FLIGHT,
         max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
+        auto_batch: bool = False,
+        batch_delay: float = BATCH_DELAY,
+        batch_bytes: int = BATCH_BYTES,
+        batch_total_bytes: int = BATCH_TOTAL_BYTES,
     ) -> None:
         check_group(group)
         self.group = group
@@ -111,17 +126,31 @@ class Producer:
         )
         in_flight = InFlight(max_in_flight, max_in_flight_bytes)
         self._delivery = Delivery(self._client, rules, in_flight, self._channel_of)
+        self._requests = Requests(self._client)
         self._max_size = max_message_size
+        limits = BatchLimits(batch_delay, batch_bytes, batch_total_bytes)
+        accumulator = Accumulator(self._packer, limits, self._deliver_batch)
+        self._accumulator = accumulator if auto_batch else None
+        self._leaving = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
+        async with AsyncExitStack() as stack:
+            await self._enter(stack)
+            self._leaving = stack.pop_all()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await self._unregister()
-        finally:
-            await self._client.__aexit__(*error)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._leaving.__aexit__(*error)
+
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        """Begins what ends, in the opposite order, when the producer is left."""
+        await stack.enter_async_context(self._client)
+        stack.push_async_callback(self._unregister)
+        if self._accumulator is not None:
+            await stack.enter_async_context(self._accumulator)
+
+    async def _deliver_batch(self, request: Outgoing, queue: MessageQueue | None) -> SendResult:
+        return await self._delivery.deliver(request, self._wire_queue(queue), None, None)
 
     async def _unregister(self) -> None:
         self._client.producer_groups.discard(self._wire_group)
@@ -160,14 +189,39 @@ class Producer:
         it. Of several attempts the last one's error is raised.
         """
         self._packer.check(message)
-        properties = self._packer.properties(message)
-        if sharding_key is not None:
-            if select is not None:
-                raise ClientError("give either select or sharding_key, not both")
-            select = select_by_hash(sharding_key)
-            properties.setdefault(SHARDING_KEY, sharding_key)
+        accumulator = self._accumulator
+        if accumulator is not None and (select, sharding_key, timeout) == (None, None, None):
+            check_queue(queue)
+            if accumulator.takes(message):
+                return self._shown(await accumulator.send(message, queue))
+        properties, select = self._keyed(message, select, sharding_key)
         request = await self._packer.single(message, properties)
         return self._shown(await self._deliver(request, queue, select, timeout))
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        select: Selector | None = None,
+        sharding_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedMessage:
+        """Sends a message and returns the reply that whoever consumes it sends with `reply_to`.
+
+        timeout: seconds for both, instead of `send_timeout`; RequestTimeoutError without a reply.
+        Otherwise as `send`. A request that is sent again may be answered twice; the first reply
+        counts.
+        """
+        self._packer.check(message)
+        properties, select = self._keyed(message, select, sharding_key)
+
+        async def send(left: float) -> SendResult:
+            request = await self._packer.single(message, properties)
+            return await self._deliver(request, queue, select, left)
+
+        limit = self._delivery.timeout if timeout is None else timeout
+        return await self._requests.ask(properties, limit, send)
 
     async def send_batch(
         self,
@@ -220,6 +274,18 @@ class Producer:
         channel = await self._channel_of(target, request.topic)
         ext = request.fields | queue_fields(target.queue_id, target.broker_name)
         await channel.oneway(request.code, ext, request.body)
+
+    def _keyed(
+        self, message: Message, select: Selector | None, sharding_key: str | None
+    ) -> tuple[dict[str, str], Selector | None]:
+        """The properties of a message, and what chooses its queue."""
+        properties = self._packer.properties(message)
+        if sharding_key is None:
+            return properties, select
+        if select is not None:
+            raise ClientError("give either select or sharding_key, not both")
+        properties.setdefault(SHARDING_KEY, sharding_key)
+        return properties, select_by_hash(sharding_key)
 
     def _wire_queue(self, queue: MessageQueue | None) -> MessageQueue | None:
         """A user's queue as brokers know it."""

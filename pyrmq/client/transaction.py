@@ -133,7 +133,6 @@ class TransactionalProducer(Producer):
         self._halves = self._ends_failed = 0
         self._lost = trio.Event()
         self._tasks = Tasks()
-        self._leaving = AsyncExitStack()
         self._client.on_closed.append(lambda: self._lost.set())
 
     @overload
@@ -196,22 +195,21 @@ class TransactionalProducer(Producer):
                     f"transaction {each.__name__} has no check: decorate one with "
                     f"@{each.__name__}.check"
                 )
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._client)
-            await stack.enter_async_context(self._pool)
-            stack.push_async_callback(self._pool.close, CLOSE_GRACE)
-            stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
-            await stack.enter_async_context(self._tasks)
-            self._client.on_check[self._wire_group] = self._pool.offer
-            registered = trio.Event()
-            self._tasks.start_soon(self._stay_registered, registered)
-            with trio.move_on_after(API_TIMEOUT):
-                await registered.wait()
-            self._leaving = stack.pop_all()
-        return self
+        return await super().__aenter__()
 
-    async def __aexit__(self, *error: Any) -> None:
-        await self._leaving.__aexit__(*error)
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        await stack.enter_async_context(self._client)
+        await stack.enter_async_context(self._pool)
+        stack.push_async_callback(self._pool.close, CLOSE_GRACE)
+        stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
+        if self._accumulator is not None:
+            await stack.enter_async_context(self._accumulator)
+        await stack.enter_async_context(self._tasks)
+        self._client.on_check[self._wire_group] = self._pool.offer
+        registered = trio.Event()
+        self._tasks.start_soon(self._stay_registered, registered)
+        with trio.move_on_after(API_TIMEOUT):
+            await registered.wait()
 
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 

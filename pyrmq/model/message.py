@@ -372,13 +372,39 @@ def decode_record(data: memoryview, *, inflate_body: bool = True) -> ReceivedMes
         message = _decode(data)
     except (struct.error, ValueError, IndexError) as e:
         raise ProtocolError(f"not a message record: {e}") from e
-    if inflate_body and message.sys_flag & COMPRESSED:
-        try:
-            message.body = decompress(message.body, message.sys_flag)
-        except ProtocolError as e:
-            return UndecodableMessage.of(message, e)
-        message.sys_flag &= ~(COMPRESSED | COMPRESSION_MASK)
+    return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
+
+
+def _unpacked(message: ReceivedMessage) -> ReceivedMessage:
+    try:
+        message.body = decompress(message.body, message.sys_flag)
+    except ProtocolError as e:
+        return UndecodableMessage.of(message, e)
+    message.sys_flag &= ~(COMPRESSED | COMPRESSION_MASK)
     return message
+
+
+def received(
+    *,
+    topic: str,
+    body: bytes,
+    queue_id: int,
+    flag: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: str,
+    store_timestamp: int,
+    store_host: str,
+    reconsume_times: int,
+    properties: dict[str, str],
+) -> ReceivedMessage:
+    """A message that did not come as a record: it has no place in a queue. Its body is `body`
+    decompressed, if `sys_flag` says so."""
+    message = ReceivedMessage(
+        topic, body, queue_id, -1, -1, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+        store_host, reconsume_times, 0, 0, zlib.crc32(body) & 0x7FFFFFFF, properties, "",
+    )  # fmt: skip
+    return _unpacked(message) if sys_flag & COMPRESSED else message
 
 
 def _decode(data: memoryview) -> ReceivedMessage:

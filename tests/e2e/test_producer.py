@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import pyrmq.testing
+from pyrmq import reply_to
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import (
     ClientError,
@@ -129,6 +130,37 @@ async def test_oneway_arrives_without_an_answer(embedded: Running) -> None:
             await producer.send_oneway(Message("Oneway", b"%d" % n))
     got = await receive(embedded, "Oneway", 11)
     assert bodies(got) == [*(b"%d" % n for n in range(10)), b"first"]
+
+
+async def test_request_and_reply(embedded: Running) -> None:
+    """Twice, and with a body that is compressed both ways."""
+
+    async def serve(started: trio.Event) -> None:
+        subscription = {"Questions": "*"}
+        async with (
+            Producer("repliers", namesrv=embedded.namesrv) as replier,
+            PushConsumer(
+                "answerers",
+                subscription,
+                namesrv=embedded.namesrv,
+                consume_from=ConsumeFrom.FIRST_OFFSET,
+            ) as consumer,
+        ):
+            started.set()
+            async for message in consumer:
+                await replier.send(reply_to(message, b"re: " + message.body))
+
+    async with (
+        Producer("askers", namesrv=embedded.namesrv) as producer,
+        trio.open_nursery() as nursery,
+    ):
+        started = trio.Event()
+        nursery.start_soon(serve, started)
+        await started.wait()
+        for body in (b"question", b"long " * 2000):
+            reply = await producer.request(Message("Questions", body), timeout=10)
+            assert reply.body == b"re: " + body
+        nursery.cancel_scope.cancel()
 
 
 async def test_oneway_creates_a_new_topic(embedded: Running) -> None:
