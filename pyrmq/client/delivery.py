@@ -19,6 +19,7 @@ from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseE
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
+from pyrmq.model.route import TopicRoute
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_fields, stored_at
 
@@ -57,7 +58,8 @@ class _Sending:
 
 
 class Delivery:
-    """Sends requests; `channel_of` opens the connection that a queue's broker is reached by.
+    """Sends requests; `channel_of` opens the connection that a queue's broker is reached by,
+    `channel_now` gives it if it is open.
 
     Topics and queues are as brokers know them.
     """
@@ -68,11 +70,15 @@ class Delivery:
         rules: SendRules,
         in_flight: InFlight,
         channel_of: Callable[[MessageQueue, str], Awaitable[Channel]],
+        channel_now: Callable[[MessageQueue, str], Channel | None],
     ) -> None:
         self._client = client
         self._rules = rules
         self._in_flight = in_flight
         self._channel_of = channel_of
+        self._channel_now = channel_now
+        self._queues: dict[str, tuple[TopicRoute, list[MessageQueue]]] = {}
+        """Those of routes that are known, by topic."""
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
@@ -107,8 +113,8 @@ class Delivery:
         limit = rules.timeout if timeout is None else timeout
         attempts = 1 if queue or select else rules.retry_times + 1
         sending = _Sending(request, queue, select, trio.current_time() + limit, attempts)
-        entered = False
-        try:
+        if not self._in_flight.try_enter(size):
+            entered = False
             with trio.move_on_at(sending.deadline):
                 await self._in_flight.enter(size)
                 entered = True
@@ -117,10 +123,10 @@ class Delivery:
                     f"not sent: there was no room among the messages in flight for {limit:g} s "
                     "(max_in_flight, max_in_flight_bytes)"
                 )
+        try:
             return await self._attempts(sending, limit)
         finally:
-            if entered:
-                self._in_flight.leave(size)
+            self._in_flight.leave(size)
 
     async def _attempts(self, sending: _Sending, limit: float) -> SendResult:
         for left in reversed(range(sending.attempts)):
@@ -157,25 +163,38 @@ class Delivery:
         failure.add_note(f"attempts: {len(sending.tried)}, brokers tried: {brokers}")
         raise failure
 
+    async def _target(self, sending: _Sending) -> MessageQueue:
+        """Where the next attempt goes. Only a route that has to be asked for takes time."""
+        topic, select = sending.request.topic, sending.select
+        avoid = sending.tried[-1] if sending.tried else None
+        route = self._client.known_route(topic)
+        if route is not None and select is None:
+            kept = self._queues.get(topic)
+            if kept is None or kept[0] is not route:
+                kept = self._queues[topic] = route, route.publish_queues(topic)
+            if kept[1]:
+                return self._chooser.choose(kept[1], avoid)
+        target = None
+        with trio.move_on_at(sending.deadline):
+            target = await self.choose(topic, select, avoid)
+        if target is None:
+            raise RequestTimeoutError(f"no route of topic {topic} in time")
+        return target
+
     async def _attempt(self, sending: _Sending, left: int) -> SendResult:
         """One attempt, with `left` others to come."""
         request, began = sending.request, trio.current_time()
-        target = sending.queue
-        if target is None:
-            with trio.move_on_at(sending.deadline):
-                avoid = sending.tried[-1] if sending.tried else None
-                target = await self.choose(request.topic, sending.select, avoid)
-            if target is None:
-                raise RequestTimeoutError(f"no route of topic {request.topic} in time")
+        target = sending.queue or await self._target(sending)
         broker, began = target.broker_name, trio.current_time()
         sending.tried.append(broker)
         until = began + (sending.deadline - began) / (left + 1)
         if left and self._rules.attempt_timeout is not None:
             until = min(began + self._rules.attempt_timeout, sending.deadline)
         try:
-            channel = None
-            with trio.move_on_at(until):
-                channel = await self._channel_of(target, request.topic)
+            channel = self._channel_now(target, request.topic)
+            if channel is None:
+                with trio.move_on_at(until):
+                    channel = await self._channel_of(target, request.topic)
             if channel is None:
                 raise RequestTimeoutError(f"no connection to broker {broker} in time")
             fields = request.fields | queue_fields(target.queue_id, broker)

@@ -28,6 +28,10 @@ class InFlight:
         self._most_bytes = size
         self._waiting: deque[_Waiter] = deque()
 
+    def try_enter(self, size: int) -> bool:
+        """Whether there was room, and nobody else waits for it; `leave` has to follow then."""
+        return not self._waiting and self._enter(size)
+
     def _enter(self, size: int) -> bool:
         if self.messages and (
             self.messages >= self._most_messages or self.bytes + size > self._most_bytes
@@ -39,7 +43,7 @@ class InFlight:
 
     async def enter(self, size: int) -> None:
         """Returns when there is room; `leave` has to follow."""
-        if not self._waiting and self._enter(size):
+        if self.try_enter(size):
             return
         waiter = _Waiter(size, trio.Event())
         self._waiting.append(waiter)

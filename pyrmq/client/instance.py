@@ -169,6 +169,16 @@ class ClientInstance:
             raise ClientError(f"broker {broker_name} has no master in the route of {topic}")
         return await self.channel(address)
 
+    def known_route(self, topic: str) -> TopicRoute | None:
+        """The route of a topic that was asked for, if it has one."""
+        return self._routes.known.get(topic)
+
+    def open_master(self, topic: str, broker_name: str) -> Channel | None:
+        """The channel that `master` returns at once; None if it would have to wait."""
+        route = self._routes.known.get(topic)
+        address = None if route is None else route.master_of(broker_name)
+        return None if address is None else self._channels.open(parse_address(address))
+
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""
         info = await self._channels.perform(self._routes.servers.cluster_info())

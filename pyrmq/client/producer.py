@@ -125,7 +125,9 @@ class Producer:
             send_latency_fault,
         )
         in_flight = InFlight(max_in_flight, max_in_flight_bytes)
-        self._delivery = Delivery(self._client, rules, in_flight, self._channel_of)
+        self._delivery = Delivery(
+            self._client, rules, in_flight, self._channel_of, self._channel_now
+        )
         self._requests = Requests(self._client)
         self._max_size = max_message_size
         limits = BatchLimits(batch_delay, batch_bytes, batch_total_bytes)
@@ -320,6 +322,10 @@ class Producer:
                 return self._wire_queue(select(shown))  # type: ignore[return-value]
 
         return await self._delivery.deliver(request, self._wire_queue(queue), chosen, timeout)
+
+    def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
+        """The same, if it is there already."""
+        return self._client.open_master(topic, queue.broker_name) if queue.topic == topic else None
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """The connection that messages of `topic` for a queue go to."""

@@ -242,6 +242,10 @@ class TransactionalProducer(Producer):
             complete = False
         return await self._client.greet_all() and complete
 
+    def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
+        channel = super()._channel_now(queue, topic)
+        return channel if channel is not None and channel.greeted else None
+
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """A broker knows this producer before it gets a half: nobody else may be there to ask."""
         channel = await super()._channel_of(queue, topic)

@@ -242,10 +242,15 @@ class Channels:
     async def __aexit__(self, *error: object) -> None:
         await self._tasks.__aexit__(*error)
 
+    def open(self, address: Address) -> Channel | None:
+        """The live channel to `address`, if there is one."""
+        channel = self._channels.get(address)
+        return None if channel is None or channel.closed else channel
+
     async def get(self, address: Address) -> Channel:
         """A live channel to `address`. ConnectError if there is none to be had."""
-        channel = self._channels.get(address)
-        if channel is not None and not channel.closed:
+        channel = self.open(address)
+        if channel is not None:
             return channel
         async with self._locks.setdefault(address, trio.Lock()):
             channel = self._channels.get(address)
