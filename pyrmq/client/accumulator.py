@@ -134,6 +134,9 @@ class Accumulator:
             ids[index] if index < len(ids) else "",
             result.queue,
             result.queue_offset + index,
+            None,
+            result.region_id,
+            result.trace_on,
         )
 
     def _add(self, kind: _Kind, message: Message, item: _Item) -> _Batch:

@@ -37,6 +37,7 @@ class _Check:
 
 class CheckPool:
     """`concurrency` tasks that `ask` the listener and answer the broker, `slots` questions waiting.
+    `answered` is called when a broker has its answer.
 
     An async context manager; `close` before leaving it lets running checks come to an end.
     """
@@ -47,12 +48,14 @@ class CheckPool:
         ask: Callable[[ReceivedMessage], Awaitable[Outcome]],
         concurrency: int,
         slots: int,
+        answered: Callable[[Channel, ReceivedMessage, TransactionState], None],
     ) -> None:
         if concurrency < 1 or slots < 1:
             raise ClientError("check_concurrency and check_queue must be at least 1")
         self.answered = self.dropped = self.failed = self.running = self.waiting = 0
         self._group = group
         self._ask = ask
+        self._on_answered = answered
         self._workers = concurrency
         self._bytes = 0
         self._send, self._receive = trio.open_memory_channel[_Check](slots)
@@ -139,6 +142,7 @@ class CheckPool:
             )
         else:
             self.answered += 1
+            self._on_answered(check.channel, check.message, outcome.state)
 
 
 def _is_offset(text: str) -> bool:

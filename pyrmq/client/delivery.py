@@ -238,4 +238,6 @@ def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
         MessageQueue(queue.topic, queue.broker_name, queue_id),
         offset,
         ext.get("transactionId"),
+        ext.get("MSG_REGION", "DefaultRegion"),
+        ext.get("TRACE_ON") != "false",
     )

@@ -43,6 +43,8 @@ class Outgoing:
     keys: tuple[str, ...]
     fields: dict[str, str | int | bool]
     body: bytes
+    message: Message | None = None
+    """What it was made of; None for a batch."""
 
     @property
     def key(self) -> str:
@@ -124,7 +126,7 @@ class Packer:
             how.group, topic, encode_properties(properties), flag=message.flag, sys_flag=sys_flag
         )
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
-        return Outgoing(code, topic, (properties[UNIQ_KEY],), fields, body)
+        return Outgoing(code, topic, (properties[UNIQ_KEY],), fields, body, message)
 
     def entry(self, message: Message) -> tuple[str, tuple[int, bytes, str]]:
         """A checked message as part of a batch: its id, and flag, body and property string."""

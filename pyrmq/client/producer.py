@@ -18,11 +18,13 @@ from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
+from pyrmq.client.trace import TRACE_TOPIC, Tracer, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import SHARDING_KEY, Message, MessageQueue, ReceivedMessage, SendResult
 from pyrmq.model.namespace import with_namespace, without_namespace
 from pyrmq.model.retry import RETRY_CODES
+from pyrmq.net.address import address_of_message_id, format_address
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_fields
 
@@ -67,6 +69,7 @@ class Producer:
     at most batch_delay seconds (0.01), and only while such a request is under way. Messages that
     wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
     `select`, `sharding_key` or a `timeout` go by themselves.
+    trace: what was sent is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
 
     UnusableNameError for the group, ConfigError without a name server or with an address that is
     none, ClientError for another value that cannot be meant.
@@ -94,6 +97,8 @@ class Producer:
         batch_delay: float = BATCH_DELAY,
         batch_bytes: int = BATCH_BYTES,
         batch_total_bytes: int = BATCH_TOTAL_BYTES,
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
     ) -> None:
         check_group(group)
         self.group = group
@@ -133,6 +138,12 @@ class Producer:
         limits = BatchLimits(batch_delay, batch_bytes, batch_total_bytes)
         accumulator = Accumulator(self._packer, limits, self._deliver_batch)
         self._accumulator = accumulator if auto_batch else None
+        self._tracer: Tracer | None = None
+        if trace:
+            inner = Producer(
+                sender_group(self._wire_group, "PRODUCE"), namesrv=namesrv, send_timeout=5.0
+            )
+            self._tracer = Tracer(inner, group, namespace=namespace, topic=trace_topic)
         self._leaving = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -148,11 +159,35 @@ class Producer:
         """Begins what ends, in the opposite order, when the producer is left."""
         await stack.enter_async_context(self._client)
         stack.push_async_callback(self._unregister)
+        if self._tracer is not None:
+            await stack.enter_async_context(self._tracer)
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
 
     async def _deliver_batch(self, request: Outgoing, queue: MessageQueue | None) -> SendResult:
-        return await self._delivery.deliver(request, self._wire_queue(queue), None, None)
+        return await self._traced(request, self._wire_queue(queue), None, None)
+
+    async def _traced(
+        self,
+        request: Outgoing,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        timeout: float | None,
+    ) -> SendResult:
+        if self._tracer is None:
+            return await self._delivery.deliver(request, queue, select, timeout)
+        began = trio.current_time()
+        result = await self._delivery.deliver(request, queue, select, timeout)
+        self._tracer.sent(request, result, began, self._store_host(result))
+        return result
+
+    def _store_host(self, result: SendResult) -> str:
+        """The address of the broker that has it."""
+        route = self._client.known_route(result.queue.topic)
+        if route is not None and (known := route.master_of(result.queue.broker_name)):
+            return known
+        address = address_of_message_id(result.offset_msg_id.partition(",")[0])
+        return "" if address is None else format_address(address)
 
     async def _unregister(self) -> None:
         self._client.producer_groups.discard(self._wire_group)
@@ -321,7 +356,7 @@ class Producer:
                 ]
                 return self._wire_queue(select(shown))  # type: ignore[return-value]
 
-        return await self._delivery.deliver(request, self._wire_queue(queue), chosen, timeout)
+        return await self._traced(request, self._wire_queue(queue), chosen, timeout)
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         """The same, if it is there already."""

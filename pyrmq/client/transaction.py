@@ -51,6 +51,7 @@ from pyrmq.model.transaction import (
     TRANSACTION_ID,
     TransactionState,
 )
+from pyrmq.net.address import format_address
 from pyrmq.net.channel import Channel
 from pyrmq.net.tasks import Tasks
 
@@ -126,7 +127,9 @@ class TransactionalProducer(Producer):
                 raise ClientError(f"the listener has no function {name}")
         self._listener = listener
         self._by_topic: dict[str, TransactionListener] = {}
-        self._pool = CheckPool(self._wire_group, self._check_back, check_concurrency, check_queue)
+        self._pool = CheckPool(
+            self._wire_group, self._check_back, check_concurrency, check_queue, self._checked
+        )
         self._execute_threads = trio.CapacityLimiter(execute_threads)
         self._check_threads = trio.CapacityLimiter(check_concurrency)
         self._outcomes = dict.fromkeys(TransactionState, 0)
@@ -202,6 +205,8 @@ class TransactionalProducer(Producer):
         await stack.enter_async_context(self._pool)
         stack.push_async_callback(self._pool.close, CLOSE_GRACE)
         stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
+        if self._tracer is not None:
+            await stack.enter_async_context(self._tracer)
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
         await stack.enter_async_context(self._tasks)
@@ -291,7 +296,7 @@ class TransactionalProducer(Producer):
             execute = listener.execute_local_transaction
             outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
         self._outcomes[outcome.state] += 1
-        await self._end(sent, outcome)
+        await self._end(sent, outcome, half)
         sent = self._shown(sent)
         return TransactionSendResult(
             sent.status,
@@ -300,6 +305,8 @@ class TransactionalProducer(Producer):
             sent.queue,
             sent.queue_offset,
             sent.transaction_id,
+            sent.region_id,
+            sent.trace_on,
             outcome.state,
             outcome.error,
         )
@@ -325,7 +332,7 @@ class TransactionalProducer(Producer):
         properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self._wire_group}
         return half
 
-    async def _end(self, sent: SendResult, outcome: Outcome) -> None:
+    async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
         """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
         queue = sent.queue
         try:
@@ -343,6 +350,9 @@ class TransactionalProducer(Producer):
                 }
                 channel = await self._client.master(queue.topic, queue.broker_name)
                 await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+                self._trace_end(
+                    half.all_properties(), queue.topic, sent.msg_id, channel, outcome.state
+                )
             if limit.cancelled_caught:
                 raise ConnectError(f"not sent in {END_TIMEOUT:g} s")
         except PyrmqError as e:
@@ -353,6 +363,28 @@ class TransactionalProducer(Producer):
                 escape(sent.msg_id),
                 escape(e),
             )
+
+    def _trace_end(
+        self,
+        properties: dict[str, str],
+        topic: str,
+        msg_id: str,
+        channel: Channel,
+        state: TransactionState,
+        *,
+        from_check: bool = False,
+    ) -> None:
+        if self._tracer is not None:
+            transaction_id = properties.get(UNIQ_KEY)
+            host = format_address(channel.address)
+            self._tracer.transaction_ended(
+                properties, topic, msg_id, transaction_id, state, host, from_check=from_check
+            )
+
+    def _checked(self, channel: Channel, message: ReceivedMessage, state: TransactionState) -> None:
+        properties = message.properties
+        topic = properties.get(REAL_TOPIC, message.topic)
+        self._trace_end(properties, topic, message.msg_id, channel, state, from_check=True)
 
     # Being asked.
 

@@ -243,6 +243,7 @@ class SendResult:
     status: how safe it is. msg_id: its UNIQ_KEY, 32 hex digits made by the client (a batch: joined
     by commas). offset_msg_id: broker address and physical offset in hex, made by the broker.
     queue_offset: its place in `queue`, from 0; a batch's first. transaction_id: of a half message.
+    region_id: the broker's region. trace_on: whether the broker wants messages traced.
     """
 
     status: SendStatus
@@ -251,6 +252,8 @@ class SendResult:
     queue: MessageQueue
     queue_offset: int
     transaction_id: str | None = None
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
 
 
 @dataclass(slots=True)
