@@ -3,7 +3,8 @@
     from pyrmq import Message, Producer, PushConsumer
 
 What users need is here. Each name is loaded from the module that defines it when it is first asked
-for, so `import pyrmq` loads nothing else. `pyrmq.testing` is an embedded broker for tests,
+for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have
+the clients for asyncio and for plain code, `pyrmq.testing` is an embedded broker for tests,
 `pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
 leaves it out, and asking for it says what to install.
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyrmq.version import __version__ as __version__
 
-_MODULES = ("errors", "testing")
+_MODULES = ("aio", "errors", "sync", "testing")
 _NAMES = {
     "pyrmq.client.allocate": "average average_by_circle",
     "pyrmq.client.consumer": "PushConsumer",
@@ -54,7 +55,9 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 if TYPE_CHECKING:
     # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
+    from pyrmq import aio as aio
     from pyrmq import errors as errors
+    from pyrmq import sync as sync
     from pyrmq import testing as testing
     from pyrmq.client.allocate import average as average
     from pyrmq.client.allocate import average_by_circle as average_by_circle

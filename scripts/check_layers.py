@@ -22,11 +22,11 @@ PYTHON_LAYERS = [
     {"segments"},
     {"net"},
     {"txn"},
-    {"broker", "namesrv", "client"},
-    {"outbox", "admin"},
+    {"broker", "namesrv", "client", "background"},
+    {"outbox", "admin", "aio", "sync"},
     {"server"},
     {"testing"},
-    {"demo"},
+    {"demo", "pytest_plugin"},
     {"cli"},
 ]
 RUST_LAYERS = [
