@@ -190,7 +190,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         group: str,
         subscriptions: Mapping[str, str],
         *,
-        listener: Callable[[ReceivedMessage], Awaitable[object]] | None = None,
+        listener: Callable[[Any], Awaitable[object]] | None = None,
         **options: Any,
     ) -> None:
         calls = Calls()

@@ -114,7 +114,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         group: str,
         subscriptions: Mapping[str, str],
         *,
-        listener: Callable[[ReceivedMessage], object] | None = None,
+        listener: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> None:
         called = None
@@ -147,9 +147,9 @@ async def _acknowledge(client: consumers.PushConsumer, message: ReceivedMessage)
 
 
 def _in_threads(
-    listener: Callable[[ReceivedMessage], object], threads: trio.CapacityLimiter
-) -> consumers.Listener:
-    async def call(message: ReceivedMessage) -> object:
-        return await trio.to_thread.run_sync(listener, message, limiter=threads)
+    listener: Callable[[Any], object], threads: trio.CapacityLimiter
+) -> Callable[[Any], Coroutine[Any, Any, object]]:
+    async def call(argument: Any) -> object:
+        return await trio.to_thread.run_sync(listener, argument, limiter=threads)
 
     return call

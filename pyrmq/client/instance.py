@@ -39,6 +39,7 @@ ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
 
 CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
+RequestHandler = Callable[[Command], Awaitable[Response | None]]
 
 _instances = itertools.count()
 
@@ -46,8 +47,8 @@ _instances = itertools.count()
 class ClientInstance:
     """One client id with its connections. `producer_groups` and `consumers` make up the
     heartbeat; `on_ids_changed` is called when a broker says that a group's members changed,
-    `on_check` (by producer group) when it asks what became of a transaction, `on_closed` when a
-    connection has ended."""
+    `on_check` (by producer group) when it asks what became of a transaction, `on_request` (by code)
+    when it asks something else, `on_closed` when a connection has ended."""
 
     def __init__(self, namesrv: str | None) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
@@ -59,8 +60,7 @@ class ClientInstance:
         self.consumers: dict[str, Callable[[], dict[str, Any]]] = {}
         self.on_ids_changed: list[Callable[[], None]] = []
         self.on_check: dict[str, CheckHandler] = {}
-        self.handlers: dict[int, Callable[[Channel, Command], Response | None]] = {}
-        """What answers other requests of brokers, by their codes."""
+        self.on_request: dict[int, RequestHandler] = {}
         self.on_closed: list[Callable[[], None]] = []
         self.unreadable_checks = 0
         self._channels = Channels(self._handle, self._closed)
@@ -102,8 +102,9 @@ class ClientInstance:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._check(channel, command)
             return None  # the broker does not wait: END_TRANSACTION is the answer
-        if handler := self.handlers.get(command.code):
-            return handler(channel, command)
+        handler = self.on_request.get(command.code)
+        if handler is not None:
+            return await handler(command)
         return Response(3, f"request type {command.code} not supported")
 
     def _check(self, channel: Channel, command: Command) -> None:

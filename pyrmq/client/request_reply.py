@@ -28,7 +28,6 @@ from pyrmq.model.message import (
     received,
 )
 from pyrmq.net.answer import number
-from pyrmq.net.channel import Channel
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 
@@ -72,7 +71,7 @@ class Requests:
         self._client = client
         self._waiting: dict[str, _Waiting] = {}
         self._known_at = float("-inf")
-        client.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
+        client.on_request[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
 
     async def ask(
         self,
@@ -127,7 +126,7 @@ class Requests:
                 self._known_at = now
         await self._client.greet_all()
 
-    def _pushed(self, channel: Channel, command: Command) -> Response:
+    async def _pushed(self, command: Command) -> Response:
         """PUSH_REPLY_MESSAGE_TO_CLIENT: the answer tells the replier whether somebody waits."""
         try:
             reply = read_reply(command)
