@@ -44,7 +44,8 @@ _NAMES = {
         UnusableExpressionError UnusableNameError
     """,
     "pyrmq.model.compression": "CompressionType",
-    "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
+    "pyrmq.model.message": "Message MessageQueue SendResult SendStatus",
+    "pyrmq.model.record": "ReceivedMessage",
     "pyrmq.model.subscription": "Sql",
     "pyrmq.model.transaction": "TransactionState",
     "pyrmq.outbox": "Outbox",
@@ -111,9 +112,9 @@ if TYPE_CHECKING:
     from pyrmq.model.compression import CompressionType as CompressionType
     from pyrmq.model.message import Message as Message
     from pyrmq.model.message import MessageQueue as MessageQueue
-    from pyrmq.model.message import ReceivedMessage as ReceivedMessage
     from pyrmq.model.message import SendResult as SendResult
     from pyrmq.model.message import SendStatus as SendStatus
+    from pyrmq.model.record import ReceivedMessage as ReceivedMessage
     from pyrmq.model.subscription import Sql as Sql
     from pyrmq.model.transaction import TransactionState as TransactionState
     from pyrmq.outbox import Outbox as Outbox

@@ -29,7 +29,7 @@ from pyrmq.client.listener import TransactionListener, is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
-from pyrmq.model.message import ReceivedMessage as ReceivedMessage
+from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from pyrmq.client.listener import Outcome
 from pyrmq.errors import ClientError, ConnectError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.channel import Channel
 from pyrmq.net.tasks import Tasks

@@ -12,6 +12,7 @@ import trio
 from pyrmq.client.faults import FaultTable, QueueChooser
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Selector
 from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.refusals import check_kind
 from pyrmq.engine import Command
@@ -25,7 +26,6 @@ from pyrmq.net.send import queue_fields, stored_at
 
 log = logging.getLogger(__name__)
 
-Selector = Callable[[list[MessageQueue]], MessageQueue]
 _STATUS = {status.value: status for status in SendStatus}
 
 

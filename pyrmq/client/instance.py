@@ -16,7 +16,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import ReceivedMessage, decode_record
+from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net import fastjson

@@ -14,17 +14,11 @@ from pyrmq.client.unique_key import key_maker
 from pyrmq.errors import ClientError, UnsendableMessageError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.compression import CompressionType, compress
-from pyrmq.model.message import (
-    INSTANCE_ID,
-    MESSAGE_TYPE,
-    REPLY,
-    TIMER_PROPERTIES,
-    UNIQ_KEY,
-    Message,
-    encode_batch,
-)
+from pyrmq.model.message import Message
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.namespace import with_namespace
+from pyrmq.model.properties import INSTANCE_ID, MESSAGE_TYPE, REPLY, TIMER_PROPERTIES, UNIQ_KEY
+from pyrmq.model.record import encode_batch
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.send import send_code, send_fields
 

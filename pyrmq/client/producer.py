@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any, Self
 
 import trio
@@ -13,18 +12,19 @@ from pyrmq.client.accumulator import Accumulator, BatchLimits
 from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
 from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
-from pyrmq.client.trace import TRACE_TOPIC, Tracer, sender_group
+from pyrmq.client.trace import TRACE_TOPIC, Tracer, sender_group, store_host
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
-from pyrmq.model.message import SHARDING_KEY, Message, MessageQueue, ReceivedMessage, SendResult
-from pyrmq.model.namespace import with_namespace, without_namespace
+from pyrmq.model.message import Message, MessageQueue, SendResult
+from pyrmq.model.properties import SHARDING_KEY
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
-from pyrmq.net.address import address_of_message_id, format_address
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_fields
 
@@ -38,8 +38,6 @@ MAX_IN_FLIGHT_BYTES = 100 << 20
 BATCH_DELAY = 0.01
 BATCH_BYTES = 32 << 10
 BATCH_TOTAL_BYTES = 32 << 20
-
-Selector = Callable[[list[MessageQueue]], MessageQueue]
 
 
 class Producer:
@@ -103,7 +101,8 @@ class Producer:
         check_group(group)
         self.group = group
         self.namespace = namespace
-        self._wire_group = with_namespace(namespace, group)
+        self._names = Namespace(namespace)
+        self._wire_group = self._names.wire(group)
         check_group(self._wire_group)
         for name, seconds in (("send_timeout", send_timeout), ("attempt_timeout", attempt_timeout)):
             if seconds is not None and not 0 < seconds < float("inf"):
@@ -165,7 +164,7 @@ class Producer:
             await stack.enter_async_context(self._accumulator)
 
     async def _deliver_batch(self, request: Outgoing, queue: MessageQueue | None) -> SendResult:
-        return await self._traced(request, self._wire_queue(queue), None, None)
+        return await self._traced(request, self._names.wire_queue(queue), None, None)
 
     async def _traced(
         self,
@@ -178,16 +177,8 @@ class Producer:
             return await self._delivery.deliver(request, queue, select, timeout)
         began = trio.current_time()
         result = await self._delivery.deliver(request, queue, select, timeout)
-        self._tracer.sent(request, result, began, self._store_host(result))
+        self._tracer.sent(request, result, began, store_host(self._client, result))
         return result
-
-    def _store_host(self, result: SendResult) -> str:
-        """The address of the broker that has it."""
-        route = self._client.known_route(result.queue.topic)
-        if route is not None and (known := route.master_of(result.queue.broker_name)):
-            return known
-        address = address_of_message_id(result.offset_msg_id.partition(",")[0])
-        return "" if address is None else format_address(address)
 
     async def _unregister(self) -> None:
         self._client.producer_groups.discard(self._wire_group)
@@ -200,8 +191,7 @@ class Producer:
         For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
         creates it on demand, ClientError if no queue of it can be sent to.
         """
-        queues = await self._delivery.queues(with_namespace(self.namespace, topic))
-        return [replace(q, topic=topic) for q in queues] if self.namespace else queues
+        return self._names.shown_queues(await self._delivery.queues(self._names.wire(topic)))
 
     async def send(
         self,
@@ -230,10 +220,10 @@ class Producer:
         if accumulator is not None and (select, sharding_key, timeout) == (None, None, None):
             check_queue(queue)
             if accumulator.takes(message):
-                return self._shown(await accumulator.send(message, queue))
+                return self._names.shown_result(await accumulator.send(message, queue))
         properties, select = self._keyed(message, select, sharding_key)
         request = await self._packer.single(message, properties)
-        return self._shown(await self._deliver(request, queue, select, timeout))
+        return self._names.shown_result(await self._deliver(request, queue, select, timeout))
 
     async def request(
         self,
@@ -273,7 +263,7 @@ class Producer:
         compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
         """
         request = self._packer.batch(messages)
-        return self._shown(await self._deliver(request, queue, None, timeout))
+        return self._names.shown_result(await self._deliver(request, queue, None, timeout))
 
     async def send_batches(
         self,
@@ -307,7 +297,7 @@ class Producer:
         self._packer.check(message)
         check_queue(queue)
         request = await self._packer.single(message, self._packer.properties(message))
-        target = self._wire_queue(queue) or await self._delivery.choose(request.topic)
+        target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
         channel = await self._channel_of(target, request.topic)
         ext = request.fields | queue_fields(target.queue_id, target.broker_name)
         await channel.oneway(request.code, ext, request.body)
@@ -324,19 +314,6 @@ class Producer:
         properties.setdefault(SHARDING_KEY, sharding_key)
         return properties, select_by_hash(sharding_key)
 
-    def _wire_queue(self, queue: MessageQueue | None) -> MessageQueue | None:
-        """A user's queue as brokers know it."""
-        if queue is None or not self.namespace:
-            return queue
-        return replace(queue, topic=with_namespace(self.namespace, queue.topic))
-
-    def _shown(self, result: SendResult) -> SendResult:
-        """A result as users know it."""
-        if not self.namespace:
-            return result
-        topic = without_namespace(self.namespace, result.queue.topic)
-        return replace(result, queue=replace(result.queue, topic=topic))
-
     async def _deliver(
         self,
         request: Outgoing,
@@ -347,16 +324,9 @@ class Producer:
         if queue is not None and select is not None:
             raise ClientError("give either queue, or select or sharding_key, not both")
         check_queue(queue)
-        chosen = select
-        if select is not None and self.namespace:
-
-            def chosen(queues: list[MessageQueue]) -> MessageQueue:
-                shown = [
-                    replace(q, topic=without_namespace(self.namespace, q.topic)) for q in queues
-                ]
-                return self._wire_queue(select(shown))  # type: ignore[return-value]
-
-        return await self._traced(request, self._wire_queue(queue), chosen, timeout)
+        return await self._traced(
+            request, self._names.wire_queue(queue), self._names.wire_selector(select), timeout
+        )
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         """The same, if it is there already."""

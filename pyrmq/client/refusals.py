@@ -19,7 +19,7 @@ from pyrmq.errors import (
     UnusableExpressionError,
     UnusableNameError,
 )
-from pyrmq.model import message, names
+from pyrmq.model import names, properties
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
 
@@ -66,10 +66,10 @@ def check_group(group: str) -> None:
         raise UnusableNameError(*e.args) from None
 
 
-def encode_properties(properties: Mapping[str, str]) -> str:
+def encode_properties(texts: Mapping[str, str]) -> str:
     """The property string of a message. UnsendableMessageError if there is none."""
     try:
-        return message.encode_properties(properties)
+        return properties.encode_properties(texts)
     except MessageIllegalError as e:
         raise UnsendableMessageError(*e.args) from None
 

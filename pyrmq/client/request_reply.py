@@ -18,15 +18,9 @@ from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import (
-    MESSAGE_TYPE,
-    REPLY,
-    Message,
-    ReceivedMessage,
-    SendResult,
-    decode_properties,
-    received,
-)
+from pyrmq.model.message import Message, SendResult
+from pyrmq.model.properties import MESSAGE_TYPE, REPLY, decode_properties
+from pyrmq.model.record import ReceivedMessage, received
 from pyrmq.net.answer import number
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import trio
 
+from pyrmq.client.instance import ClientInstance
 from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.trace_records import (
     ConsumeCode,
@@ -29,9 +30,12 @@ from pyrmq.client.trace_records import (
 from pyrmq.client.unique_key import key_maker
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
-from pyrmq.model.message import KEYS, Message, ReceivedMessage, SendResult, decode_properties
+from pyrmq.model.message import Message, SendResult
 from pyrmq.model.namespace import without_namespace
+from pyrmq.model.properties import KEYS, decode_properties
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
+from pyrmq.net.address import address_of_message_id, format_address
 from pyrmq.net.clock import now_ms
 from pyrmq.net.tasks import Tasks
 
@@ -61,6 +65,15 @@ class TraceSender(AbstractAsyncContextManager[Any], Protocol):
 def sender_group(group: str, kind: str) -> str:
     """The producer group of a client's tracer; `kind` is PRODUCE or CONSUME."""
     return f"_INNER_TRACE_PRODUCER-{group}-{kind}-1"[:255]
+
+
+def store_host(client: ClientInstance, result: SendResult) -> str:
+    """The address of the broker that has a message."""
+    route = client.known_route(result.queue.topic)
+    if route is not None and (known := route.master_of(result.queue.broker_name)):
+        return known
+    address = address_of_message_id(result.offset_msg_id.partition(",")[0])
+    return "" if address is None else format_address(address)
 
 
 @dataclass(frozen=True, slots=True)

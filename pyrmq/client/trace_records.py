@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pyrmq.model.message import KEYS, ReceivedMessage
+from pyrmq.model.properties import KEYS
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 FIELD_END = "\x01"

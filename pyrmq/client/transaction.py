@@ -32,15 +32,9 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import (
-    UNIQ_KEY,
-    Message,
-    MessageQueue,
-    ReceivedMessage,
-    SendResult,
-    SendStatus,
-)
-from pyrmq.model.namespace import with_namespace, without_namespace
+from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -241,7 +235,7 @@ class TransactionalProducer(Producer):
                 await self._client.find_all_masters()
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
-                    await self._client.route(with_namespace(self.namespace, topic))
+                    await self._client.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             complete = False
@@ -297,7 +291,7 @@ class TransactionalProducer(Producer):
             outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
         self._outcomes[outcome.state] += 1
         await self._end(sent, outcome, half)
-        sent = self._shown(sent)
+        sent = self._names.shown_result(sent)
         return TransactionSendResult(
             sent.status,
             sent.msg_id,
@@ -390,7 +384,7 @@ class TransactionalProducer(Producer):
 
     async def _check_back(self, message: ReceivedMessage) -> Outcome:
         topic = message.properties.get(REAL_TOPIC, message.topic)
-        topic = without_namespace(self.namespace, topic)
+        topic = self._names.shown(topic)
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")

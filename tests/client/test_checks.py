@@ -16,7 +16,8 @@ from trio.testing import MockClock
 
 from pyrmq.client import TransactionalProducer, TransactionState, checks
 from pyrmq.errors import ProtocolError
-from pyrmq.model.message import Message, ReceivedMessage, SendStatus, decode_record
+from pyrmq.model.message import Message, SendStatus
+from pyrmq.model.record import ReceivedMessage, decode_record
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Held, Scripted
 from tests.support.scripted.streams import (
     END,

@@ -18,7 +18,8 @@ from pyrmq.errors import (
     MessageIllegalError,
     SystemBusyError,
 )
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from pyrmq.model.message import Message, MessageQueue, SendStatus
+from pyrmq.model.record import ReceivedMessage
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Scripted
 from tests.support.scripted.streams import (
     END,

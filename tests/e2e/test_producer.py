@@ -20,7 +20,8 @@ from pyrmq.errors import (
     ProtocolError,
     PyrmqError,
 )
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from pyrmq.model.message import Message, MessageQueue, SendStatus
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, take
 

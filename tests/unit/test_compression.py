@@ -12,7 +12,7 @@ import zstandard
 
 from pyrmq.errors import ProtocolError, UndecodableBodyError
 from pyrmq.model.compression import CompressionType, compress, decompress
-from pyrmq.model.message import ReceivedMessage, decode_record, decode_records
+from pyrmq.model.record import ReceivedMessage, decode_record, decode_records
 from tests.support import records
 from tests.unit.test_message import SAMPLE
 

@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrmq.errors import MessageIllegalError, ProtocolError
-from pyrmq.model.message import (
-    MAX_PROPERTIES,
-    Message,
-    MessageQueue,
-    decode_properties,
-    decode_record,
-    decode_records,
-    encode_batch,
-    encode_properties,
-)
+from pyrmq.model.message import Message, MessageQueue
+from pyrmq.model.properties import MAX_PROPERTIES, decode_properties, encode_properties
+from pyrmq.model.record import decode_record, decode_records, encode_batch
 from tests.support import records
 
 _PART = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
