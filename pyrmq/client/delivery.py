@@ -18,6 +18,7 @@ from pyrmq.client.refusals import check_kind
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
@@ -26,6 +27,10 @@ from pyrmq.net.send import queue_fields, stored_at
 
 log = logging.getLogger(__name__)
 
+SLOW_LINK = 1 << 20
+"""Bytes a second that a body has to leave with before its attempt is given up."""
+ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
+"""Answers after which a newer route may have other brokers."""
 _STATUS = {status.value: status for status in SendStatus}
 
 
@@ -187,9 +192,7 @@ class Delivery:
         target = sending.queue or await self._target(sending)
         broker, began = target.broker_name, trio.current_time()
         sending.tried.append(broker)
-        until = began + (sending.deadline - began) / (left + 1)
-        if left and self._rules.attempt_timeout is not None:
-            until = min(began + self._rules.attempt_timeout, sending.deadline)
+        until = self._until(sending, left, began)
         try:
             channel = self._channel_now(target, request.topic)
             if channel is None:
@@ -215,8 +218,24 @@ class Delivery:
             self._faults.answered(broker, trio.current_time() - began)
         return result
 
+    def _until(self, sending: _Sending, left: int, began: float) -> float:
+        """When an attempt has taken its part of the time. A large body needs more of it."""
+        if not left:
+            return sending.deadline
+        part = self._rules.attempt_timeout
+        if part is None:
+            share = (sending.deadline - began) / (left + 1)
+            part = max(share, len(sending.request.body) / SLOW_LINK)
+        return min(began + part, sending.deadline)
+
     async def _refresh(self, sending: _Sending, left: int) -> None:
-        """A new route, if there is one soon: the next attempt needs its time."""
+        """A new route, if there is one soon: the next attempt needs its time. None for a broker
+        that just refused: many senders would ask the name server at once."""
+        failure = sending.failure
+        if failure is None or (
+            isinstance(failure, ResponseError) and failure.code not in ROUTE_CODES
+        ):
+            return
         now = trio.current_time()
         try:
             with trio.move_on_at(now + (sending.deadline - now) / (left + 1)):

@@ -162,11 +162,38 @@ async def test_a_name_server_that_hangs_leaves_time_for_the_next_attempt(
     cluster: StreamCluster,
     clock: MockClock,
 ) -> None:
-    every(cluster, times(1, lambda c: c.reply(2)))
+    every(cluster, times(1, lambda c: c.reply(17)))
     async with producer() as sender:
         await sender.queues("T")
         cluster.change[ROUTE] = lambda c: SILENCE
         await sender.send(Message("T", b"x"))
+
+
+async def test_busy_brokers_make_no_work_for_name_servers(
+    cluster: StreamCluster,
+    clock: MockClock,
+) -> None:
+    async with producer() as sender:
+        await sender.queues("T")
+        asked = len(cluster.asked)
+        every(cluster, lambda c: c.reply(2))
+        with pytest.raises(SystemBusyError):
+            await sender.send(Message("T", b"x"))
+        assert len(cluster.asked) == asked
+        every(cluster, lambda c: HANG_UP)
+        with pytest.raises(ConnectError):
+            await sender.send(Message("T", b"x"))
+        assert len(cluster.asked) > asked
+
+
+async def test_a_large_body_has_time_to_leave(cluster: StreamCluster, clock: MockClock) -> None:
+    every(cluster, lambda c: SILENCE)
+    async with producer(compress_over=1 << 30) as sender:
+        for size, attempts in ((100, 3), (2 << 20, 2), (4 << 20, 1)):
+            before = sum(sends(cluster).values())
+            with pytest.raises(RequestTimeoutError, match="in 3 s"):
+                await sender.send(Message("T", bytes(size)))
+            assert sum(sends(cluster).values()) - before == attempts
 
 
 async def test_latency_faults(cluster: StreamCluster, clock: MockClock) -> None:
