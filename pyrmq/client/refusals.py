@@ -74,7 +74,7 @@ def encode_properties(texts: Mapping[str, str]) -> str:
         raise UnsendableMessageError(*e.args) from None
 
 
-_LIKE_SQL = re.compile(r"[<>=()']|\s(?:and|or|in|is|not|between)\s", re.IGNORECASE)
+_LIKE_SQL = re.compile(r"[<>']|\s=|=\s|\s(?:and|or|in|is|not|between)\s", re.IGNORECASE)
 
 
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:

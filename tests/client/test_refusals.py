@@ -99,7 +99,7 @@ def test_sql_is_no_list_of_tags() -> None:
         with pytest.raises(SubscriptionError, match=r"If it is SQL92, write pyrmq.Sql") as caught:
             PushConsumer("g", {"T": text}, namesrv=NOWHERE)
         check_refusal(caught.value, SubscriptionError)
-    for tags in ("a || b", "order-in-1||is", "", "*", "gezahlt ü", "and"):
+    for tags in ("a || b", "order-in-1||is", "", "*", "gezahlt ü", "and", "v=1"):
         PushConsumer("g", {"T": tags}, namesrv=NOWHERE)
 
 

@@ -30,6 +30,7 @@ from tests.support.scripted.streams import (
     SEND,
     StreamBroker,
     StreamCluster,
+    record,
     sent_properties,
     stored,
 )
@@ -96,6 +97,18 @@ async def test_what_is_not_traced(
     async with Producer("pg", namesrv=cluster.namesrv) as plain:
         await plain.send(Message("T", b"x"))
         assert plain._tracer is None
+
+
+async def test_a_check(cluster: StreamCluster, broker: StreamBroker, clock: MockClock) -> None:
+    async with transactional(Async(lambda: COMMIT), trace=True):
+        asked = record(PGROUP="pg", REAL_TOPIC="T", UNIQ_KEY="KEY", KEYS="k")
+        await broker.ask(asked, tranStateTableOffset=1, commitLogOffset=2)
+        await broker.next_end()
+    (end,) = fields(traces(cluster))
+    assert [end[0], *end[4:]] == [
+        "EndTransaction", "T", "KEY", "null", "k", "broker-a:10911", "2", "KEY", "COMMIT_MESSAGE",
+        "true",
+    ]  # fmt: skip
 
 
 async def test_regions_and_namespaces(
