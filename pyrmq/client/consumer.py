@@ -26,8 +26,7 @@ from pyrmq.client.refusals import check_group, check_kind, check_topic, parse_su
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import MessageQueue
-from pyrmq.model.record import ReceivedMessage, decode_records
+from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.net import fastjson
 from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 from pyrmq.net.tasks import Tasks

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import trio
 
 from pyrmq.escape import escape
-from pyrmq.model.message import Message
-from pyrmq.model.record import ReceivedMessage
+from pyrmq.model.message import Message, ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import trio
 
-from pyrmq.model.message import MessageQueue
-from pyrmq.model.record import ReceivedMessage
+from pyrmq.model.message import MessageQueue, ReceivedMessage
 
 MAX_MESSAGES = 1000
 MAX_BYTES = 100 << 20

@@ -20,6 +20,9 @@ from pyrmq.model.properties import (
     UNIQ_KEY,
     WAIT,
 )
+from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+from pyrmq.model.record import decode_record as decode_record
+from pyrmq.model.record import decode_records as decode_records
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,8 +11,7 @@ import pyrmq.client.consumer
 import pyrmq.testing
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import ClientError, InvalidParameterError, SubscriptionError
-from pyrmq.model.message import Message, MessageQueue
-from pyrmq.model.record import ReceivedMessage
+from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, queues_assigned, take, take_none
 from tests.support.waiting import eventually_trio
