@@ -16,12 +16,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial, update_wrapper, wraps
+from functools import update_wrapper, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
-from pyrmq.background import C, Face
+from pyrmq.background import C, Face, complete
 from pyrmq.client import consumer as consumers
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
@@ -205,9 +205,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         while True:
             yield await asyncio.wrap_future(self._submit(iterator.__anext__))
 
-    async def acknowledge(self, message: ReceivedMessage) -> None:
-        """As `pyrmq.PushConsumer.acknowledge`."""
-        await asyncio.wrap_future(self._submit(partial(_acknowledge, self._client, message)))
+    acknowledge: Callable[[ReceivedMessage], Coroutine[Any, Any, None]]
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -215,5 +213,4 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-async def _acknowledge(client: consumers.PushConsumer, message: ReceivedMessage) -> None:
-    client.acknowledge(message)
+complete(PushConsumer, consumers.PushConsumer, awaited, {"take", "check_entered"})

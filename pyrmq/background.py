@@ -6,11 +6,12 @@ own.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -172,6 +173,27 @@ class Shared:
 
 
 SHARED = Shared()
+
+
+def complete(
+    face: type, client: type, wrap: Callable[[Callable[..., Any]], Any], leave_out: set[str]
+) -> None:
+    """Gives a face the public methods of its client that it does not define itself."""
+    for name, method in inspect.getmembers(client, inspect.isfunction):
+        if not (name.startswith("_") or name in leave_out or hasattr(face, name)):
+            setattr(face, name, wrap(_as_async(method)))
+
+
+def _as_async(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method as one that is awaited, in the task of a call."""
+    if inspect.iscoroutinefunction(method):
+        return method
+
+    @wraps(method)
+    async def call(*args: Any, **options: Any) -> Any:
+        return method(*args, **options)
+
+    return call
 
 
 class Face(Generic[C]):

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
-from pyrmq.background import C, Face
+from pyrmq.background import C, Face, complete
 from pyrmq.client import consumer as consumers
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
@@ -132,9 +132,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         while True:
             yield self._running.call(iterator.__anext__)
 
-    def acknowledge(self, message: ReceivedMessage) -> None:
-        """As `pyrmq.PushConsumer.acknowledge`."""
-        self._running.call(partial(_acknowledge, self._client, message))
+    acknowledge: Callable[[ReceivedMessage], None]
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -142,8 +140,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-async def _acknowledge(client: consumers.PushConsumer, message: ReceivedMessage) -> None:
-    client.acknowledge(message)
+complete(PushConsumer, consumers.PushConsumer, blocking, {"take", "check_entered"})
 
 
 def _in_threads(
