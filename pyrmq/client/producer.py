@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
-from pyrmq.client.accumulator import Accumulator, BatchLimits
 from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
@@ -18,15 +17,20 @@ from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
-from pyrmq.client.trace import TRACE_TOPIC, Tracer, sender_group, store_host
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
+from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_fields
+
+if TYPE_CHECKING:
+    # Imported where they are used: most producers need neither.
+    from pyrmq.client.accumulator import Accumulator
+    from pyrmq.client.trace import Tracer
 
 SEND_TIMEOUT = 3.0
 RETRY_TIMES = 2
@@ -135,11 +139,19 @@ class Producer:
         )
         self._requests = Requests(self._client)
         self._max_size = max_message_size
-        limits = BatchLimits(batch_delay, batch_bytes, batch_total_bytes)
-        accumulator = Accumulator(self._packer, limits, self._deliver_batch)
-        self._accumulator = accumulator if auto_batch else None
+        self._accumulator: Accumulator | None = None
+        limits = (batch_delay, batch_bytes, batch_total_bytes)
+        if auto_batch:
+            from pyrmq.client.accumulator import Accumulator, BatchLimits
+
+            batches = BatchLimits(*limits)
+            self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
+        elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
+            raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._tracer: Tracer | None = None
         if trace:
+            from pyrmq.client.trace import Tracer, sender_group
+
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"), namesrv=namesrv, send_timeout=5.0
             )
@@ -178,7 +190,7 @@ class Producer:
             return await self._delivery.deliver(request, queue, select, timeout)
         began = trio.current_time()
         result = await self._delivery.deliver(request, queue, select, timeout)
-        self._tracer.sent(request, result, began, store_host(self._client, result))
+        self._tracer.sent(request, result, began, self._client)
         return result
 
     async def _unregister(self) -> None:

@@ -7,7 +7,6 @@ and the broker that gets the reply hands it to the asker's connection.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -75,6 +74,8 @@ class Requests:
     ) -> ReceivedMessage:
         """Adds what a reply needs to `properties`, has the message sent in the time it is told,
         and returns the reply. RequestTimeoutError without one; what `send` raises."""
+        import uuid  # not needed by programs that only send
+
         deadline = trio.current_time() + timeout
         correlation_id = str(uuid.uuid4())
         properties[CORRELATION_ID] = correlation_id

@@ -31,6 +31,7 @@ from pyrmq.client.unique_key import key_maker
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult
+from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.namespace import without_namespace
 from pyrmq.model.properties import KEYS, decode_properties
 from pyrmq.model.record import ReceivedMessage
@@ -41,7 +42,6 @@ from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 WAITING = 2048
 """Records that wait; further ones are left out."""
 BATCH = 10
@@ -121,7 +121,9 @@ class Tracer:
 
     # For producers.
 
-    def sent(self, request: Outgoing, result: SendResult, began: float, store_host: str) -> None:
+    def sent(
+        self, request: Outgoing, result: SendResult, began: float, client: ClientInstance
+    ) -> None:
         """A request was answered; it began at this time of trio's clock."""
         topic = without_namespace(self._namespace, request.topic)
         if not result.trace_on or not result.region_id or topic.startswith(self._topic):
@@ -143,7 +145,7 @@ class Tracer:
                 msg_id=result.msg_id,
                 tags=properties.get("TAGS"),
                 keys=properties.get(KEYS),
-                store_host=store_host,
+                store_host=store_host(client, result),
                 body_length=len(request.body),
                 cost=cost,
                 message_type=kind,

@@ -213,3 +213,5 @@ async def test_who_leaves_takes_his_message_along(one: StreamBroker, clock: Mock
 def test_limits(options: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match="batch_"):
         producer(**options)
+    with pytest.raises(ClientError, match="need auto_batch=True"):
+        Producer("pg", namesrv=StreamCluster.namesrv, **options)
