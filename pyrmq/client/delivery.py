@@ -91,10 +91,16 @@ class Delivery:
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""
         route = await self._client.publish_route(topic)
-        queues = route.publish_queues(topic)
+        queues = self._queues_of(topic, route)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
         return queues
+
+    def _queues_of(self, topic: str, route: TopicRoute) -> list[MessageQueue]:
+        kept = self._queues.get(topic)
+        if kept is None or kept[0] is not route:
+            kept = self._queues[topic] = route, route.publish_queues(topic)
+        return kept[1]
 
     async def choose(
         self, topic: str, select: Selector | None = None, avoid: str | None = None
@@ -102,7 +108,7 @@ class Delivery:
         queues = await self.queues(topic)
         if not select:
             return self._chooser.choose(queues, avoid)
-        chosen = select(queues)
+        chosen = select(list(queues))
         check_kind("what `select` chose", chosen, (MessageQueue,), "one of the queues it is given")
         return chosen
 
@@ -173,12 +179,8 @@ class Delivery:
         topic, select = sending.request.topic, sending.select
         avoid = sending.tried[-1] if sending.tried else None
         route = self._client.known_route(topic)
-        if route is not None and select is None:
-            kept = self._queues.get(topic)
-            if kept is None or kept[0] is not route:
-                kept = self._queues[topic] = route, route.publish_queues(topic)
-            if kept[1]:
-                return self._chooser.choose(kept[1], avoid)
+        if route is not None and select is None and (queues := self._queues_of(topic, route)):
+            return self._chooser.choose(queues, avoid)
         target = None
         with trio.move_on_at(sending.deadline):
             target = await self.choose(topic, select, avoid)

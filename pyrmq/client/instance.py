@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
+NEW_TOPIC = 0.1
+"""Seconds until the name server is asked again for a topic that does not exist."""
 
 CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
 RequestHandler = Callable[[Command], Awaitable[Response | None]]
@@ -71,6 +73,9 @@ class ClientInstance:
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
         self._route_lock = trio.Lock()
+        self._publish_lock = trio.Lock()
+        self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
+        """Routes of topics that do not exist yet, and until when that is believed."""
 
     async def __aenter__(self) -> Self:
         check_trio()
@@ -148,10 +153,20 @@ class ClientInstance:
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
-        try:
-            return await self.route(topic)
-        except TopicNotExistError:
-            return await self._channels.perform(self._routes.auto_create_route(topic))
+        route = self.known_route(topic)
+        if route is not None:
+            return route
+        async with self._publish_lock:  # many senders of a new topic ask once
+            route = self.known_route(topic)
+            if route is not None:
+                return route
+            self._new_topics.pop(topic, None)
+            try:
+                return await self.route(topic)
+            except TopicNotExistError:
+                route = await self._channels.perform(self._routes.auto_create_route(topic))
+            self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
+            return route
 
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
@@ -171,12 +186,15 @@ class ClientInstance:
         return await self.channel(address)
 
     def known_route(self, topic: str) -> TopicRoute | None:
-        """The route of a topic that was asked for, if it has one."""
-        return self._routes.known.get(topic)
+        """What `publish_route` returns at once; None if it would have to ask."""
+        route = self._routes.known.get(topic)
+        if route is None and (new := self._new_topics.get(topic)) is not None:
+            return new[1] if trio.current_time() < new[0] else None
+        return route
 
     def open_master(self, topic: str, broker_name: str) -> Channel | None:
         """The channel that `master` returns at once; None if it would have to wait."""
-        route = self._routes.known.get(topic)
+        route = self.known_route(topic)
         address = None if route is None else route.master_of(broker_name)
         return None if address is None else self._channels.open(parse_address(address))
 

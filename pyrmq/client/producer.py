@@ -204,7 +204,7 @@ class Producer:
         For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
         creates it on demand, ClientError if no queue of it can be sent to.
         """
-        return self._names.shown_queues(await self._delivery.queues(self._names.wire(topic)))
+        return self._names.shown_queues(list(await self._delivery.queues(self._names.wire(topic))))
 
     async def send(
         self,

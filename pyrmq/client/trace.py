@@ -247,7 +247,7 @@ class Tracer:
                     await self._sender.send(message)
                 except PyrmqError as e:
                     self.failed += count
-                    log.warning("trace of group %s not sent: %s", self._group, escape(e))
+                    log.warning("trace of group %s not sent: %s", escape(self._group), escape(e))
 
     def _messages(self, records: list[TraceRecord]) -> Iterable[tuple[Message, int]]:
         """Trace messages, and how many records each has."""

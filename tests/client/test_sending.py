@@ -169,6 +169,23 @@ async def test_a_name_server_that_hangs_leaves_time_for_the_next_attempt(
         await sender.send(Message("T", b"x"))
 
 
+async def test_many_senders_of_a_new_topic_ask_once(
+    cluster: StreamCluster,
+    clock: MockClock,
+) -> None:
+    cluster.missing.add("T")
+    async with producer() as sender:
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(sender.send, Message("T", b"x"))
+        assert [c.ext["topic"] for c in cluster.asked] == ["T", "TBW102"]
+        cluster.missing.clear()
+        await trio.sleep(0.1)
+        await sender.send(Message("T", b"x"))
+        await sender.send(Message("T", b"x"))
+        assert [c.ext["topic"] for c in cluster.asked] == ["T", "TBW102", "T"]
+
+
 async def test_busy_brokers_make_no_work_for_name_servers(
     cluster: StreamCluster,
     clock: MockClock,
