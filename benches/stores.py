@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from pyrmq.engine import Listener, RecvBuffer, Session, Store
-from pyrmq.model.message import encode_batch, encode_properties
+from pyrmq.model.properties import encode_properties
+from pyrmq.model.record import encode_batch
 from pyrmq.net.command import encode_request
 
 FULL = os.environ.get("PYRMQ_BENCH_FULL") == "1"

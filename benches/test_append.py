@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from pyrmq.engine import Listener, Session, Store
-from pyrmq.model.message import encode_batch, encode_properties
+from pyrmq.model.properties import encode_properties
+from pyrmq.model.record import encode_batch
 from pyrmq.net.command import encode_request
 
 MAPPING = 256 << 20

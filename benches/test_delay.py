@@ -11,7 +11,7 @@ import pytest
 
 from benches.stores import PROPERTIES, Frame, Producer, single_frame
 from pyrmq.engine import Delays
-from pyrmq.model.message import encode_properties
+from pyrmq.model.properties import encode_properties
 
 DUE = 50_000
 WAITING = 1_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from benches.stores import FULL, Frame, Producer, single_frame
 from pyrmq.engine import SqlFilter, Store, java_hash
-from pyrmq.model.message import encode_properties
+from pyrmq.model.properties import encode_properties
 
 MESSAGES = 1_000_000 if FULL else 200_000
 EVERY = 1000

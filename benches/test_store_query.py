@@ -13,7 +13,7 @@ import pytest
 
 from benches.stores import FULL, MARK, Numbered, Producer, batch_frame, thread_cpu
 from pyrmq.engine import Store
-from pyrmq.model.message import encode_properties
+from pyrmq.model.properties import encode_properties
 
 MESSAGES = 10_000_000 if FULL else 1_000_000
 QUERIES = 20_000

@@ -15,7 +15,7 @@ import pytest
 
 from benches.stores import FULL, Producer, make_kill_image
 from pyrmq.engine import Store
-from pyrmq.model.message import encode_properties
+from pyrmq.model.properties import encode_properties
 
 LOG = (1 << 30) if FULL else (256 << 20)
 PROPERTIES = encode_properties({"UNIQ_KEY": "C0A8010A1F9018B4AAC247B760000000", "TAGS": "TagA"})

@@ -21,8 +21,8 @@ import trio
 
 from benches.stores import FULL, MARK, Numbered, Producer, batch_frame, memory, single_frame
 from pyrmq.engine import Listener, Session, Transactions
-from pyrmq.model.message import encode_properties
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC
+from pyrmq.model.properties import encode_properties
 from pyrmq.txn.checking import CHUNK, EXAMINED
 from pyrmq.txn.machine import Rules
 from pyrmq.txn.service import TransactionService

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pyrmq.engine import Listener, RecvBuffer, Session
-from pyrmq.model.message import encode_properties
+from pyrmq.model.properties import encode_properties
 from pyrmq.net.command import JSON, ROCKETMQ, encode_request
 
 COUNT = 64

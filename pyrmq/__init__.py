@@ -3,7 +3,8 @@
     from pyrmq import Message, Producer, PushConsumer
 
 What users need is here. Each name is loaded from the module that defines it when it is first asked
-for, so `import pyrmq` loads nothing else. `pyrmq.testing` is an embedded broker for tests,
+for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have
+the clients for asyncio and for plain code, `pyrmq.testing` is an embedded broker for tests,
 `pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
 leaves it out, and asking for it says what to install.
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyrmq.version import __version__ as __version__
 
-_MODULES = ("errors", "testing")
+_MODULES = ("aio", "errors", "sync", "testing")
 _NAMES = {
     "pyrmq.client.allocate": "Configured average average_by_circle",
     "pyrmq.client.allocate_hash": "ConsistentHash",
@@ -30,7 +31,9 @@ _NAMES = {
     "pyrmq.client.offsets": "ConsumeFrom",
     "pyrmq.client.producer": "Producer",
     "pyrmq.client.push_options": "MessageModel",
-    "pyrmq.client.select": "select_by_hash",
+    "pyrmq.client.request_reply": "reply_to",
+    "pyrmq.client.select": "java_hash select_by_hash",
+    "pyrmq.client.split": "split_batches",
     "pyrmq.client.transaction": "TransactionalProducer",
     "pyrmq.client.transaction_function": "TransactionFunction",
     "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
@@ -42,10 +45,12 @@ _NAMES = {
         RequestTimeoutError ResponseError SegmentDamagedError SegmentError SegmentLayoutError
         SegmentOptionError SegmentPathError ServiceNotAvailableError StoreDamagedError
         StoreLockedError SubscriptionError SystemBusyError TopicNotExistError
-        UnknownTopicError UnsendableMessageError UnusableExpressionError
-        UnusableNameError
+        UndecodableBodyError UnknownTopicError UnsendableMessageError
+        UnusableExpressionError UnusableNameError
     """,
-    "pyrmq.model.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
+    "pyrmq.model.compression": "CompressionType",
+    "pyrmq.model.message": "Message MessageQueue SendResult SendStatus",
+    "pyrmq.model.record": "ReceivedMessage",
     "pyrmq.model.subscription": "Sql",
     "pyrmq.model.transaction": "TransactionState",
     "pyrmq.outbox": "Outbox",
@@ -56,7 +61,9 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 if TYPE_CHECKING:
     # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
+    from pyrmq import aio as aio
     from pyrmq import errors as errors
+    from pyrmq import sync as sync
     from pyrmq import testing as testing
     from pyrmq.client.allocate import Configured as Configured
     from pyrmq.client.allocate import average as average
@@ -72,7 +79,10 @@ if TYPE_CHECKING:
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.producer import Producer as Producer
     from pyrmq.client.push_options import MessageModel as MessageModel
+    from pyrmq.client.request_reply import reply_to as reply_to
+    from pyrmq.client.select import java_hash as java_hash
     from pyrmq.client.select import select_by_hash as select_by_hash
+    from pyrmq.client.split import split_batches as split_batches
     from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
     from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
@@ -107,15 +117,17 @@ if TYPE_CHECKING:
     from pyrmq.errors import SubscriptionError as SubscriptionError
     from pyrmq.errors import SystemBusyError as SystemBusyError
     from pyrmq.errors import TopicNotExistError as TopicNotExistError
+    from pyrmq.errors import UndecodableBodyError as UndecodableBodyError
     from pyrmq.errors import UnknownTopicError as UnknownTopicError
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
     from pyrmq.errors import UnusableExpressionError as UnusableExpressionError
     from pyrmq.errors import UnusableNameError as UnusableNameError
+    from pyrmq.model.compression import CompressionType as CompressionType
     from pyrmq.model.message import Message as Message
     from pyrmq.model.message import MessageQueue as MessageQueue
-    from pyrmq.model.message import ReceivedMessage as ReceivedMessage
     from pyrmq.model.message import SendResult as SendResult
     from pyrmq.model.message import SendStatus as SendStatus
+    from pyrmq.model.record import ReceivedMessage as ReceivedMessage
     from pyrmq.model.subscription import Sql as Sql
     from pyrmq.model.transaction import TransactionState as TransactionState
     from pyrmq.outbox import Outbox as Outbox

@@ -46,6 +46,12 @@ class ProtocolError(PyrmqError):
     """A peer sent what the remoting protocol does not allow."""
 
 
+class UndecodableBodyError(ProtocolError):
+    """A message's body cannot be decompressed."""
+
+    hint = "raw_body has it as it is stored"
+
+
 class ResponseError(PyrmqError):
     """A request was refused, with a code other than success.
 

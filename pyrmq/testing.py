@@ -1,19 +1,25 @@
 """An embedded broker for anyone's tests.
 
-async with pyrmq.testing.broker() as server:
-    async with Producer("group", namesrv=server.namesrv) as producer:
-        ...
+    async with pyrmq.testing.broker() as server:  # trio or asyncio; `with` in plain code
+        async with Producer("group", namesrv=server.namesrv) as producer:
+            ...
+
+With pytest, the fixture `pyrmq_broker` is one for all tests of a session.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sniffio import current_async_library
+
+from pyrmq.background import Background, Held
 from pyrmq.broker import BrokerConfig
+from pyrmq.errors import ClientError
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.server import Running, serving
 
@@ -21,17 +27,74 @@ SMALL_LOG = 16 << 20
 """Commit-log file size of test stores, bytes."""
 
 
-@asynccontextmanager
-async def broker(store: Path | None = None, **settings: Any) -> AsyncIterator[Running]:
+class TestBroker:
+    """What `broker` returns: a context manager for trio, asyncio and plain code.
+
+    In a trio program the server runs in that program's event loop, otherwise in a thread of its
+    own.
+    """
+
+    __test__ = False  # pytest takes it for none of its classes
+
+    def __init__(self, server: AbstractAsyncContextManager[Running]) -> None:
+        self._server = server
+        self._thread: Background | None = None
+        self._held: Held | None = None
+
+    def __enter__(self) -> Running:
+        if self._thread is not None:
+            raise ClientError("this can be entered once only: make a new one")
+        self._thread = Background("pyrmq-broker")
+        self._thread.start()
+        entered, self._held = self._thread.open(self._server)
+        try:
+            return entered.result()
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        assert self._thread is not None
+        assert self._held is not None
+        try:
+            self._thread.close(self._held).result()
+        finally:
+            self._thread.stop()
+
+    async def __aenter__(self) -> Running:
+        if current_async_library() == "trio":
+            return await self._server.__aenter__()
+        import asyncio
+
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._thread is None:
+            await self._server.__aexit__(*error)
+        else:
+            import asyncio
+
+            await asyncio.to_thread(self.__exit__)
+
+
+def broker(store: Path | None = None, **settings: Any) -> TestBroker:
     """Name server and broker on free loopback ports, on a temporary store unless one is given.
 
         async with pyrmq.testing.broker() as server:
             async with pyrmq.Producer("group", namesrv=server.namesrv) as producer: ...
 
-    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …). Yields what runs:
+        with pyrmq.testing.broker() as server:
+            with pyrmq.sync.Producer("group", namesrv=server.namesrv) as producer: ...
+
+    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …). Gives what runs:
     `namesrv` is the address for clients. ConfigError for a setting that cannot be meant,
     StoreLockedError if another broker has the store open.
     """
+    return TestBroker(_serving(store, settings))
+
+
+@asynccontextmanager
+async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterator[Running]:
     with ExitStack() as stack:
         root = store or Path(stack.enter_context(TemporaryDirectory(prefix="pyrmq-")))
         defaults: dict[str, Any] = {

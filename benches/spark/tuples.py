@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pyrmq.model.message import decode_record
+from pyrmq.model.record import decode_record
 
 
 class TupleSource(DataSource):

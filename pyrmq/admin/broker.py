@@ -14,8 +14,8 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import TRANSACTION_GROUP
+from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.answer import MAX_NUMBER, check_success, number

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyrmq.admin.offset_set import OffsetSet
-from pyrmq.model.message import KEYS, UNIQ_KEY, ReceivedMessage
+from pyrmq.model.properties import KEYS, UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,

@@ -19,8 +19,8 @@ from pyrmq.admin.halves import (
 )
 from pyrmq.admin.offset_set import OffsetSet
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, TopicNotExistError, leaves
-from pyrmq.model.message import ReceivedMessage, decode_record
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+from pyrmq.model.record import ReceivedMessage, decode_record
 
 Progress = Callable[[str, int, int], None]
 """Called with what is read, how many of how many."""

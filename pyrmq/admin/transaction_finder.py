@@ -20,8 +20,9 @@ from pyrmq.admin.scan import (
     no_progress,
 )
 from pyrmq.errors import ClientError, ProtocolError
-from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.transaction import PREPARED_QUEUE_OFFSET, PRODUCER_GROUP, REAL_TOPIC
 from pyrmq.net.address import offset_of_message_id
 

@@ -10,8 +10,8 @@ from pyrmq.admin.scan import Progress, each_record, no_progress
 from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder
 from pyrmq.errors import ClientError, RequestTimeoutError
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.names import CHECK_MAX_TOPIC
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 

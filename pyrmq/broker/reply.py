@@ -23,8 +23,8 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import NAME_END, VALUE_END, decode_properties
 from pyrmq.model.names import RETRY_PREFIX, check_topic
+from pyrmq.model.properties import NAME_END, VALUE_END, decode_properties
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net.address import Address, format_address, message_id
 from pyrmq.net.answers import Durable, Elsewhere

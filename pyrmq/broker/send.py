@@ -20,8 +20,8 @@ from pyrmq.errors import (
     ResponseError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import DELAY, TIMER_PROPERTIES, decode_properties
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
+from pyrmq.model.properties import DELAY, TIMER_PROPERTIES, decode_properties
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.answers import After, Answer, Resend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from pyrmq.model.message import ReceivedMessage
+    from pyrmq.model.record import ReceivedMessage
 
 _namesrv = click.option(
     "-n",

@@ -216,18 +216,14 @@ def dump(
 
 
 def body_as_sent(record: dict[str, Any]) -> bytes | None:
-    """The body of a record, unpacked if zlib packed it; None if that cannot be undone."""
+    """The body of a record, decompressed; None if that cannot be done."""
     from pyrmq.errors import ProtocolError
-    from pyrmq.model.inflate import inflate
-    from pyrmq.model.message import MAX_BODY
+    from pyrmq.model.compression import decompress
 
-    raw: bytes = record["body"]
-    if record["sysFlag"] & 1 and record["sysFlag"] & 0x700 in (0, 0x300):
-        try:
-            return inflate(raw, MAX_BODY, "compressed body")
-        except ProtocolError:
-            return None
-    return raw
+    try:
+        return decompress(record["body"], record["sysFlag"])
+    except ProtocolError:
+        return None
 
 
 def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:

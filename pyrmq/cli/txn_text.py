@@ -18,7 +18,7 @@ from pyrmq.admin.transaction_finder import Transaction, body_head
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import CHECK_TIMES
 
 

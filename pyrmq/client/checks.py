@@ -15,7 +15,7 @@ from pyrmq.client.listener import Outcome
 from pyrmq.errors import ClientError, ConnectError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.channel import Channel
 from pyrmq.net.tasks import Tasks
@@ -37,6 +37,7 @@ class _Check:
 
 class CheckPool:
     """`concurrency` tasks that `ask` the listener and answer the broker, `slots` questions waiting.
+    `answered` is called when a broker has its answer.
 
     An async context manager; `close` before leaving it lets running checks come to an end.
     """
@@ -47,12 +48,14 @@ class CheckPool:
         ask: Callable[[ReceivedMessage], Awaitable[Outcome]],
         concurrency: int,
         slots: int,
+        answered: Callable[[Channel, ReceivedMessage, TransactionState], None],
     ) -> None:
         if concurrency < 1 or slots < 1:
             raise ClientError("check_concurrency and check_queue must be at least 1")
         self.answered = self.dropped = self.failed = self.running = self.waiting = 0
         self._group = group
         self._ask = ask
+        self._on_answered = answered
         self._workers = concurrency
         self._bytes = 0
         self._send, self._receive = trio.open_memory_channel[_Check](slots)
@@ -89,7 +92,7 @@ class CheckPool:
             "msgId": message.msg_id,
             "fromTransactionCheck": True,
         }
-        if self._bytes + len(message.body) > MAX_BYTES and self._bytes:
+        if self._bytes + len(message.raw_body) > MAX_BYTES and self._bytes:
             self._drop(message, f"{self._bytes} bytes wait already")
             return
         try:
@@ -100,7 +103,7 @@ class CheckPool:
             self._drop(message, "this producer is about to end")
         else:
             self.waiting += 1
-            self._bytes += len(message.body)
+            self._bytes += len(message.raw_body)
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
         self.dropped += 1
@@ -110,7 +113,7 @@ class CheckPool:
         try:
             async for check in self._receive.clone():
                 self.waiting -= 1
-                self._bytes -= len(check.message.body)
+                self._bytes -= len(check.message.raw_body)
                 self.running += 1
                 try:
                     await self._answer(check)
@@ -139,6 +142,7 @@ class CheckPool:
             )
         else:
             self.answered += 1
+            self._on_answered(check.channel, check.message, outcome.state)
 
 
 def _is_offset(text: str) -> bool:

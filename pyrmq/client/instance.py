@@ -11,11 +11,12 @@ from typing import Any, Self
 
 import trio
 
+from pyrmq.client.refusals import check_trio
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import ReceivedMessage, decode_record
+from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net import fastjson
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
+NEW_TOPIC = 0.1
+"""Seconds until the name server is asked again for a topic that does not exist."""
 
 CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
 RequestHandler = Callable[[Command], Awaitable[Response | None]]
@@ -73,8 +76,12 @@ class ClientInstance:
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
         self._route_lock = trio.Lock()
+        self._publish_lock = trio.Lock()
+        self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
+        """Routes of topics that do not exist yet, and until when that is believed."""
 
     async def __aenter__(self) -> Self:
+        check_trio()
         await self._channels.__aenter__()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)
@@ -149,10 +156,20 @@ class ClientInstance:
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
-        try:
-            return await self.route(topic)
-        except TopicNotExistError:
-            return await self._channels.perform(self._routes.auto_create_route(topic))
+        route = self.known_route(topic)
+        if route is not None:
+            return route
+        async with self._publish_lock:  # many senders of a new topic ask once
+            route = self.known_route(topic)
+            if route is not None:
+                return route
+            self._new_topics.pop(topic, None)
+            try:
+                return await self.route(topic)
+            except TopicNotExistError:
+                route = await self._channels.perform(self._routes.auto_create_route(topic))
+            self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
+            return route
 
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
@@ -182,6 +199,19 @@ class ClientInstance:
         channel = await self.channel(address)
         await self.greet(channel)
         return channel
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        """What `publish_route` returns at once; None if it would have to ask."""
+        route = self._routes.known.get(topic)
+        if route is None and (new := self._new_topics.get(topic)) is not None:
+            return new[1] if trio.current_time() < new[0] else None
+        return route
+
+    def open_master(self, topic: str, broker_name: str) -> Channel | None:
+        """The channel that `master` returns at once; None if it would have to wait."""
+        route = self.known_route(topic)
+        address = None if route is None else route.master_of(broker_name)
+        return None if address is None else self._channels.open(parse_address(address))
 
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""

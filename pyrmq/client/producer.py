@@ -1,74 +1,47 @@
-"""Sending messages. [DefaultMQProducerImpl]"""
+"""Sending messages. [DefaultMQProducer]"""
 
 from __future__ import annotations
 
-import itertools
-import logging
-import random
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.delivery import Delivery, SendRules
+from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.refusals import (
-    check_group,
-    check_kind,
-    check_queue,
-    check_texts,
-    check_topic,
-    encode_properties,
-)
-from pyrmq.client.unique_key import key_maker
-from pyrmq.engine import Command
-from pyrmq.errors import (
-    ClientError,
-    PyrmqError,
-    RequestTimeoutError,
-    ResponseError,
-    UnsendableMessageError,
-)
-from pyrmq.escape import escape
-from pyrmq.model.message import (
-    COMPRESSED,
-    TIMER_PROPERTIES,
-    UNIQ_KEY,
-    Message,
-    MessageQueue,
-    SendResult,
-    SendStatus,
-    encode_batch,
-)
-from pyrmq.model.names import RETRY_PREFIX
-from pyrmq.model.retry import NO_RETRY, RetryPolicy, may_send_again
-from pyrmq.model.route import next_queue
-from pyrmq.model.transaction import TRAN_MSG
+from pyrmq.client.namespaces import Namespace, Selector
+from pyrmq.client.outgoing import Outgoing, Packer, Packing
+from pyrmq.client.refusals import check_group, check_queue
+from pyrmq.client.request_reply import Requests
+from pyrmq.client.select import select_by_hash
+from pyrmq.client.split import split_batches
+from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.model.compression import CompressionType
+from pyrmq.model.message import Message, MessageQueue, SendResult
+from pyrmq.model.names import TRACE_TOPIC
+from pyrmq.model.properties import SHARDING_KEY
+from pyrmq.model.record import ReceivedMessage
+from pyrmq.model.retry import RETRY_CODES
 from pyrmq.net.channel import Channel
-from pyrmq.net.send import queue_fields, send_code, send_fields, stored_at
+from pyrmq.net.send import queue_fields
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    # Imported where they are used: most producers need neither.
+    from pyrmq.client.accumulator import Accumulator
+    from pyrmq.client.trace import Tracer
 
 SEND_TIMEOUT = 3.0
 RETRY_TIMES = 2
 MAX_MESSAGE_SIZE = 4 << 20
 COMPRESS_OVER = 4096
-ZLIB_TYPE = 0x300
-_STATUS = {status.value: status for status in SendStatus}
-
-Selector = Callable[[list[MessageQueue]], MessageQueue]
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """A send request but for its queue; `key` is the UNIQ_KEY or those of a batch."""
-
-    code: int
-    topic: str
-    key: str
-    fields: dict[str, str | int | bool]
-    body: bytes
+COMPRESS_LEVEL = 5
+MAX_IN_FLIGHT = 1024
+MAX_IN_FLIGHT_BYTES = 100 << 20
+BATCH_DELAY = 0.01
+BATCH_BYTES = 32 << 10
+BATCH_TOTAL_BYTES = 32 << 20
 
 
 class Producer:
@@ -79,15 +52,30 @@ class Producer:
 
     group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    namespace: topics and the group are `namespace%name` for brokers.
     send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
+    attempt_timeout: seconds that one attempt may take while others are left; by default all have
+    the same part of the time, but at least a second for each MiB. A connection on which nothing at
+    all came for so long is given up.
     retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
-    choice there are none.
+    choice there are none. retry_codes: answers after which there is another attempt.
+    retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.
+    send_latency_fault: brokers that answered late or not at all get no messages for a while.
     max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
     broker's maxMessageSize is a limit of its own.
-    compress_over: bodies of so many bytes and more are compressed with zlib, 4096 by default.
+    compress_over: bodies of so many bytes and more are compressed, 4096 by default, as
+    compress_type and compress_level say (ZLIB, 5).
+    max_in_flight, max_in_flight_bytes: messages, and bytes of their bodies, that wait for answers
+    at a time (1024 and 100 MiB); further sends wait until there is room.
+    auto_batch: small messages of concurrent sends that agree in topic, queue, tags and
+    wait_store_ok leave in one request, of at most batch_bytes (32 KiB). Each waits for others for
+    at most batch_delay seconds (0.01), and only while such a request is under way. Messages that
+    wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
+    `select`, `sharding_key` or a `timeout` go by themselves.
+    trace: what was sent is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
 
     UnusableNameError for the group, ConfigError without a name server or with an address that is
-    none.
+    none, ClientError for another value that cannot be meant.
     """
 
     def __init__(
@@ -95,36 +83,120 @@ class Producer:
         group: str,
         *,
         namesrv: str | None = None,
+        namespace: str = "",
         send_timeout: float = SEND_TIMEOUT,
+        attempt_timeout: float | None = None,
         retry_times: int = RETRY_TIMES,
+        retry_codes: Collection[int] = RETRY_CODES,
+        retry_another_broker_when_not_store_ok: bool = False,
+        send_latency_fault: bool = False,
         max_message_size: int = MAX_MESSAGE_SIZE,
         compress_over: int = COMPRESS_OVER,
+        compress_type: CompressionType = CompressionType.ZLIB,
+        compress_level: int = COMPRESS_LEVEL,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
+        auto_batch: bool = False,
+        batch_delay: float = BATCH_DELAY,
+        batch_bytes: int = BATCH_BYTES,
+        batch_total_bytes: int = BATCH_TOTAL_BYTES,
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
     ) -> None:
         check_group(group)
         self.group = group
+        self.namespace = namespace
+        self._names = Namespace(namespace)
+        self._wire_group = self._names.wire(group)
+        check_group(self._wire_group)
+        for name, seconds in (("send_timeout", send_timeout), ("attempt_timeout", attempt_timeout)):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ClientError(f"{name} {seconds!r}: a number of seconds is needed")
+        if retry_times < 0:
+            raise ClientError("retry_times must be at least 0")
         self._client = ClientInstance(namesrv)
-        self._client.producer_groups.add(group)
-        self._timeout = send_timeout
-        self._retry = RetryPolicy(retry_times, 0, 0)
+        self._client.producer_groups.add(self._wire_group)
+        packing = Packing(
+            self._wire_group,
+            namespace,
+            max_message_size,
+            compress_over,
+            compress_type,
+            compress_level,
+        )
+        self._packer = Packer(packing)
+        rules = SendRules(
+            send_timeout,
+            attempt_timeout,
+            retry_times,
+            frozenset(retry_codes),
+            retry_another_broker_when_not_store_ok,
+            send_latency_fault,
+        )
+        in_flight = InFlight(max_in_flight, max_in_flight_bytes)
+        self._delivery = Delivery(
+            self._client, rules, in_flight, self._channel_of, self._channel_now
+        )
+        self._requests = Requests(self._client)
         self._max_size = max_message_size
-        self._compress_over = compress_over
-        self._turn = itertools.count(random.randrange(1 << 30))
-        self._new_key = key_maker()
+        self._accumulator: Accumulator | None = None
+        limits = (batch_delay, batch_bytes, batch_total_bytes)
+        if auto_batch:
+            from pyrmq.client.accumulator import Accumulator, BatchLimits
+
+            batches = BatchLimits(*limits)
+            self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
+        elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
+            raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
+        self._tracer: Tracer | None = None
+        if trace:
+            from pyrmq.client.trace import Tracer, sender_group
+
+            inner = Producer(
+                sender_group(self._wire_group, "PRODUCE"), namesrv=namesrv, send_timeout=5.0
+            )
+            self._tracer = Tracer(inner, group, namespace=namespace, topic=trace_topic)
+        self._leaving = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
+        async with AsyncExitStack() as stack:
+            await self._enter(stack)
+            self._leaving = stack.pop_all()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await self._unregister()
-        finally:
-            await self._client.__aexit__(*error)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._leaving.__aexit__(*error)
+
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        """Begins what ends, in the opposite order, when the producer is left."""
+        await stack.enter_async_context(self._client)
+        stack.push_async_callback(self._unregister)
+        if self._tracer is not None:
+            await stack.enter_async_context(self._tracer)
+        if self._accumulator is not None:
+            await stack.enter_async_context(self._accumulator)
+
+    async def _deliver_batch(self, request: Outgoing, queue: MessageQueue | None) -> SendResult:
+        return await self._traced(request, self._names.wire_queue(queue), None, None)
+
+    async def _traced(
+        self,
+        request: Outgoing,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        timeout: float | None,
+    ) -> SendResult:
+        if self._tracer is None:
+            return await self._delivery.deliver(request, queue, select, timeout)
+        began = trio.current_time()
+        result = await self._delivery.deliver(request, queue, select, timeout)
+        self._tracer.sent(request, result, began, self._client)
+        return result
 
     async def _unregister(self) -> None:
-        self._client.producer_groups.discard(self.group)
+        self._client.producer_groups.discard(self._wire_group)
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
-            await self._client.unregister(producerGroup=self.group)
+            await self._client.unregister(producerGroup=self._wire_group)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, by broker name and queue id.
@@ -132,11 +204,7 @@ class Producer:
         For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
         creates it on demand, ClientError if no queue of it can be sent to.
         """
-        route = await self._client.publish_route(topic)
-        queues = route.publish_queues(topic)
-        if not queues:
-            raise ClientError(f"no broker takes messages of topic {topic}")
-        return queues
+        return self._names.shown_queues(list(await self._delivery.queues(self._names.wire(topic))))
 
     async def send(
         self,
@@ -144,23 +212,56 @@ class Producer:
         *,
         queue: MessageQueue | None = None,
         select: Selector | None = None,
+        sharding_key: str | None = None,
         timeout: float | None = None,
     ) -> SendResult:
         """Sends one message and waits until the broker has it.
 
-        queue: where it goes, one of `queues(topic)`. select: a function that chooses one of them,
-        `select_by_hash(key)` for instance. Without either the queues take turns, and a failure is
-        tried again on another broker; with one of them there is one attempt. timeout: seconds
-        instead of `send_timeout`.
+        queue: where it goes, one of `queues(topic)`. select: a function that chooses one of them.
+        sharding_key: messages with one key go to one queue, in the order of the sends (as with
+        `select_by_hash(key)`), and consumers see it as the property `__SHARDINGKEY`. Without these
+        the queues take turns, and a failure is tried again on another broker; with one of them
+        there is one attempt. timeout: seconds instead of `send_timeout`.
 
         A result whose `status` is not SEND_OK means that the broker has the message, but not as
         safely as it is configured to. NotSentError: the message cannot be sent. ResponseError: the
         broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
         it. Of several attempts the last one's error is raised.
         """
-        self._check(message)
-        request = self._outgoing(message, message.all_properties())
-        return await self._deliver(request, queue, select, timeout)
+        self._packer.check(message)
+        accumulator = self._accumulator
+        if accumulator is not None and (select, sharding_key, timeout) == (None, None, None):
+            check_queue(queue)
+            if accumulator.takes(message):
+                return self._names.shown_result(await accumulator.send(message, queue))
+        properties, select = self._keyed(message, select, sharding_key)
+        request = await self._packer.single(message, properties)
+        return self._names.shown_result(await self._deliver(request, queue, select, timeout))
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        select: Selector | None = None,
+        sharding_key: str | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedMessage:
+        """Sends a message and returns the reply that whoever consumes it sends with `reply_to`.
+
+        timeout: seconds for both, instead of `send_timeout`; RequestTimeoutError without a reply.
+        Otherwise as `send`. A request that is sent again may be answered twice; the first reply
+        counts.
+        """
+        self._packer.check(message)
+        properties, select = self._keyed(message, select, sharding_key)
+
+        async def send(left: float) -> SendResult:
+            request = await self._packer.single(message, properties)
+            return await self._deliver(request, queue, select, left)
+
+        limit = self._delivery.timeout if timeout is None else timeout
+        return await self._requests.ask(properties, limit, send)
 
     async def send_batch(
         self,
@@ -174,93 +275,57 @@ class Producer:
         Together at most `max_message_size` bytes, with the same `wait_store_ok`; bodies are not
         compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
         """
-        return await self._deliver(self._batch(messages), queue, None, timeout)
+        request = self._packer.batch(messages)
+        return self._names.shown_result(await self._deliver(request, queue, None, timeout))
+
+    async def send_batches(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> list[SendResult]:
+        """Sends any number of messages in as many batches as it takes, one after the other.
+
+        They are taken from the iterable as they are sent; each row of the same topic and
+        `wait_store_ok` makes batches of at most `max_message_size` bytes (`split_batches`).
+        `timeout` is that of one batch. An error has a note that says how many were sent before.
+        """
+        results: list[SendResult] = []
+        sent = 0
+        try:
+            for batch in split_batches(messages, self._max_size):
+                results.append(await self.send_batch(batch, queue=queue, timeout=timeout))
+                sent += len(batch)
+        except PyrmqError as e:
+            e.add_note(f"{sent} messages were sent before, in {len(results)} batches")
+            raise
+        return results
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
         """Sends without waiting for an answer: it may be lost without a word.
 
         NotSentError and ConnectError as `send`; TopicNotExistError and ClientError as `queues`.
         """
-        self._check(message)
-        request = self._outgoing(message, message.all_properties())
+        self._packer.check(message)
         check_queue(queue)
-        target = queue or await self._choose(message.topic, None, None)
-        channel = await self._channel_of(target, message.topic)
+        request = await self._packer.single(message, self._packer.properties(message))
+        target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
+        channel = await self._channel_of(target, request.topic)
         ext = request.fields | queue_fields(target.queue_id, target.broker_name)
         await channel.oneway(request.code, ext, request.body)
 
-    def _check(self, message: Message) -> None:
-        check_kind("what is sent", message, (Message,), "a Message")
-        check_topic(message.topic)
-        check_texts(message)
-        if not isinstance(message.body, bytes | bytearray):
-            raise UnsendableMessageError(
-                f"the message body is {type(message.body).__name__}, bytes are needed"
-            )
-        if not message.body:
-            raise UnsendableMessageError("the message body is empty")
-        if len(message.body) > self._max_size:
-            raise UnsendableMessageError(
-                f"the message body has {len(message.body)} bytes, the limit is {self._max_size}"
-            )
-        for name in TIMER_PROPERTIES & message.properties.keys():
-            raise UnsendableMessageError(
-                f"property {name}: this version sends no timer messages, set delay_time_level"
-            )
-        level = message.delay_time_level
-        if type(level) is not int or not 0 <= level < 1 << 31:
-            raise UnsendableMessageError(
-                f"delay_time_level {level!r}: a level from 1 to 2^31-1 expected, or 0"
-            )
-        if TRAN_MSG in message.properties:
-            raise UnsendableMessageError(
-                f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
-            )
-
-    def _outgoing(
-        self, message: Message, properties: dict[str, str], sys_flag: int = 0
-    ) -> Outgoing:
-        """The request for a message; gives it a UNIQ_KEY if it has none."""
-        key = properties.setdefault(UNIQ_KEY, self._new_key())
-        body = message.body
-        if len(body) >= self._compress_over:
-            body = zlib.compress(body, 5)
-            sys_flag |= COMPRESSED | ZLIB_TYPE
-        fields = send_fields(
-            self.group,
-            message.topic,
-            encode_properties(properties),
-            flag=message.flag,
-            sys_flag=sys_flag,
-        )
-        return Outgoing(send_code(False), message.topic, key, fields, body)
-
-    def _batch(self, messages: Sequence[Message]) -> Outgoing:
-        if not messages:
-            raise UnsendableMessageError("a batch needs at least one message")
-        first = messages[0]
-        keys, entries = [], []
-        for m in messages:
-            self._check(m)
-            if m.topic != first.topic or m.wait_store_ok != first.wait_store_ok:
-                raise UnsendableMessageError(
-                    "the messages of a batch share topic and wait_store_ok"
-                )
-            properties = m.all_properties()
-            keys.append(properties.setdefault(UNIQ_KEY, self._new_key()))
-            entries.append((m.flag, m.body, encode_properties(properties)))
-        if first.topic.startswith(RETRY_PREFIX):
-            raise UnsendableMessageError("a batch goes to no retry topic")
-        if any(message.is_delayed for message in messages):
-            raise UnsendableMessageError("the messages of a batch cannot be delayed")
-        body = encode_batch(entries)
-        if len(body) > self._max_size:
-            raise UnsendableMessageError(
-                f"the batch has {len(body)} bytes, the limit is {self._max_size}: split it"
-            )
-        wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
-        fields = send_fields(self.group, first.topic, wait, flag=0, batch=True)
-        return Outgoing(send_code(True), first.topic, ",".join(keys), fields, body)
+    def _keyed(
+        self, message: Message, select: Selector | None, sharding_key: str | None
+    ) -> tuple[dict[str, str], Selector | None]:
+        """The properties of a message, and what chooses its queue."""
+        properties = self._packer.properties(message)
+        if sharding_key is None:
+            return properties, select
+        if select is not None:
+            raise ClientError("give either select or sharding_key, not both")
+        properties.setdefault(SHARDING_KEY, sharding_key)
+        return properties, select_by_hash(sharding_key)
 
     async def _deliver(
         self,
@@ -269,73 +334,19 @@ class Producer:
         select: Selector | None,
         timeout: float | None,
     ) -> SendResult:
-        topic = request.topic
         if queue is not None and select is not None:
-            raise ClientError("give either queue or select, not both")
+            raise ClientError("give either queue, or select or sharding_key, not both")
         check_queue(queue)
-        limit = self._timeout if timeout is None else timeout
-        policy = NO_RETRY if queue or select else self._retry
-        failure: PyrmqError | None = None
-        last_broker: str | None = None
-        failed = 0
-        with trio.move_on_after(limit) as scope:
-            while failed <= policy.retries:
-                try:
-                    target = queue or await self._choose(topic, select, last_broker)
-                    last_broker = target.broker_name
-                    channel = await self._channel_of(target, topic)
-                    ext = request.fields | queue_fields(target.queue_id, last_broker)
-                    answer = await channel.call(request.code, ext, request.body, timeout=limit)
-                    return self._result(answer, target, request.key)
-                except PyrmqError as e:
-                    if not may_send_again(e):
-                        raise
-                    failure = e
-                failed += 1
-                log.info(
-                    "send attempt %d to %s failed: %s", failed, escape(last_broker), escape(failure)
-                )
-                await self._refresh(topic)
-        if scope.cancelled_caught:
-            text = f"message to {topic} not acknowledged in {limit:g} s"
-            raise RequestTimeoutError(f"{text}: {failure}" if failure else text) from failure
-        assert failure is not None
-        raise failure
+        return await self._traced(
+            request, self._names.wire_queue(queue), self._names.wire_selector(select), timeout
+        )
 
-    async def _choose(
-        self, topic: str, select: Selector | None, last_broker: str | None
-    ) -> MessageQueue:
-        queues = await self.queues(topic)
-        if not select:
-            return next_queue(queues, self._turn, last_broker)
-        chosen = select(queues)
-        check_kind("what `select` chose", chosen, (MessageQueue,), "one of the queues it is given")
-        return chosen
+    def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
+        """The same, if it is there already."""
+        return self._client.open_master(topic, queue.broker_name) if queue.topic == topic else None
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """The connection that messages of `topic` for a queue go to."""
         if queue.topic != topic:
             raise ClientError(f"{queue} is not a queue of topic {topic}")
         return await self._client.master(topic, queue.broker_name)
-
-    async def _refresh(self, topic: str) -> None:
-        try:
-            await self._client.route(topic, fresh=True)
-        except PyrmqError as e:
-            log.info("routes not refreshed: %s", escape(e))
-
-    @staticmethod
-    def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
-        status = _STATUS.get(answer.code)
-        if status is None:
-            raise ResponseError.of(answer.code, answer.remark or "")
-        queue_id, offset = stored_at(answer)
-        ext = answer.ext
-        return SendResult(
-            status,
-            key,
-            ext.get("msgId", ""),
-            MessageQueue(queue.topic, queue.broker_name, queue_id),
-            offset,
-            ext.get("transactionId"),
-        )

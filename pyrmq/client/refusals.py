@@ -5,7 +5,10 @@ Brokers check by the same rules; what they find becomes an answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+from sniffio import AsyncLibraryNotFoundError, current_async_library
 
 from pyrmq.errors import (
     ClientError,
@@ -16,9 +19,22 @@ from pyrmq.errors import (
     UnusableExpressionError,
     UnusableNameError,
 )
-from pyrmq.model import message, names
-from pyrmq.model.message import Message, MessageQueue
+from pyrmq.model import names, properties
+from pyrmq.model.message import MessageQueue
 from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
+
+
+def check_trio() -> None:
+    """ClientError in an event loop that is not trio's."""
+    try:
+        library = current_async_library()
+    except AsyncLibraryNotFoundError:
+        return
+    if library != "trio":
+        raise ClientError(
+            f"this client runs on trio, not on {library}: use the same name from pyrmq.aio with "
+            "asyncio, from pyrmq.sync in plain code, or start the program with trio.run"
+        )
 
 
 def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
@@ -30,21 +46,6 @@ def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -
 def check_queue(queue: object) -> None:
     """ClientError for a queue that is neither None nor one of `queues(topic)`."""
     check_kind("queue", queue, (MessageQueue, type(None)), "a MessageQueue of `queues(topic)`")
-
-
-def check_texts(sent: Message) -> None:
-    """UnsendableMessageError unless all texts of a message are texts."""
-    several = isinstance(sent.keys, list)
-    texts: list[tuple[str, object]] = [("tags", sent.tags or "")]
-    if several or isinstance(sent.keys, tuple):
-        texts += [("one of keys", key) for key in sent.keys or ()]
-    else:
-        texts.append(("keys", sent.keys or ""))
-    for name, value in sent.properties.items():
-        texts += [("the name of a property", name), (f"property {name!r}", value)]
-    for what, text in texts:
-        if not isinstance(text, str):
-            raise UnsendableMessageError(f"{what} is {type(text).__name__}, str is needed")
 
 
 def check_topic(topic: str) -> None:
@@ -65,12 +66,15 @@ def check_group(group: str) -> None:
         raise UnusableNameError(*e.args) from None
 
 
-def encode_properties(properties: Mapping[str, str]) -> str:
+def encode_properties(texts: Mapping[str, str]) -> str:
     """The property string of a message. UnsendableMessageError if there is none."""
     try:
-        return message.encode_properties(properties)
+        return properties.encode_properties(texts)
     except MessageIllegalError as e:
         raise UnsendableMessageError(*e.args) from None
+
+
+_LIKE_SQL = re.compile(r"[<>']|\s=|=\s|\s(?:and|or|in|is|not|between)\s", re.IGNORECASE)
 
 
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
@@ -79,6 +83,11 @@ def parse_subscription(topic: str, expression: str, version: int) -> Subscriptio
     kind = SQL92 if isinstance(expression, Sql) else TAG
     if kind == SQL92 and not expression.strip():
         raise UnusableExpressionError(f"the Sql of {topic} is empty: '*' subscribes to all")
+    if kind == TAG and expression and _LIKE_SQL.search(expression):
+        raise UnusableExpressionError(
+            f"the expression of {topic} is no list of tags such as 'TagA || TagB': "
+            f"{expression!r:.100}. If it is SQL92, write pyrmq.Sql(...)"
+        )
     try:
         return Subscription.parse(topic, expression, version, kind)
     except SubscriptionError as e:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pyrmq.engine import java_hash as _java_hash
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.subscription import java_hash
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, an int of 32 bits: the same in every process and every client.
+    ClientError if `text` is not a string: Java has other hashes for other types."""
+    if not isinstance(text, str):
+        raise ClientError(f"the key is {type(text).__name__}, a str is needed: {text!r:.80}")
+    return _java_hash(text)
 
 
 def select_by_hash(key: str) -> Callable[[Sequence[MessageQueue]], MessageQueue]:
@@ -19,7 +27,5 @@ def select_by_hash(key: str) -> Callable[[Sequence[MessageQueue]], MessageQueue]
     and changes for most keys when the topic gets another number of queues that can be sent to.
     ClientError if `key` is not a string: Java has other hashes for other types.
     """
-    if not isinstance(key, str):
-        raise ClientError(f"the key is {type(key).__name__}, a str is needed: {key!r:.80}")
     number = abs(java_hash(key))
     return lambda queues: queues[number % len(queues)]

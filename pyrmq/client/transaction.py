@@ -32,16 +32,9 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import (
-    DELAY,
-    TIMER_PROPERTIES,
-    UNIQ_KEY,
-    Message,
-    MessageQueue,
-    ReceivedMessage,
-    SendResult,
-    SendStatus,
-)
+from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -52,6 +45,7 @@ from pyrmq.model.transaction import (
     TRANSACTION_ID,
     TransactionState,
 )
+from pyrmq.net.address import format_address
 from pyrmq.net.channel import Channel
 from pyrmq.net.tasks import Tasks
 
@@ -127,14 +121,15 @@ class TransactionalProducer(Producer):
                 raise ClientError(f"the listener has no function {name}")
         self._listener = listener
         self._by_topic: dict[str, TransactionListener] = {}
-        self._pool = CheckPool(group, self._check_back, check_concurrency, check_queue)
+        self._pool = CheckPool(
+            self._wire_group, self._check_back, check_concurrency, check_queue, self._checked
+        )
         self._execute_threads = trio.CapacityLimiter(execute_threads)
         self._check_threads = trio.CapacityLimiter(check_concurrency)
         self._outcomes = dict.fromkeys(TransactionState, 0)
         self._halves = self._ends_failed = 0
         self._lost = trio.Event()
         self._tasks = Tasks()
-        self._leaving = AsyncExitStack()
         self._client.on_closed.append(lambda: self._lost.set())
 
     @overload
@@ -197,22 +192,23 @@ class TransactionalProducer(Producer):
                     f"transaction {each.__name__} has no check: decorate one with "
                     f"@{each.__name__}.check"
                 )
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._client)
-            await stack.enter_async_context(self._pool)
-            stack.push_async_callback(self._pool.close, CLOSE_GRACE)
-            stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
-            await stack.enter_async_context(self._tasks)
-            self._client.on_check[self.group] = self._pool.offer
-            registered = trio.Event()
-            self._tasks.start_soon(self._stay_registered, registered)
-            with trio.move_on_after(API_TIMEOUT):
-                await registered.wait()
-            self._leaving = stack.pop_all()
-        return self
+        return await super().__aenter__()
 
-    async def __aexit__(self, *error: Any) -> None:
-        await self._leaving.__aexit__(*error)
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        await stack.enter_async_context(self._client)
+        await stack.enter_async_context(self._pool)
+        stack.push_async_callback(self._pool.close, CLOSE_GRACE)
+        stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
+        if self._tracer is not None:
+            await stack.enter_async_context(self._tracer)
+        if self._accumulator is not None:
+            await stack.enter_async_context(self._accumulator)
+        await stack.enter_async_context(self._tasks)
+        self._client.on_check[self._wire_group] = self._pool.offer
+        registered = trio.Event()
+        self._tasks.start_soon(self._stay_registered, registered)
+        with trio.move_on_after(API_TIMEOUT):
+            await registered.wait()
 
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 
@@ -239,11 +235,15 @@ class TransactionalProducer(Producer):
                 await self._client.find_all_masters()
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
-                    await self._client.route(topic)
+                    await self._client.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             complete = False
         return await self._client.greet_all() and complete
+
+    def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
+        channel = super()._channel_now(queue, topic)
+        return channel if channel is not None and channel.greeted else None
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
         """A broker knows this producer before it gets a half: nobody else may be there to ask."""
@@ -278,8 +278,8 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
-        properties = half.all_properties()
-        request = self._outgoing(half, properties, PREPARED)
+        properties = self._packer.properties(half)
+        request = await self._packer.single(half, properties, PREPARED)
         sent = await self._deliver(request, queue, None, timeout)
         self._halves += 1
         outcome = Outcome(TransactionState.ROLLBACK)
@@ -290,7 +290,8 @@ class TransactionalProducer(Producer):
             execute = listener.execute_local_transaction
             outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
         self._outcomes[outcome.state] += 1
-        await self._end(sent, outcome)
+        await self._end(sent, outcome, half)
+        sent = self._names.shown_result(sent)
         return TransactionSendResult(
             sent.status,
             sent.msg_id,
@@ -298,6 +299,8 @@ class TransactionalProducer(Producer):
             sent.queue,
             sent.queue_offset,
             sent.transaction_id,
+            sent.region_id,
+            sent.trace_on,
             outcome.state,
             outcome.error,
         )
@@ -309,32 +312,28 @@ class TransactionalProducer(Producer):
                 f"a transaction takes one Message, not {type(message).__name__}: "
                 "batches cannot be sent in a transaction"
             )
-        timers = TIMER_PROPERTIES & message.properties.keys()
-        if message.is_delayed or timers:
-            name = next(iter(timers), DELAY)
-            raise UnsendableMessageError(
-                f"property {name}: a message sent in a transaction cannot be delayed"
-            )
+        if message.is_delayed:
+            raise UnsendableMessageError("a message sent in a transaction cannot be delayed")
         properties = dict(message.properties)
         for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
             properties.pop(name, None)  # left from a message that is sent on
         half = replace(message, properties=properties)
-        self._check(half)
+        self._packer.check(half)
         if check_immunity is not None:
             if not isinstance(check_immunity, int) or check_immunity < 1:
                 raise ClientError("check_immunity is a whole number of seconds from 1 on")
             properties[CHECK_IMMUNITY] = str(check_immunity)
-        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self.group}
+        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self._wire_group}
         return half
 
-    async def _end(self, sent: SendResult, outcome: Outcome) -> None:
+    async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
         """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
                 fields: dict[str, str | int | bool] = {
                     "topic": queue.topic,
-                    "producerGroup": self.group,
+                    "producerGroup": self._wire_group,
                     "tranStateTableOffset": sent.queue_offset,
                     "commitLogOffset": _commit_log_offset(sent.offset_msg_id),
                     "commitOrRollback": outcome.state.value,
@@ -345,6 +344,9 @@ class TransactionalProducer(Producer):
                 }
                 channel = await self._client.master(queue.topic, queue.broker_name)
                 await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+                self._trace_end(
+                    half.all_properties(), queue.topic, sent.msg_id, channel, outcome.state
+                )
             if limit.cancelled_caught:
                 raise ConnectError(f"not sent in {END_TIMEOUT:g} s")
         except PyrmqError as e:
@@ -356,10 +358,33 @@ class TransactionalProducer(Producer):
                 escape(e),
             )
 
+    def _trace_end(
+        self,
+        properties: dict[str, str],
+        topic: str,
+        msg_id: str,
+        channel: Channel,
+        state: TransactionState,
+        *,
+        from_check: bool = False,
+    ) -> None:
+        if self._tracer is not None:
+            transaction_id = properties.get(UNIQ_KEY)
+            host = format_address(channel.address)
+            self._tracer.transaction_ended(
+                properties, topic, msg_id, transaction_id, state, host, from_check=from_check
+            )
+
+    def _checked(self, channel: Channel, message: ReceivedMessage, state: TransactionState) -> None:
+        properties = message.properties
+        topic = properties.get(REAL_TOPIC, message.topic)
+        self._trace_end(properties, topic, message.msg_id, channel, state, from_check=True)
+
     # Being asked.
 
     async def _check_back(self, message: ReceivedMessage) -> Outcome:
         topic = message.properties.get(REAL_TOPIC, message.topic)
+        topic = self._names.shown(topic)
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from pyrmq.client.listener import Check, Execute, TransactionListener
 from pyrmq.client.transaction_result import TransactionSendResult
 from pyrmq.errors import ClientError
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
+from pyrmq.model.message import Message, MessageQueue
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 

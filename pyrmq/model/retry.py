@@ -7,6 +7,7 @@ sent again after more than that, as another broker may take it; then a message m
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 
@@ -43,11 +44,10 @@ def send_verdict(code: int) -> SendVerdict:
     return SendVerdict.RETRY if code in RETRY_CODES else SendVerdict.REFUSED
 
 
-def may_send_again(error: PyrmqError) -> bool:
-    """Whether a send that failed is tried again: unless a broker refused it for good."""
-    if isinstance(error, ResponseError):
-        return error.code is not None and send_verdict(error.code) is SendVerdict.RETRY
-    return True
+def may_send_again(error: PyrmqError, codes: Container[int | None] = RETRY_CODES) -> bool:
+    """Whether a send that failed is tried again: unless a broker refused it for good, with a code
+    that is none of `codes`."""
+    return not isinstance(error, ResponseError) or error.code in codes
 
 
 def may_request_again(error: PyrmqError) -> bool:

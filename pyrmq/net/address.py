@@ -41,6 +41,17 @@ def message_id(address: Address, phys: int) -> str:
     return (ip_bytes(host) + port.to_bytes(4, "big") + phys.to_bytes(8, "big")).hex().upper()
 
 
+def address_of_message_id(text: str) -> Address | None:
+    """The broker's address in an offsetMsgId, None if the text is none."""
+    if len(text) not in (32, 56):
+        return None
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return str(ip_address(raw[:-12])), int.from_bytes(raw[-12:-8], "big") & 0xFFFF
+
+
 def offset_of_message_id(text: str) -> int | None:
     """The physical offset in an offsetMsgId, None if the text is none."""
     if len(text) not in (32, 56):

@@ -31,11 +31,30 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT = 3.0
 WRITE_TIMEOUT = 3.0
-"""Seconds that a frame may take to leave."""
+"""Seconds in which something of what is written has to leave."""
 RECEIVE = 256 << 10
+PIECE = 256 << 10
+"""Bytes of a write that have WRITE_TIMEOUT to leave."""
+MAX_WAITING = 1 << 20
+"""Bytes that wait for the write that is under way; callers with more wait themselves."""
 T = TypeVar("T")
 Handler = Callable[["Channel", Command], Awaitable[Response | None]]
 OnClosed = Callable[["Channel"], None]
+
+
+class _Frames:
+    """What leaves with one write: all that came while the one before was under way."""
+
+    __slots__ = ("ended", "left", "parts", "size", "taken")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.taken = trio.Event()
+        """They are being written: others may be collected."""
+        self.ended = trio.Event()
+        """They have left, or never will."""
+        self.left = False
 
 
 class Channel:
@@ -59,8 +78,10 @@ class Channel:
         self._on_closed = on_closed
         self._protocol = ClientProtocol(format_address(address), trio.current_time())
         self._handler = handler
-        self._send_lock = trio.Lock()
+        self._next = _Frames()
+        self._wake = trio.Event()
         self._scope = trio.CancelScope()
+        self._writing = trio.CancelScope()
 
     @property
     def closed(self) -> bool:
@@ -71,9 +92,11 @@ class Channel:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
                     while not self.closed:
                         data = bytes(await self._stream.receive_some(RECEIVE))
                         self._act(self._protocol.receive_bytes(data, trio.current_time()), nursery)
+                    self._writing.cancel()
         except* (trio.BrokenResourceError, trio.ClosedResourceError) as group:
             self._close(CloseReason.HUNG_UP, str(group.exceptions[0]))
         finally:
@@ -101,6 +124,8 @@ class Channel:
             log.warning(
                 "connection to %s: %s", escape(format_address(self.address)), escape(event.text)
             )
+        self._next.taken.set()
+        self._next.ended.set()
         if event.reason is not CloseReason.HUNG_UP:
             self._scope.cancel()
 
@@ -123,20 +148,46 @@ class Channel:
         finally:
             self._protocol.finish_server_request(request)
 
-    async def _send(self, frame: bytes) -> None:
+    async def _write(self) -> None:
+        """Writes what is collected, frames as wholes: no caller's cancellation reaches it."""
+        frames = self._next
+        try:
+            with self._writing:
+                while True:
+                    await self._wake.wait()
+                    frames, self._next, self._wake = self._next, _Frames(), trio.Event()
+                    frames.taken.set()
+                    data = b"".join(frames.parts)
+                    for at in range(0, len(data), PIECE):
+                        with trio.move_on_after(WRITE_TIMEOUT) as limit:
+                            await self._stream.send_all(data[at : at + PIECE])
+                        if limit.cancelled_caught:
+                            self._close(CloseReason.STALLED)
+                            return
+                    frames.left = True
+                    frames.ended.set()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._close(CloseReason.FAILED, CloseReason.HUNG_UP.value)
+        finally:
+            frames.ended.set()
+
+    async def _collect(self, head: bytes, body: bytes) -> _Frames:
+        """Hands a frame to the writer, once there is room. ConnectError if the connection ended."""
+        while self._next.size and self._next.size + len(body) > MAX_WAITING and not self.closed:
+            await self._next.taken.wait()
+        self._protocol.check_open()
+        frames = self._next
+        frames.parts += (head, body)
+        frames.size += len(head) + len(body)
+        self._wake.set()
+        return frames
+
+    async def _send(self, head: bytes, body: bytes = b"") -> None:
         """ConnectError if the connection has ended, or ends before the frame has left."""
-        async with self._send_lock:
+        frames = await self._collect(head, body)
+        await frames.ended.wait()
+        if not frames.left:
             self._protocol.check_open()
-            # Half a frame would break the connection: it is not cancelled, but bounded.
-            with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
-                try:
-                    await self._stream.send_all(frame)
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    self._close(CloseReason.FAILED, CloseReason.HUNG_UP.value)
-                    self._protocol.check_open()
-            if limit.cancelled_caught:
-                self._close(CloseReason.STALLED)
-                self._protocol.check_open()
 
     async def call(
         self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
@@ -150,7 +201,7 @@ class Channel:
         request.waiter = ended = trio.Event()
         try:
             with trio.CancelScope(deadline=request.deadline):
-                await self._send(head + body)
+                await self._collect(head, body)
                 await ended.wait()
             if request.outcome is None:
                 self._act(protocol.expire(trio.current_time()))
@@ -170,7 +221,7 @@ class Channel:
         self, code: int, ext: Ext | None = None, body: bytes = b"", *, remark: str | None = None
     ) -> None:
         """Sends a request that is not answered. ConnectError."""
-        await self._send(self._protocol.oneway(code, ext, len(body), remark=remark) + body)
+        await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
 
 
 class Channels:
@@ -191,10 +242,15 @@ class Channels:
     async def __aexit__(self, *error: object) -> None:
         await self._tasks.__aexit__(*error)
 
+    def open(self, address: Address) -> Channel | None:
+        """The live channel to `address`, if there is one."""
+        channel = self._channels.get(address)
+        return None if channel is None or channel.closed else channel
+
     async def get(self, address: Address) -> Channel:
         """A live channel to `address`. ConnectError if there is none to be had."""
-        channel = self._channels.get(address)
-        if channel is not None and not channel.closed:
+        channel = self.open(address)
+        if channel is not None:
             return channel
         async with self._locks.setdefault(address, trio.Lock()):
             channel = self._channels.get(address)

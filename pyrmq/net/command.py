@@ -5,10 +5,10 @@ Reading is the engine's (`pyrmq.engine.Session`), so are the answers to plain se
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 
 from pyrmq.engine import Command, Slice
 from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION
@@ -18,7 +18,7 @@ ROCKETMQ = 1
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
-_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_text: Callable[[str], str] = encode_basestring  # what a JSONEncoder calls for a str
 _TAIL = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 

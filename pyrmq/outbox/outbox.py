@@ -17,7 +17,9 @@ from sqlalchemy.orm import Session
 from pyrmq.client import TransactionalProducer, TransactionSendResult
 from pyrmq.errors import ClientError, ConfigError
 from pyrmq.escape import escape
-from pyrmq.model.message import KEYS, UNIQ_KEY, Message, ReceivedMessage
+from pyrmq.model.message import Message
+from pyrmq.model.properties import KEYS, UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox.fence import Fence
 from pyrmq.outbox.table import MAX_ID, OUTBOX

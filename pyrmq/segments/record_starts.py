@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
-from pyrmq.model.message import MAGIC_V1, MAGIC_V2
+from pyrmq.model.record import MAGIC_V1, MAGIC_V2
 from pyrmq.segments.queues import Entry, Queue, end_place, entry_at, list_queues
 from pyrmq.segments.store import SegmentStore
 

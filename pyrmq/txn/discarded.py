@@ -14,8 +14,9 @@ from pyrmq.engine import Slice, Store
 from pyrmq.errors import ProtocolError, ResponseError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record, decode_records
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage, decode_record, decode_records
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.message import UNIQ_KEY, ReceivedMessage, decode_record
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
 from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended

@@ -8,7 +8,8 @@ from typing import Any
 import trio
 
 from pyrmq.client.listener import State
-from pyrmq.model.message import Message, ReceivedMessage
+from pyrmq.model.message import Message
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
 COMMIT = TransactionState.COMMIT

@@ -147,6 +147,63 @@ async def test_a_server_that_takes_nothing(
     assert channel.closed
 
 
+async def test_a_server_that_takes_nothing_holds_nobody_past_his_time(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch, clock: MockClock
+) -> None:
+    """Also those behind it; the connection is given up."""
+
+    async def send_all(data: bytes) -> None:
+        await trio.sleep_forever()
+
+    channel = await channels.get(A)
+    await trio.sleep(1)
+    monkeypatch.setattr(channel._stream, "send_all", send_all)
+    began = trio.current_time()
+    ended: list[float] = []
+
+    async def call() -> None:
+        with pytest.raises((RequestTimeoutError, ConnectError)):
+            await channel.call(1, body=bytes(1 << 20), timeout=1)
+        ended.append(trio.current_time() - began)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(call)
+            await trio.testing.wait_all_tasks_blocked()
+    assert ended == [1, 1, 1, 1]
+    assert channel.closed
+
+
+async def test_frames_leave_together_and_whole(
+    broker: StreamBroker, channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes during a write leaves with the next one, also for a caller that has left."""
+    channel = await channels.get(A)
+    await channel.call(1)
+    writes: list[int] = []
+    go_on = trio.Event()
+    send_all = channel._stream.send_all
+
+    async def slow(data: bytes) -> None:
+        writes.append(len(data))
+        await go_on.wait()
+        await send_all(data)
+
+    monkeypatch.setattr(channel._stream, "send_all", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(channel.call, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0) as leaving:
+            await channel.call(3, timeout=100)
+        assert leaving.cancelled_caught
+        for _ in range(20):
+            nursery.start_soon(channel.call, 4)
+        await trio.testing.wait_all_tasks_blocked()
+        go_on.set()
+    assert len(writes) == 2
+    assert len(broker.requests()) == 23
+
+
 async def test_requests_of_the_server(cluster: StreamCluster, broker: StreamBroker) -> None:
     async def handle(channel: Channel, command: Received) -> Response | None:
         if command.code == 41:

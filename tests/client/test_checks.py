@@ -16,7 +16,8 @@ from trio.testing import MockClock
 
 from pyrmq.client import TransactionalProducer, TransactionState, checks
 from pyrmq.errors import ProtocolError
-from pyrmq.model.message import Message, ReceivedMessage, SendStatus, decode_record
+from pyrmq.model.message import Message, SendStatus
+from pyrmq.model.record import ReceivedMessage, decode_record
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Held, Scripted
 from tests.support.scripted.streams import (
     END,
@@ -206,6 +207,24 @@ async def test_blocking_checks_run_beside_each_other_in_threads(
             assert (await broker.next_end()).ext["commitOrRollback"] == "8"
 
 
+UNDECODABLE = {
+    "zlib": record(b"no zlib", sys_flag=0x301, **HALF),
+    "lz4": record(b"x", sys_flag=0x101, **HALF),
+    "bomb": record(zlib.compress(bytes((64 << 20) + 1)), sys_flag=0x301, **HALF),
+}
+
+
+@pytest.mark.parametrize("body", UNDECODABLE.values(), ids=UNDECODABLE)
+async def test_a_body_that_cannot_be_unpacked_does_not_keep_the_answer_back(
+    broker: StreamBroker, body: bytes, clock: MockClock
+) -> None:
+    listener = Async()
+    async with producer(listener):
+        await broker.ask(body, **HEADER)
+        assert (await broker.next_end()).ext["msgId"] == "KEY"
+    assert listener.checked[0].body_error is not None
+
+
 # Hostile questions.
 
 GOOD = record(**HALF)
@@ -215,9 +234,6 @@ BAD_BODIES = {
     "cut": GOOD[:-1],
     "magic": GOOD[:4] + b"\0\0\0\0" + GOOD[8:],
     "crc": GOOD[:8] + b"\0\0\0\1" + GOOD[12:],
-    "zlib": record(b"no zlib", sys_flag=0x301, **HALF),
-    "lz4": record(b"x", sys_flag=0x101, **HALF),
-    "bomb": record(zlib.compress(bytes((64 << 20) + 1)), sys_flag=0x301, **HALF),
     "text": b"\xff" * 200,
 }
 

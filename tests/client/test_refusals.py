@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyrmq import (
     NotSentError,
     Producer,
     PushConsumer,
+    PyrmqError,
     ResponseError,
     SubscriptionError,
     TransactionalProducer,
@@ -37,21 +39,12 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
     ("message", "twin"),
     [
         (Message("T", b""), MessageIllegalError),
-        (Message("T", "text"), MessageIllegalError),  # type: ignore[arg-type]
         (Message("T", b"x" * 101), MessageIllegalError),
-        (Message("T", b"x", delay_time_level=-1), MessageIllegalError),
-        (Message("T", b"x", delay_time_level=1 << 31), MessageIllegalError),
-        (Message("T", b"x", delay_time_level=True), MessageIllegalError),
-        (Message("T", b"x", delay_time_level="3"), MessageIllegalError),  # type: ignore[arg-type]
         (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), MessageIllegalError),
         (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
         (Message("T", b"x", properties={"TIMER_DEL_UNIQKEY": "1"}), MessageIllegalError),
-        (Message("T", b"x", properties={"a": 1}), MessageIllegalError),  # type: ignore[dict-item]
-        (Message("T", b"x", tags=["a"]), MessageIllegalError),  # type: ignore[arg-type]
-        (Message("T", b"x", keys=5), MessageIllegalError),  # type: ignore[arg-type]
-        (Message("T", b"x", keys=["a", 5]), MessageIllegalError),  # type: ignore[list-item]
         (Message("bad topic", b"x"), InvalidParameterError),
     ],
 )
@@ -61,6 +54,86 @@ async def test_messages(message: Message, twin: type[ResponseError]) -> None:
         with pytest.raises(twin) as caught:
             await send(message)
         check_refusal(caught.value, twin)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"topic": None}, "the topic is NoneType, str is needed"),
+    ({"body": "text"}, "the message body is str, bytes is needed"),
+    ({"tags": ["a"]}, "tags is list, str, one tag, is needed"),
+    ({"keys": 5}, "keys is int, str or a list of them is needed"),
+    ({"keys": ["a", 5]}, "one of keys is int, str is needed"),
+    ({"properties": [("a", "b")]}, "properties is list, a dict is needed"),
+    ({"properties": {"a": 1}}, "property 'a' is int, str is needed"),
+    ({"properties": {1: "a"}}, "the name of a property is int, str is needed"),
+    ({"flag": "1"}, "flag '1': an int of 32 bits"),
+    ({"flag": 1 << 31}, "an int of 32 bits"),
+    ({"delay_time_level": -1}, "delay_time_level -1: a level from 1"),
+    ({"delay_time_level": 1 << 31}, "a level from 1"),
+    ({"delay_time_level": True}, "a level from 1"),
+    ({"delay_time_level": "3"}, "a level from 1"),
+    ({"delay": "3"}, "delay: seconds or a timedelta expected, not '3'"),
+    ({"delay": -1}, "delay: seconds or a timedelta expected, not -1"),
+    ({"delay": float("nan")}, "delay: seconds"),
+    ({"deliver_at": "tomorrow"}, "deliver_at: a datetime or seconds since 1970 expected"),
+    ({"delay": 1, "delay_time_level": 1}, "one of delay_time_level, delay and deliver_at"),
+    ({"delay": 1, "deliver_at": 1}, "one of delay_time_level, delay and deliver_at"),
+]
+
+
+@pytest.mark.parametrize(("fields", "text"), WRONG)
+async def test_values_of_the_wrong_kind(fields: dict[str, Any], text: str) -> None:
+    """When the message is made, and again when it is sent: it may have been changed."""
+    with pytest.raises(MessageIllegalError, match=text) as caught:
+        Message(**{"topic": "T", "body": b"x"} | fields)
+    check_refusal(caught.value, MessageIllegalError)
+    if "topic" not in fields:
+        message = Message("T", b"x")
+        for name, value in fields.items():
+            setattr(message, name, value)
+        with pytest.raises(MessageIllegalError, match=text):
+            await Producer("g", namesrv=NOWHERE).send(message)
+
+
+def test_sql_is_no_list_of_tags() -> None:
+    for text in ("a > 5", "region = 'eu'", "a IS NOT NULL", "a between 1 and 2", "a in (1)"):
+        with pytest.raises(SubscriptionError, match=r"If it is SQL92, write pyrmq.Sql") as caught:
+            PushConsumer("g", {"T": text}, namesrv=NOWHERE)
+        check_refusal(caught.value, SubscriptionError)
+    for tags in ("a || b", "order-in-1||is", "", "*", "gezahlt ü", "and", "v=1"):
+        PushConsumer("g", {"T": tags}, namesrv=NOWHERE)
+
+
+def test_asyncio() -> None:
+    """Whoever takes the wrong event loop learns which name is the right one."""
+    clients: list[Any] = [
+        Producer("g", namesrv=NOWHERE),
+        PushConsumer("g", {"T": "*"}, namesrv=NOWHERE),
+    ]
+
+    async def enter(client: Any) -> None:
+        async with client:
+            raise AssertionError
+
+    for client in clients:
+        with pytest.raises(ClientError, match=r"runs on trio, not on asyncio: .*pyrmq\.aio"):
+            asyncio.run(enter(client))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"send_timeout": 0}, "send_timeout 0: a number of seconds"),
+        ({"attempt_timeout": -1}, "attempt_timeout -1: a number of seconds"),
+        ({"retry_times": -1}, "retry_times must be at least 0"),
+        ({"max_in_flight": 0}, "max_in_flight and max_in_flight_bytes must be"),
+        ({"compress_type": "LZ4"}, r"compress_type is str; a pyrmq.CompressionType is needed"),
+        ({"compress_level": 10}, "compress_level 10: a level of ZLIB is 0 to 9"),
+        ({"namespace": "a b"}, "the specified group 'a b%g' is illegal"),
+    ],
+)
+def test_options(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(PyrmqError, match=text):
+        Producer("g", namesrv=NOWHERE, **options)
 
 
 async def test_arguments_of_the_wrong_kind() -> None:

@@ -18,7 +18,8 @@ from pyrmq.errors import (
     MessageIllegalError,
     SystemBusyError,
 )
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from pyrmq.model.message import Message, MessageQueue, SendStatus
+from pyrmq.model.record import ReceivedMessage
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Scripted
 from tests.support.scripted.streams import (
     END,
@@ -29,6 +30,7 @@ from tests.support.scripted.streams import (
     UNREGISTER,
     StreamBroker,
     StreamCluster,
+    record,
     sent_properties,
     stored,
 )
@@ -254,11 +256,28 @@ async def test_a_cancelled_coroutine_leaves_the_outcome_to_the_check(
 # What is refused.
 
 
+async def test_a_namespace(broker: StreamBroker, clock: MockClock) -> None:
+    """Brokers see it everywhere, the user nowhere; a check finds its way back."""
+    listener = Async(lambda: COMMIT)
+    async with producer(listener, namespace="ns") as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        end = await broker.next_end()
+        (half,) = broker.requests(SEND)
+        assert (half.ext["a"], half.ext["b"]) == ("ns%pg", "ns%T")
+        assert sent_properties(half)["PGROUP"] == "ns%pg"
+        assert (end.ext["topic"], end.ext["producerGroup"]) == ("ns%T", "ns%pg")
+        assert result.queue == ONE
+        asked = record(PGROUP="ns%pg", REAL_TOPIC="ns%T")
+        await broker.ask(asked, tranStateTableOffset=1, commitLogOffset=2)
+        assert (await broker.next_end()).ext["fromTransactionCheck"] == "true"
+    assert len(listener.checked) == 1
+
+
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (Message("T", b"x", properties={"DELAY": "1"}), "DELAY.*cannot be delayed"),
-        (Message("T", b"x", delay_time_level=1), "DELAY.*cannot be delayed"),
+        (Message("T", b"x", properties={"DELAY": "1"}), "cannot be delayed"),
+        (Message("T", b"x", delay_time_level=1), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELIVER_MS": "1"}), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), "cannot be delayed"),
         (Message("T", b"x", properties={"TIMER_DELAY_MS": "1"}), "cannot be delayed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import trio
 
 import pyrmq.testing
+from pyrmq import reply_to
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import (
     ClientError,
@@ -18,7 +20,8 @@ from pyrmq.errors import (
     ProtocolError,
     PyrmqError,
 )
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from pyrmq.model.message import Message, MessageQueue, SendStatus
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, take
 
@@ -130,6 +133,37 @@ async def test_oneway_arrives_without_an_answer(embedded: Running) -> None:
     assert bodies(got) == [*(b"%d" % n for n in range(10)), b"first"]
 
 
+async def test_request_and_reply(embedded: Running) -> None:
+    """Twice, and with a body that is compressed both ways."""
+
+    async def serve(started: trio.Event) -> None:
+        subscription = {"Questions": "*"}
+        async with (
+            Producer("repliers", namesrv=embedded.namesrv) as replier,
+            PushConsumer(
+                "answerers",
+                subscription,
+                namesrv=embedded.namesrv,
+                consume_from=ConsumeFrom.FIRST_OFFSET,
+            ) as consumer,
+        ):
+            started.set()
+            async for message in consumer:
+                await replier.send(reply_to(message, b"re: " + message.body))
+
+    async with (
+        Producer("askers", namesrv=embedded.namesrv) as producer,
+        trio.open_nursery() as nursery,
+    ):
+        started = trio.Event()
+        nursery.start_soon(serve, started)
+        await started.wait()
+        for body in (b"question", b"long " * 2000):
+            reply = await producer.request(Message("Questions", body), timeout=10)
+            assert reply.body == b"re: " + body
+        nursery.cancel_scope.cancel()
+
+
 async def test_oneway_creates_a_new_topic(embedded: Running) -> None:
     async with Producer("pg", namesrv=embedded.namesrv) as producer:
         await producer.send_oneway(Message("OnewayNew", b"x"))
@@ -160,19 +194,16 @@ async def test_uncompressed_large_body(embedded: Running) -> None:
     ("message", "error", "words"),
     [
         (Message("T", b""), MessageIllegalError, "empty"),
-        (Message("T", "text"), MessageIllegalError, "bytes"),  # type: ignore[arg-type]
         (Message("T", b"x" * ((4 << 20) + 1)), MessageIllegalError, "4194304"),
         (Message("bad topic", b"x"), InvalidParameterError, "bad topic"),
         (Message("../evil", b"x"), InvalidParameterError, "evil"),
         (Message("", b"x"), InvalidParameterError, "topic"),
         (Message("T" * 128, b"x"), InvalidParameterError, "127"),
         (Message("T", b"x", properties={"DELAY": "x"}), MessageIllegalError, "DELAY"),
-        (Message("T", b"x", delay_time_level=-1), MessageIllegalError, "delay_time_level -1"),
-        (Message("T", b"x", delay_time_level=1 << 31), MessageIllegalError, "delay_time_level"),
         (
             Message("T", b"x", properties={"TIMER_DELAY_SEC": "3"}),
             MessageIllegalError,
-            "TIMER_DELAY_SEC: this version sends no timer messages, set delay_time_level",
+            "TIMER_DELAY_SEC: set deliver_at or delay instead",
         ),
         (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError, "TRAN_MSG"),
         (Message("T", b"x", properties={"a": "b\x01c"}), MessageIllegalError, "'a'"),
@@ -187,6 +218,32 @@ async def test_refused_messages_name_the_reason(
         with pytest.raises(error, match=words):
             await producer.send(message)
         assert (await producer.send(Message("Still", b"works"))).status is SendStatus.SEND_OK
+
+
+async def test_timer_messages_are_refused_by_a_broker_that_has_none(embedded: Running) -> None:
+    """Where the delay is that of a level, the level does it."""
+    async with Producer("pg", namesrv=embedded.namesrv) as producer:
+        for message in (Message("T", b"x", delay=7), Message("T", b"x", deliver_at=2e9)):
+            with pytest.raises(MessageIllegalError, match="timer messages are not supported"):
+                await producer.send(message)
+        await producer.send(Message("Soon", b"x", delay=timedelta(seconds=1)))
+    (got,) = await receive(embedded, "Soon", 1)
+    assert got.store_timestamp - got.born_timestamp >= 990
+
+
+async def test_any_number_of_messages_in_batches(embedded: Running) -> None:
+    messages = (Message("Many", b"%06d" % n, tags="t") for n in range(1000))
+    async with Producer("pg", namesrv=embedded.namesrv, max_message_size=20_000) as producer:
+        results = await producer.send_batches(messages)
+        with pytest.raises(MessageIllegalError, match="limit is 20000") as caught:
+            await producer.send_batches(
+                [*[Message("Some", b"x")] * 3, Message("Some", bytes(30_000))]
+            )
+    assert len(results) > 10
+    assert caught.value.__notes__ == ["3 messages were sent before, in 1 batches"]
+    got = await receive(embedded, "Many", 1000)
+    assert bodies(got) == [b"%06d" % n for n in range(1000)]
+    assert {m.msg_id for m in got} == {key for r in results for key in r.msg_id.split(",")}
 
 
 @pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"])

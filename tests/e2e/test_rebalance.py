@@ -10,7 +10,8 @@ import trio
 
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import ClientError, ConnectError, PyrmqError
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
+from pyrmq.model.message import Message, MessageQueue
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
 from tests.e2e.waiting import bodies, queues_assigned, take
 from tests.support.server import ServerProcess

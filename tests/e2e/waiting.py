@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from pyrmq.client import PushConsumer
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.record import ReceivedMessage
 from tests.support.waiting import eventually_trio
 
 

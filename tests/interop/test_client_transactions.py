@@ -17,7 +17,8 @@ from pyrmq.client import (
     TransactionalProducer,
     TransactionState,
 )
-from pyrmq.model.message import Message, ReceivedMessage
+from pyrmq.model.message import Message
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
     CHECK_TIMES,
     PRODUCER_GROUP,

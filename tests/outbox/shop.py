@@ -27,7 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from pyrmq.model.message import Message, MessageQueue, ReceivedMessage, SendStatus
+from pyrmq.model.message import Message, MessageQueue, SendStatus
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox import OUTBOX, Outbox, create_table
 

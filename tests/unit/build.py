@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.engine import Store
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.record import ReceivedMessage
 
 LOG_FILE = 1 << 20
 """Commit-log file size of unit test stores, bytes."""

@@ -20,6 +20,7 @@ PUBLIC = [
 
 def test_there_are_some() -> None:
     assert {cls.__name__ for cls in PUBLIC} == {
+        "CompressionType",
         "ConsumeFrom",
         "ConsumeResult",
         "MessageModel",

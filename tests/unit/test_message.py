@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import replace
 from itertools import islice
 
@@ -12,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrmq.errors import MessageIllegalError, ProtocolError
-from pyrmq.model.message import (
-    MAX_PROPERTIES,
-    Message,
-    MessageQueue,
-    decode_properties,
-    decode_record,
-    decode_records,
-    encode_batch,
-    encode_properties,
-)
+from pyrmq.model.message import Message, MessageQueue
+from pyrmq.model.properties import MAX_PROPERTIES, decode_properties, encode_properties
+from pyrmq.model.record import decode_record, decode_records, encode_batch
 from tests.support import records
 
 _PART = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
@@ -153,20 +145,6 @@ def test_record_forms(magic: int, born_v6: bool, store_v6: bool) -> None:
     assert m.offset_msg_id == records.decode_record(data).offset_msg_id
     assert m.keys == ["a", "b"]
     assert m.msg_id == m.offset_msg_id  # no UNIQ_KEY
-
-
-@pytest.mark.parametrize("bits", [0x1, 0x301])
-def test_zlib_bodies_are_unpacked(bits: int) -> None:
-    plain = b"x" * 5000
-    sample = replace(SAMPLE, sys_flag=bits, body=zlib.compress(plain))
-    m = decode_record(memoryview(records.encode_record(sample)))
-    assert m.body == plain
-    assert not m.sys_flag & 0x1
-
-
-@pytest.mark.parametrize(("bits", "body"), [(0x101, b"x"), (0x201, b"x"), (0x1, b"no zlib")])
-def test_bodies_that_cannot_be_unpacked(bits: int, body: bytes) -> None:
-    reject(records.encode_record(replace(SAMPLE, sys_flag=bits, body=body)))
 
 
 def test_records_back_to_back() -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pyrmq import ClientError, MessageQueue, select_by_hash
+from pyrmq import ClientError, MessageQueue, java_hash, select_by_hash
 
 QUEUES = [MessageQueue("T", "broker-a", n) for n in range(7)]
 
@@ -28,6 +28,14 @@ QUEUES = [MessageQueue("T", "broker-a", n) for n in range(7)]
 def test_as_in_java(key: str, of_1: int, of_4: int, of_7: int) -> None:
     chosen = [select_by_hash(key)(QUEUES[:count]).queue_id for count in (1, 4, 7)]
     assert chosen == [of_1, of_4, of_7]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("order-1", -1207111310), ("TagA", 2598919), ("", 0), ("polygenelubricants", -(1 << 31))],
+)
+def test_hashes(text: str, value: int) -> None:
+    assert java_hash(text) == value
 
 
 def test_the_same_in_every_process() -> None:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyrmq.engine import Store, segment_advance, segment_end
-from pyrmq.model.message import ReceivedMessage, decode_record, encode_properties
+from pyrmq.model.properties import encode_properties
+from pyrmq.model.record import ReceivedMessage, decode_record
 from tests.support.thorough import examples
 
 from .native import files_of, read

@@ -1,0 +1,216 @@
+"""The clients for asyncio: the same names, and each call is awaited.
+
+    from pyrmq.aio import Message, Producer
+
+    async with Producer("group", namesrv="127.0.0.1:9876") as producer:
+        await producer.send(Message("TopicTest", b"Hello"))
+
+They run on one background thread, which starts with the first client that is entered and ends with
+the last one. A task that is cancelled cancels its call. Options, results and errors are those of
+`pyrmq`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import update_wrapper, wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import trio
+
+from pyrmq.background import C, Face, complete
+from pyrmq.client import consumer as consumers
+from pyrmq.client import producer as producers
+from pyrmq.client import transaction as transactions
+from pyrmq.client.listener import TransactionListener, is_async
+from pyrmq.errors import ClientError
+from pyrmq.model.message import Message as Message
+from pyrmq.model.message import MessageQueue as MessageQueue
+from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def awaited(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """A client's method, awaited in asyncio."""
+
+    async def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        face: Face[Any] = self
+        return await asyncio.wrap_future(face._submit(method, face._client, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+class Calls:
+    """Calls functions of an asyncio program from the background thread, in the loop in which the
+    client was entered."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    async def __call__(self, function: Callable[..., Awaitable[R]], *args: Any) -> R:
+        """Waits for a coroutine function; a cancellation here cancels it there."""
+        assert self.loop is not None
+        done = trio.Event()
+        token = trio.lowlevel.current_trio_token()
+
+        async def run() -> R:
+            return await function(*args)
+
+        try:
+            future: Future[R] = asyncio.run_coroutine_threadsafe(run(), self.loop)
+        except RuntimeError as e:
+            raise ClientError(f"the asyncio loop has ended: {e}") from e
+
+        def ended(_: object) -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(done.set)
+
+        future.add_done_callback(ended)
+        try:
+            await done.wait()
+        except trio.Cancelled:
+            future.cancel()
+            raise
+        if future.cancelled():
+            raise ClientError("the call was cancelled in the asyncio loop")
+        return future.result()
+
+
+class _Client(Face[C]):
+    """A client as a context manager of asyncio; leaving it drains."""
+
+    def __init__(self, client: C, calls: Calls | None = None) -> None:
+        super().__init__(client)
+        self._calls = calls or Calls()
+
+    async def __aenter__(self) -> Self:
+        self._calls.loop = asyncio.get_running_loop()
+        entered = self._open()
+        try:
+            await asyncio.wrap_future(entered)
+        except BaseException:
+            await self._left()
+            raise
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._left()
+
+    async def _left(self) -> None:
+        # To its end, also when the task is cancelled meanwhile: others use the thread.
+        ended = asyncio.wrap_future(self._close())
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.done():
+            try:
+                await asyncio.shield(ended)
+            except asyncio.CancelledError as e:
+                cancelled = e
+            except Exception:
+                break
+        await asyncio.get_running_loop().run_in_executor(None, self._closed)
+        if cancelled is not None:
+            raise cancelled
+        ended.result()
+
+
+class Producer(_Client[producers.Producer]):
+    __doc__ = producers.Producer.__doc__
+
+    def __init__(self, group: str, **options: Any) -> None:
+        super().__init__(producers.Producer(group, **options))
+
+    queues = awaited(producers.Producer.queues)
+    send = awaited(producers.Producer.send)
+    send_batch = awaited(producers.Producer.send_batch)
+    send_batches = awaited(producers.Producer.send_batches)
+    send_oneway = awaited(producers.Producer.send_oneway)
+    request = awaited(producers.Producer.request)
+
+
+class TransactionalProducer(_Client[transactions.TransactionalProducer]):
+    """As `pyrmq.TransactionalProducer` with a listener. Its `async def` functions run in the
+    asyncio loop, plain ones in worker threads."""
+
+    def __init__(self, group: str, listener: TransactionListener, **options: Any) -> None:
+        calls = Calls()
+        bridged = _Bridged(listener, calls)
+        super().__init__(transactions.TransactionalProducer(group, bridged, **options), calls)
+
+    queues = awaited(producers.Producer.queues)
+    send = awaited(producers.Producer.send)
+    send_batch = awaited(producers.Producer.send_batch)
+    send_batches = awaited(producers.Producer.send_batches)
+    send_oneway = awaited(producers.Producer.send_oneway)
+    request = awaited(producers.Producer.request)
+    send_in_transaction = awaited(transactions.TransactionalProducer.send_in_transaction)
+
+    def statistics(self) -> Any:
+        """What was done so far."""
+        return self._client.statistics()
+
+
+class _Bridged:
+    """A transaction listener with functions of asyncio."""
+
+    def __init__(self, listener: TransactionListener, calls: Calls) -> None:
+        for name in ("execute_local_transaction", "check_local_transaction"):
+            function = getattr(listener, name, None)
+            if not callable(function):
+                raise ClientError(f"the listener has no function {name}")
+            setattr(self, name, _bridge(function, calls) if is_async(function) else function)
+
+    execute_local_transaction: Callable[[Message, Any], Any]
+    check_local_transaction: Callable[[ReceivedMessage], Any]
+
+
+def _bridge(
+    function: Callable[..., Awaitable[R]], calls: Calls
+) -> Callable[..., Coroutine[Any, Any, R]]:
+    @wraps(function)
+    async def call(*args: Any) -> R:
+        return await calls(function, *args)
+
+    return call
+
+
+class PushConsumer(_Client[consumers.PushConsumer]):
+    """As `pyrmq.PushConsumer`: an `async for` over it, or a `listener`, an `async def` function
+    that runs in the asyncio loop."""
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str],
+        *,
+        listener: Callable[[Any], Awaitable[object]] | None = None,
+        **options: Any,
+    ) -> None:
+        calls = Calls()
+        if listener is not None and not is_async(listener):
+            raise ClientError("the listener must be an async function")
+        called = None if listener is None else _bridge(listener, calls)
+        client = consumers.PushConsumer(group, dict(subscriptions), listener=called, **options)
+        super().__init__(client, calls)
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        iterator = aiter(self._client)
+        while True:
+            yield await asyncio.wrap_future(self._submit(iterator.__anext__))
+
+    acknowledge: Callable[[ReceivedMessage], Coroutine[Any, Any, None]]
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now."""
+        return self._client.assigned
+
+
+complete(PushConsumer, consumers.PushConsumer, awaited, {"take", "check_entered"})

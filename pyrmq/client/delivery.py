@@ -1,0 +1,264 @@
+"""Attempts to send: which queue, how long, and what comes after a failure.
+[DefaultMQProducerImpl.sendDefaultImpl]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from pyrmq.client.faults import FaultTable, QueueChooser
+from pyrmq.client.in_flight import InFlight
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Selector
+from pyrmq.client.outgoing import Outgoing
+from pyrmq.client.refusals import check_kind
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseError
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.message import MessageQueue, SendResult, SendStatus
+from pyrmq.model.retry import may_send_again
+from pyrmq.model.route import TopicRoute
+from pyrmq.net.channel import Channel
+from pyrmq.net.send import queue_fields, stored_at
+
+log = logging.getLogger(__name__)
+
+SLOW_LINK = 1 << 20
+"""Bytes a second that a body has to leave with before its attempt is given up."""
+ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
+"""Answers after which a newer route may have other brokers."""
+_STATUS = {status.value: status for status in SendStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """How often and how long is tried; the names are those of `Producer`'s options."""
+
+    timeout: float
+    attempt_timeout: float | None
+    retry_times: int
+    retry_codes: frozenset[int]
+    retry_another_broker_when_not_store_ok: bool
+    send_latency_fault: bool
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One message on its way."""
+
+    request: Outgoing
+    queue: MessageQueue | None
+    select: Selector | None
+    deadline: float
+    attempts: int
+    tried: list[str] = field(default_factory=list)
+    """Names of brokers, one for each attempt that chose one."""
+    failure: PyrmqError | None = None
+    stored: SendResult | None = None
+    """Where an attempt has stored it, less safely than asked."""
+
+
+class Delivery:
+    """Sends requests; `channel_of` opens the connection that a queue's broker is reached by,
+    `channel_now` gives it if it is open.
+
+    Topics and queues are as brokers know them.
+    """
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        rules: SendRules,
+        in_flight: InFlight,
+        channel_of: Callable[[MessageQueue, str], Awaitable[Channel]],
+        channel_now: Callable[[MessageQueue, str], Channel | None],
+    ) -> None:
+        self._client = client
+        self._rules = rules
+        self._in_flight = in_flight
+        self._channel_of = channel_of
+        self._channel_now = channel_now
+        self._queues: dict[str, tuple[TopicRoute, list[MessageQueue]]] = {}
+        """Those of routes that are known, by topic."""
+        self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
+        self._chooser = QueueChooser(self._faults)
+        self.timeout = rules.timeout
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""
+        route = await self._client.publish_route(topic)
+        queues = self._queues_of(topic, route)
+        if not queues:
+            raise ClientError(f"no broker takes messages of topic {topic}")
+        return queues
+
+    def _queues_of(self, topic: str, route: TopicRoute) -> list[MessageQueue]:
+        kept = self._queues.get(topic)
+        if kept is None or kept[0] is not route:
+            kept = self._queues[topic] = route, route.publish_queues(topic)
+        return kept[1]
+
+    async def choose(
+        self, topic: str, select: Selector | None = None, avoid: str | None = None
+    ) -> MessageQueue:
+        queues = await self.queues(topic)
+        if not select:
+            return self._chooser.choose(queues, avoid)
+        chosen = select(list(queues))
+        check_kind("what `select` chose", chosen, (MessageQueue,), "one of the queues it is given")
+        return chosen
+
+    async def deliver(
+        self,
+        request: Outgoing,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        timeout: float | None,
+    ) -> SendResult:
+        """Sends until a broker has it, or the attempts or the time are used up."""
+        rules, size = self._rules, len(request.body)
+        limit = rules.timeout if timeout is None else timeout
+        attempts = 1 if queue or select else rules.retry_times + 1
+        sending = _Sending(request, queue, select, trio.current_time() + limit, attempts)
+        if not self._in_flight.try_enter(size):
+            entered = False
+            with trio.move_on_at(sending.deadline):
+                await self._in_flight.enter(size)
+                entered = True
+            if not entered:
+                raise RequestTimeoutError(
+                    f"not sent: there was no room among the messages in flight for {limit:g} s "
+                    "(max_in_flight, max_in_flight_bytes)"
+                )
+        try:
+            return await self._attempts(sending, limit)
+        finally:
+            self._in_flight.leave(size)
+
+    async def _attempts(self, sending: _Sending, limit: float) -> SendResult:
+        for left in reversed(range(sending.attempts)):
+            try:
+                result = await self._attempt(sending, left)
+            except PyrmqError as e:
+                if not may_send_again(e, self._rules.retry_codes):
+                    raise
+                sending.failure = e
+                number = sending.attempts - left
+                log.info("send attempt %d failed: %s", number, escape(e))
+            else:
+                again = left and self._rules.retry_another_broker_when_not_store_ok
+                if result.status is SendStatus.SEND_OK or not again:
+                    return result
+                sending.stored = result
+            if trio.current_time() >= sending.deadline:
+                break
+            if left:
+                await self._refresh(sending, left)
+        return self._given_up(sending, limit)
+
+    def _given_up(self, sending: _Sending, limit: float) -> SendResult:
+        if sending.stored is not None:
+            return sending.stored
+        failure = sending.failure
+        assert failure is not None
+        brokers = ", ".join(dict.fromkeys(sending.tried)) or "none"
+        if trio.current_time() >= sending.deadline:
+            raise RequestTimeoutError(
+                f"message to {sending.request.topic} not acknowledged in {limit:g} s "
+                f"(brokers tried: {brokers}): {failure}"
+            ) from failure
+        failure.add_note(f"attempts: {len(sending.tried)}, brokers tried: {brokers}")
+        raise failure
+
+    async def _target(self, sending: _Sending) -> MessageQueue:
+        """Where the next attempt goes. Only a route that has to be asked for takes time."""
+        topic, select = sending.request.topic, sending.select
+        avoid = sending.tried[-1] if sending.tried else None
+        route = self._client.known_route(topic)
+        if route is not None and select is None and (queues := self._queues_of(topic, route)):
+            return self._chooser.choose(queues, avoid)
+        target = None
+        with trio.move_on_at(sending.deadline):
+            target = await self.choose(topic, select, avoid)
+        if target is None:
+            raise RequestTimeoutError(f"no route of topic {topic} in time")
+        return target
+
+    async def _attempt(self, sending: _Sending, left: int) -> SendResult:
+        """One attempt, with `left` others to come."""
+        request, began = sending.request, trio.current_time()
+        target = sending.queue or await self._target(sending)
+        broker, began = target.broker_name, trio.current_time()
+        sending.tried.append(broker)
+        until = self._until(sending, left, began)
+        try:
+            channel = self._channel_now(target, request.topic)
+            if channel is None:
+                with trio.move_on_at(until):
+                    channel = await self._channel_of(target, request.topic)
+            if channel is None:
+                raise RequestTimeoutError(f"no connection to broker {broker} in time")
+            fields = request.fields | queue_fields(target.queue_id, broker)
+            left_time = until - trio.current_time()
+            answer = await channel.call(
+                request.code, fields, request.body, timeout=max(left_time, 0)
+            )
+            result = _result(answer, target, request.key)
+        except ResponseError:
+            if self._faults is not None:
+                self._faults.failed(broker, reachable=False)
+            raise
+        except (ConnectionError, TimeoutError):
+            if self._faults is not None:
+                self._faults.failed(broker, reachable=True)
+            raise
+        if self._faults is not None:
+            self._faults.answered(broker, trio.current_time() - began)
+        return result
+
+    def _until(self, sending: _Sending, left: int, began: float) -> float:
+        """When an attempt has taken its part of the time. A large body needs more of it."""
+        if not left:
+            return sending.deadline
+        part = self._rules.attempt_timeout
+        if part is None:
+            share = (sending.deadline - began) / (left + 1)
+            part = max(share, len(sending.request.body) / SLOW_LINK)
+        return min(began + part, sending.deadline)
+
+    async def _refresh(self, sending: _Sending, left: int) -> None:
+        """A new route, if there is one soon: the next attempt needs its time. None for a broker
+        that just refused: many senders would ask the name server at once."""
+        failure = sending.failure
+        if failure is None or (
+            isinstance(failure, ResponseError) and failure.code not in ROUTE_CODES
+        ):
+            return
+        now = trio.current_time()
+        try:
+            with trio.move_on_at(now + (sending.deadline - now) / (left + 1)):
+                await self._client.route(sending.request.topic, fresh=True)
+        except PyrmqError as e:
+            log.info("routes not refreshed: %s", escape(e))
+
+
+def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
+    status = _STATUS.get(answer.code)
+    if status is None:
+        raise ResponseError.of(answer.code, answer.remark or "")
+    queue_id, offset = stored_at(answer)
+    ext = answer.ext
+    return SendResult(
+        status,
+        key,
+        ext.get("msgId", ""),
+        MessageQueue(queue.topic, queue.broker_name, queue_id),
+        offset,
+        ext.get("transactionId"),
+        ext.get("MSG_REGION", "DefaultRegion"),
+        ext.get("TRACE_ON") != "false",
+    )

@@ -1,0 +1,86 @@
+"""Which brokers answer late, or not at all, and are left alone for a while.
+[MQFaultStrategy, LatencyFaultToleranceImpl]"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.route import next_queue
+
+LATENCY = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
+OFF = (0.0, 0.0, 2.0, 5.0, 6.0, 10.0, 30.0)
+"""Seconds that a broker is left alone after an answer that took so long and more."""
+ISOLATED = 10.0
+"""The latency that a failure counts as."""
+
+
+def off_for(latency: float) -> float:
+    """Seconds that a broker is left alone for."""
+    return OFF[bisect(LATENCY, latency) - 1] if latency >= LATENCY[0] else 0.0
+
+
+@dataclass(slots=True)
+class _Fault:
+    until: float
+    reachable: bool
+
+
+class FaultTable:
+    """What is known of brokers by name; one that is not known is available and reachable.
+
+    `clock` counts seconds and only goes forward.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._faults: dict[str, _Fault] = {}
+
+    def answered(self, broker: str, latency: float) -> None:
+        """It took the message, after `latency` seconds."""
+        self._update(broker, latency, reachable=True)
+
+    def failed(self, broker: str, *, reachable: bool) -> None:
+        """It refused the message, or did not answer."""
+        self._update(broker, ISOLATED, reachable=reachable)
+
+    def _update(self, broker: str, latency: float, *, reachable: bool) -> None:
+        until = self._clock() + off_for(latency)
+        fault = self._faults.setdefault(broker, _Fault(until, reachable))
+        fault.until = max(fault.until, until)
+        fault.reachable = reachable
+
+    def available(self, broker: str) -> bool:
+        fault = self._faults.get(broker)
+        return fault is None or self._clock() >= fault.until
+
+    def reachable(self, broker: str) -> bool:
+        fault = self._faults.get(broker)
+        return fault is None or fault.reachable
+
+
+class QueueChooser:
+    """The queues of each topic in turn, from a random one on. With `faults` queues of brokers that
+    are available come first, then those that can be reached."""
+
+    def __init__(self, faults: FaultTable | None = None) -> None:
+        self._faults = faults
+        self._turns: dict[str, count[int]] = {}
+
+    def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
+        """One of some queues of a topic, not of the broker `avoid` if there is another one."""
+        topic = queues[0].topic
+        turn = self._turns.get(topic)
+        if turn is None or (avoid is not None and self._faults is not None):
+            turn = self._turns[topic] = count(random.randrange(1 << 30))
+        if self._faults is not None:
+            others = [q for q in queues if q.broker_name != avoid]
+            for allowed in (self._faults.available, self._faults.reachable):
+                known = {name: allowed(name) for name in {q.broker_name for q in others}}
+                if good := [q for q in others if known[q.broker_name]]:
+                    return good[next(turn) % len(good)]
+        return next_queue(queues, turn, avoid)

@@ -1,0 +1,171 @@
+"""Messages as requests: checked, with their ids, compressed.
+[DefaultMQProducerImpl.sendKernelImpl]"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.client.refusals import check_kind, check_topic, encode_properties
+from pyrmq.client.unique_key import key_maker
+from pyrmq.errors import ClientError, UnsendableMessageError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.compression import CompressionType, compress
+from pyrmq.model.message import Message
+from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.namespace import with_namespace
+from pyrmq.model.properties import INSTANCE_ID, MESSAGE_TYPE, REPLY, TIMER_PROPERTIES, UNIQ_KEY
+from pyrmq.model.record import encode_batch
+from pyrmq.model.transaction import TRAN_MSG
+from pyrmq.net.send import send_code, send_fields
+
+COMPRESS_HERE = 16 << 10
+"""Bodies up to so many bytes are compressed on the event loop: that takes less than a thread."""
+LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A send request but for its queue; `keys` are the UNIQ_KEYs of its messages, `topic` has its
+    namespace."""
+
+    code: int
+    topic: str
+    keys: tuple[str, ...]
+    fields: dict[str, str | int | bool]
+    body: bytes
+    message: Message | None = None
+    """What it was made of; None for a batch."""
+
+    @property
+    def key(self) -> str:
+        return ",".join(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How messages become requests; `group` is that of the broker."""
+
+    group: str
+    namespace: str
+    max_message_size: int
+    compress_over: int
+    compress_type: CompressionType
+    compress_level: int
+
+
+class Packer:
+    """Makes requests of messages. It changes no message."""
+
+    def __init__(self, packing: Packing) -> None:
+        check_kind(
+            "compress_type", packing.compress_type, (CompressionType,), "a pyrmq.CompressionType"
+        )
+        low, high = LEVELS[packing.compress_type]
+        if not isinstance(packing.compress_level, int) or not low <= packing.compress_level <= high:
+            raise ClientError(
+                f"compress_level {packing.compress_level!r}: a level of {packing.compress_type} is "
+                f"{low} to {high}"
+            )
+        self._how = packing
+        self._new_key = key_maker()
+        self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
+
+    def check(self, message: Message) -> None:
+        """NotSentError unless it can be sent, ClientError for what is no message."""
+        check_kind("what is sent", message, (Message,), "a Message")
+        check_topic(message.topic)
+        message.check()
+        if not message.body:
+            raise UnsendableMessageError("the message body is empty")
+        if len(message.body) > self._how.max_message_size:
+            raise UnsendableMessageError(
+                f"the message body has {len(message.body)} bytes, the limit is "
+                f"{self._how.max_message_size}"
+            )
+        for name in TIMER_PROPERTIES & message.properties.keys():
+            raise UnsendableMessageError(f"property {name}: set deliver_at or delay instead")
+        if TRAN_MSG in message.properties:
+            raise UnsendableMessageError(
+                f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
+            )
+
+    def properties(self, message: Message) -> dict[str, str]:
+        """All properties of a message, with an id if it has none."""
+        properties = message.all_properties()
+        if UNIQ_KEY not in properties:
+            properties[UNIQ_KEY] = self._new_key()
+        if self._how.namespace:
+            properties[INSTANCE_ID] = self._how.namespace
+        return properties
+
+    async def single(
+        self, message: Message, properties: dict[str, str], sys_flag: int = 0
+    ) -> Outgoing:
+        """The request for a message with these properties."""
+        how, body = self._how, message.body
+        if len(body) >= how.compress_over:
+            args = (body, how.compress_type, how.compress_level)
+            if len(body) <= COMPRESS_HERE:
+                body = compress(*args)
+            else:
+                body = await trio.to_thread.run_sync(compress, *args, limiter=self._threads)
+            sys_flag |= how.compress_type.sys_flag
+        reply = properties.get(MESSAGE_TYPE) == REPLY
+        topic = message.topic if reply else with_namespace(how.namespace, message.topic)
+        fields = send_fields(
+            how.group, topic, encode_properties(properties), flag=message.flag, sys_flag=sys_flag
+        )
+        code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
+        return Outgoing(code, topic, (properties[UNIQ_KEY],), fields, body, message)
+
+    def entry(self, message: Message) -> tuple[str, tuple[int, bytes, str]]:
+        """A checked message as part of a batch: its id, and flag, body and property string."""
+        properties = self.properties(message)
+        return properties[UNIQ_KEY], (message.flag, message.body, encode_properties(properties))
+
+    def batch(self, messages: Sequence[Message]) -> Outgoing:
+        """The request for messages that are stored in a row."""
+        if not messages:
+            raise UnsendableMessageError("a batch needs at least one message")
+        first = messages[0]
+        entries = []
+        for message in messages:
+            self.check(message)
+            if message.topic != first.topic or message.wait_store_ok != first.wait_store_ok:
+                raise UnsendableMessageError(
+                    "the messages of a batch share topic and wait_store_ok"
+                )
+            check_batchable(message)
+            entries.append(self.entry(message))
+        return self.batch_of(first, entries)
+
+    def batch_of(
+        self, first: Message, entries: Iterable[tuple[str, tuple[int, bytes, str]]]
+    ) -> Outgoing:
+        """The request for entries that belong together; `first` is the message of one of them."""
+        entries = list(entries)
+        keys = tuple(key for key, _ in entries)
+        body = encode_batch(entry for _, entry in entries)
+        if len(body) > self._how.max_message_size:
+            raise UnsendableMessageError(
+                f"the batch has {len(body)} bytes, the limit is {self._how.max_message_size}: "
+                "split it, or use send_batches"
+            )
+        wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
+        topic = with_namespace(self._how.namespace, first.topic)
+        fields = send_fields(self._how.group, topic, wait, flag=0, batch=True)
+        return Outgoing(send_code(True), topic, keys, fields, body)
+
+
+def check_batchable(message: Message) -> None:
+    """UnsendableMessageError for a message that goes into no batch."""
+    if message.topic.startswith(RETRY_PREFIX):
+        raise UnsendableMessageError("a batch goes to no retry topic")
+    if message.is_delayed:
+        raise UnsendableMessageError("the messages of a batch cannot be delayed")
+    if message.properties.get(MESSAGE_TYPE) == REPLY:
+        raise UnsendableMessageError("a reply goes into no batch")

@@ -1,0 +1,289 @@
+"""Messages as brokers store them: records, and batches of them. [MessageDecoder]"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from ipaddress import ip_address
+
+from pyrmq.errors import ProtocolError, UndecodableBodyError
+from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
+from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+MULTI_TAGS = 0x2
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+NEED_UNWRAP = 0x40
+INNER_BATCH = 0x80
+
+
+@dataclass(slots=True)
+class ReceivedMessage:
+    """A message as stored. Times are ms since 1970, hosts `ip:port`, sizes bytes. [MessageExt]
+
+    queue_offset counts messages of the queue from 0, commit_log_offset bytes of the broker's log.
+    `body` is uncompressed, `body_crc` that of the body as stored. `reconsume_times` counts
+    deliveries after the first one that the broker arranged. `properties` holds the system's
+    (UNIQ_KEY, KEYS, TAGS, …) and the sender's own.
+
+    Reading `body` raises UndecodableBodyError where it cannot be decompressed; then `body_error` is
+    that error and `raw_body` what is stored.
+    """
+
+    topic: str
+    body: bytes
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    store_size: int
+    body_crc: int
+    properties: dict[str, str]
+    offset_msg_id: str
+    broker_name: str = ""
+
+    @property
+    def body_error(self) -> UndecodableBodyError | None:
+        """Why `body` cannot be read; None if it can."""
+        return None
+
+    @property
+    def raw_body(self) -> bytes:
+        """`body`, or where that cannot be read the bytes that are stored."""
+        return self.body
+
+    @property
+    def tags(self) -> str | None:
+        """The tag that the message was sent with."""
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that the message was sent with."""
+        return self.properties.get(KEYS, "").split()
+
+    @property
+    def msg_id(self) -> str:
+        """UNIQ_KEY if the message has one, else the offset id."""
+        return self.properties.get(UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def transaction_id(self) -> str | None:
+        """UNIQ_KEY: the `transaction_id` that the message had when it was sent."""
+        return self.properties.get(UNIQ_KEY)
+
+
+class UndecodableMessage(ReceivedMessage):
+    """A message whose body is there as it is stored only: `sys_flag` keeps how it is said to be
+    compressed."""
+
+    __slots__ = ("_error", "_raw")
+
+    _error: UndecodableBodyError
+    _raw: bytes
+
+    @classmethod
+    def of(cls, message: ReceivedMessage, why: object) -> UndecodableMessage:
+        """The message `message`, which has the stored body, with the error `why`."""
+        made = cls(**{f.name: getattr(message, f.name) for f in fields(message)})
+        made._error = UndecodableBodyError(f"the body of message {made.msg_id}: {why}")
+        return made
+
+    @property
+    def body(self) -> bytes:
+        # Another one each time: each has the traceback of whoever read.
+        raise UndecodableBodyError(*self._error.args)
+
+    @body.setter
+    def body(self, raw: bytes) -> None:
+        self._raw = raw
+
+    @property
+    def body_error(self) -> UndecodableBodyError:
+        return self._error
+
+    @property
+    def raw_body(self) -> bytes:
+        return self._raw
+
+    def __repr__(self) -> str:
+        return f"UndecodableMessage({self.topic!r}, {self.msg_id!r}, {str(self._error)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]  # as that of other messages
+
+
+def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:
+    size = 16 if v6 else 4
+    ip = ip_address(bytes(data[at : at + size]))
+    (port,) = struct.unpack_from(">i", data, at + size)
+    return (f"[{ip}]:{port}" if v6 else f"{ip}:{port}"), at + size + 4
+
+
+def decode_record(data: memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
+    """Reads the record that `data` starts with; the body may be left as it is stored. Where it
+    cannot be decompressed the message is an UndecodableMessage. ProtocolError if it is none."""
+    try:
+        message = _decode(data)
+    except (struct.error, ValueError, IndexError) as e:
+        raise ProtocolError(f"not a message record: {e}") from e
+    return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
+
+
+def _unpacked(message: ReceivedMessage) -> ReceivedMessage:
+    try:
+        message.body = decompress(message.body, message.sys_flag)
+    except ProtocolError as e:
+        return UndecodableMessage.of(message, e)
+    message.sys_flag &= ~(COMPRESSED | COMPRESSION_MASK)
+    return message
+
+
+def received(
+    *,
+    topic: str,
+    body: bytes,
+    queue_id: int,
+    flag: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: str,
+    store_timestamp: int,
+    store_host: str,
+    reconsume_times: int,
+    properties: dict[str, str],
+) -> ReceivedMessage:
+    """A message that did not come as a record: it has no place in a queue. Its body is `body`
+    decompressed, if `sys_flag` says so."""
+    message = ReceivedMessage(
+        topic, body, queue_id, -1, -1, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+        store_host, reconsume_times, 0, 0, zlib.crc32(body) & 0x7FFFFFFF, properties, "",
+    )  # fmt: skip
+    return _unpacked(message) if sys_flag & COMPRESSED else message
+
+
+def _decode(data: memoryview) -> ReceivedMessage:
+    (size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born) = struct.unpack_from(
+        ">iIiiiqqiq", data
+    )
+    if magic not in (MAGIC_V1, MAGIC_V2) or size > len(data):
+        raise ProtocolError("not a message record: magic or size")
+    born_host, at = _host(data, 48, bool(sys_flag & BORN_HOST_V6))
+    (stored,) = struct.unpack_from(">q", data, at)
+    host_at = at + 8
+    store_host, at = _host(data, host_at, bool(sys_flag & STORE_HOST_V6))
+    offset_id = bytes(data[host_at:at]).hex().upper() + struct.pack(">q", phys).hex().upper()
+    reconsume, prepared, body_len = struct.unpack_from(">iqi", data, at)
+    at += 16
+    body = bytes(data[at : at + body_len])
+    if body and zlib.crc32(body) & 0x7FFFFFFF != crc:
+        raise ProtocolError(f"the body of the message at {phys} does not fit its CRC")
+    at += body_len
+    if magic == MAGIC_V2:
+        (topic_len,) = struct.unpack_from(">h", data, at)
+        at += 2
+    else:
+        topic_len = data[at]
+        at += 1
+    topic = bytes(data[at : at + topic_len]).decode()
+    at += topic_len
+    (props_len,) = struct.unpack_from(">h", data, at)
+    at += 2
+    props = bytes(data[at : at + props_len]).decode(errors="replace")
+    if min(body_len, topic_len, props_len) < 0 or at + props_len != size:
+        raise ProtocolError("not a message record: lengths do not add up")
+    return ReceivedMessage(
+        topic=topic,
+        body=body,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        commit_log_offset=phys,
+        flag=flag,
+        sys_flag=sys_flag,
+        born_timestamp=born,
+        born_host=born_host,
+        store_timestamp=stored,
+        store_host=store_host,
+        reconsume_times=reconsume,
+        prepared_transaction_offset=prepared,
+        store_size=size,
+        body_crc=crc,
+        properties=decode_properties(props),
+        offset_msg_id=offset_id,
+    )
+
+
+def decode_records(
+    data: bytes | memoryview,
+    on_damage: Callable[[ProtocolError], None] | None = None,
+    *,
+    inflate_body: bool = True,
+) -> Iterator[ReceivedMessage]:
+    """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
+    or is reported to `on_damage` and left out."""
+    view = memoryview(data)
+    while view:
+        size = int.from_bytes(view[:4], "big", signed=True)
+        if not 0 < size <= len(view):
+            raise ProtocolError("not message records: sizes do not add up")
+        try:
+            message = decode_record(view[:size], inflate_body=inflate_body)
+            whole = message.sys_flag & INNER_BATCH and message.body_error is None
+            found = _unwrap(message) if whole else [message]
+            yield from found
+        except ProtocolError as e:
+            if on_damage is None:
+                raise
+            on_damage(e)
+        view = view[size:]
+
+
+def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
+    """The messages that an inner batch holds; each has its own queue offset."""
+    data = memoryview(batch.body)
+    for offset in itertools.count(batch.queue_offset):
+        if not data:
+            return
+        try:
+            size, _, _, flag, body_len = struct.unpack_from(">iiiii", data)
+            (props_len,) = struct.unpack_from(">h", data, 20 + body_len)
+        except struct.error as e:
+            raise ProtocolError(f"not an inner batch: {e}") from e
+        if min(body_len, props_len) < 0 or 22 + body_len + props_len != size or size > len(data):
+            raise ProtocolError("not an inner batch: lengths do not add up")
+        text = bytes(data[22 + body_len : size]).decode(errors="replace")
+        yield replace(
+            batch,
+            body=bytes(data[20 : 20 + body_len]),
+            flag=flag,
+            sys_flag=batch.sys_flag & ~(INNER_BATCH | NEED_UNWRAP),
+            queue_offset=offset,
+            properties=decode_properties(text),
+        )
+        data = data[size:]
+
+
+def encode_batch(entries: Iterable[tuple[int, bytes, str]]) -> bytes:
+    """The body of a batch send from (flag, body, property string). [MessageDecoder]"""
+    out = bytearray()
+    for flag, body, props in entries:
+        raw = props.encode()
+        size = 22 + len(body) + len(raw)
+        out += struct.pack(">iiiii", size, 0, 0, flag, len(body))
+        out += body
+        out += struct.pack(">h", len(raw)) + raw
+    return bytes(out)

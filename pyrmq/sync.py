@@ -1,0 +1,152 @@
+"""The clients for plain code: the same names, and each call blocks.
+
+    from pyrmq.sync import Message, Producer
+
+    with Producer("group", namesrv="127.0.0.1:9876") as producer:
+        producer.send(Message("TopicTest", b"Hello"))
+
+They run on one background thread, which starts with the first client that is entered and ends with
+the last one; any number of threads may call them. Options, results and errors are those of `pyrmq`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import trio
+
+from pyrmq.background import C, Face, complete
+from pyrmq.client import consumer as consumers
+from pyrmq.client import producer as producers
+from pyrmq.client import transaction as transactions
+from pyrmq.client.listener import TransactionListener
+from pyrmq.errors import ClientError
+from pyrmq.model.message import Message as Message
+from pyrmq.model.message import MessageQueue as MessageQueue
+from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """A client's method that returns when it is done."""
+
+    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        face: Face[Any] = self
+        return face._running.call(partial(method, face._client, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+class _Client(Face[C]):
+    """A client as a plain context manager; leaving it drains."""
+
+    def __enter__(self) -> Self:
+        entered = self._open()
+        try:
+            _wait(entered)
+        except BaseException:
+            self._closed()
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            _wait(self._close())
+        finally:
+            self._closed()
+
+
+def _wait(future: Future[R]) -> R:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+class Producer(_Client[producers.Producer]):
+    __doc__ = producers.Producer.__doc__
+
+    def __init__(self, group: str, **options: Any) -> None:
+        super().__init__(producers.Producer(group, **options))
+
+    queues = blocking(producers.Producer.queues)
+    send = blocking(producers.Producer.send)
+    send_batch = blocking(producers.Producer.send_batch)
+    send_batches = blocking(producers.Producer.send_batches)
+    send_oneway = blocking(producers.Producer.send_oneway)
+    request = blocking(producers.Producer.request)
+
+
+class TransactionalProducer(_Client[transactions.TransactionalProducer]):
+    """As `pyrmq.TransactionalProducer` with a listener, whose functions run in worker threads."""
+
+    def __init__(self, group: str, listener: TransactionListener, **options: Any) -> None:
+        super().__init__(transactions.TransactionalProducer(group, listener, **options))
+
+    queues = blocking(producers.Producer.queues)
+    send = blocking(producers.Producer.send)
+    send_batch = blocking(producers.Producer.send_batch)
+    send_batches = blocking(producers.Producer.send_batches)
+    send_oneway = blocking(producers.Producer.send_oneway)
+    request = blocking(producers.Producer.request)
+    send_in_transaction = blocking(transactions.TransactionalProducer.send_in_transaction)
+
+    def statistics(self) -> Any:
+        """What was done so far."""
+        return self._client.statistics()
+
+
+class PushConsumer(_Client[consumers.PushConsumer]):
+    """As `pyrmq.PushConsumer`: a loop over it, or a `listener`, a plain function that runs in
+    worker threads."""
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str],
+        *,
+        listener: Callable[[Any], object] | None = None,
+        **options: Any,
+    ) -> None:
+        called = None
+        if listener is not None:
+            if not callable(listener):
+                raise ClientError("the listener must be a function")
+            threads = trio.CapacityLimiter(options.get("concurrency", 20))
+            called = _in_threads(listener, threads)
+        super().__init__(
+            consumers.PushConsumer(group, dict(subscriptions), listener=called, **options)
+        )
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        iterator = aiter(self._client)
+        while True:
+            yield self._running.call(iterator.__anext__)
+
+    acknowledge: Callable[[ReceivedMessage], None]
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now."""
+        return self._client.assigned
+
+
+complete(PushConsumer, consumers.PushConsumer, blocking, {"take", "check_entered"})
+
+
+def _in_threads(
+    listener: Callable[[Any], object], threads: trio.CapacityLimiter
+) -> Callable[[Any], Coroutine[Any, Any, object]]:
+    async def call(argument: Any) -> object:
+        return await trio.to_thread.run_sync(listener, argument, limiter=threads)
+
+    return call

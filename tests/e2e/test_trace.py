@@ -1,0 +1,34 @@
+"""Message trace in a broker's trace topic: found by the keys of the message that it is of."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import pyrmq.testing
+from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
+
+pytestmark = pytest.mark.usefixtures("deadline")
+
+
+@pytest.mark.parametrize("auto_batch", [False, True])
+async def test_producer_trace(auto_batch: bool) -> None:
+    async with pyrmq.testing.broker(trace_topic_enable=True) as server:
+        async with Producer(
+            "pg", namesrv=server.namesrv, trace=True, auto_batch=auto_batch
+        ) as producer:
+            result = await producer.send(Message("T", b"body", tags="a", keys="order-1"))
+        async with PushConsumer(
+            "reader",
+            {"RMQ_SYS_TRACE_TOPIC": "*"},
+            namesrv=server.namesrv,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ) as consumer:
+            with trio.fail_after(10):
+                found: ReceivedMessage = await anext(aiter(consumer))
+    fields = found.body.decode().rstrip("\x02").split("\x01")
+    assert (fields[0], *fields[3:6]) == ("Pub", "pg", "T", result.msg_id)
+    assert fields[8] == f"{server.broker_address[0]}:{server.broker_address[1]}"
+    assert fields[12:] == [result.offset_msg_id, "true"]
+    assert result.msg_id in found.keys
+    assert ("order-1" in found.keys) is not auto_batch

@@ -1,0 +1,1 @@
+"""The faces of the client for plain code and asyncio, and the testing kit."""

@@ -1,0 +1,153 @@
+"""pyrmq.aio: clients for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import pyrmq.testing
+from pyrmq import ConnectError, ConsumeFrom, MessageIllegalError, TransactionState
+from pyrmq.aio import Message, Producer, PushConsumer, ReceivedMessage, TransactionalProducer
+from pyrmq.background import SHARED
+from pyrmq.server import Running
+
+FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """What happens in another thread."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise TimeoutError
+
+
+def test_sending_and_a_loop(server: Running) -> None:
+    async def test() -> None:
+        async with Producer("pg", namesrv=server.namesrv) as producer:
+            sends = (producer.send(Message("Aio", b"%d" % n)) for n in range(50))
+            results = await asyncio.gather(*sends)
+            with pytest.raises(MessageIllegalError, match="empty"):
+                await producer.send(Message("Aio", b""))
+        got: list[ReceivedMessage] = []
+        async with PushConsumer("cg", {"Aio": "*"}, namesrv=server.namesrv, **FIRST) as consumer:
+            async for message in consumer:
+                got.append(message)
+                if len(got) == 50:
+                    await consumer.acknowledge(message)
+                    break
+        assert {m.msg_id for m in got} == {r.msg_id for r in results}
+
+    run(test)
+
+
+def test_a_listener_runs_in_the_loop(server: Running) -> None:
+    async def test() -> None:
+        here, done = threading.get_ident(), asyncio.Event()
+
+        async def listener(message: ReceivedMessage) -> None:
+            assert threading.get_ident() == here
+            await asyncio.sleep(0)
+            done.set()
+
+        options: Any = {"namesrv": server.namesrv, "listener": listener, **FIRST}
+        async with (
+            PushConsumer("listeners", {"AioL": "*"}, **options),
+            Producer("pg", namesrv=server.namesrv) as producer,
+        ):
+            await producer.send(Message("AioL", b"x"))
+            await done.wait()
+
+    run(test)
+
+
+def test_transactions(server: Running) -> None:
+    class Listener:
+        thread = 0
+
+        async def execute_local_transaction(self, message: Any, arg: Any) -> TransactionState:
+            self.thread = threading.get_ident()
+            await asyncio.sleep(0)
+            return TransactionState.ROLLBACK
+
+        def check_local_transaction(self, message: Any) -> TransactionState:
+            return TransactionState.UNKNOWN
+
+    async def test() -> None:
+        listener = Listener()
+        async with TransactionalProducer("tx", listener, namesrv=server.namesrv) as producer:
+            result = await producer.send_in_transaction(Message("AioTx", b"x"))
+        assert result.local_state is TransactionState.ROLLBACK
+        assert listener.thread == threading.get_ident()
+
+    run(test)
+
+
+def test_a_cancelled_task_cancels_its_call(server: Running) -> None:
+    async def test() -> None:
+        async with Producer("pg", namesrv=server.namesrv) as producer:
+            await producer.send(Message("AioC", b"x"))
+            task = asyncio.create_task(producer.request(Message("AioC", b"x"), timeout=1000))
+            waiting = producer._client._requests._waiting
+            await until(lambda: bool(waiting))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: not waiting)
+
+    run(test)
+
+
+def test_a_cancellation_while_it_is_left(server: Running) -> None:
+    """It is left all the same, and others are not disturbed."""
+
+    async def leave(entered: asyncio.Event) -> None:
+        async with Producer("pg", namesrv=server.namesrv) as producer:
+            await producer.queues("AioD")
+            entered.set()
+        await asyncio.sleep(0)
+
+    async def test() -> None:
+        for _ in range(5):
+            entered = asyncio.Event()
+            task = asyncio.create_task(leave(entered))
+            await entered.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert SHARED._users == 0
+
+    run(test)
+
+
+def test_no_broker() -> None:
+    async def test() -> None:
+        async with Producer("pg", namesrv="127.0.0.1:1") as producer:
+            with pytest.raises(ConnectError):
+                await producer.send(Message("T", b"x"))
+
+    run(test)
+
+
+def test_a_broker_of_ones_own() -> None:
+    async def test() -> None:
+        async with (
+            pyrmq.testing.broker() as server,
+            Producer("pg", namesrv=server.namesrv) as producer,
+        ):
+            await producer.send(Message("T", b"x"))
+
+    run(test)

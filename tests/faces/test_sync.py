@@ -1,0 +1,143 @@
+"""pyrmq.sync: plain blocking clients."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import pyrmq
+from pyrmq import (
+    ClientError,
+    ConfigError,
+    ConsumeFrom,
+    MessageIllegalError,
+    RequestTimeoutError,
+    TransactionState,
+    aio,
+    sync,
+)
+from pyrmq.server import Running
+from pyrmq.sync import Message, Producer, PushConsumer, ReceivedMessage, TransactionalProducer
+
+FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("face", [sync, aio])
+def test_the_same_names_and_docs(face: Any) -> None:
+    for name in ("Producer", "TransactionalProducer", "PushConsumer"):
+        here, there = getattr(face, name), getattr(pyrmq, name)
+        left_out = {"transaction", "listener_of", "take", "check_entered", "group", "namespace"}
+        assert public(there) - left_out <= public(here) | {"listener"}
+        for method in public(here) & public(there):
+            assert inspect.getdoc(getattr(here, method))
+    for method in ("send", "send_batches", "request", "queues"):
+        here, there = getattr(face.Producer, method), getattr(pyrmq.Producer, method)
+        assert inspect.getdoc(here) == inspect.getdoc(there)
+        assert inspect.signature(here) == inspect.signature(there)
+    assert inspect.getdoc(face.Producer) == inspect.getdoc(pyrmq.Producer)
+
+
+def test_sending_and_a_loop(server: Running) -> None:
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        result = producer.send(Message("Sync", b"0", tags="t"))
+        producer.send_batch([Message("Sync", b"1"), Message("Sync", b"2")])
+        producer.send_oneway(Message("Sync", b"3"), queue=producer.queues("Sync")[0])
+        assert len(producer.send_batches([Message("Sync", b"4")])) == 1
+    got: list[ReceivedMessage] = []
+    with PushConsumer("cg", {"Sync": "*"}, namesrv=server.namesrv, **FIRST) as consumer:
+        for message in consumer:
+            got.append(message)
+            if len(got) == 5:
+                consumer.acknowledge(message)
+                break
+        assert len(consumer.assigned) == 4
+    assert {m.body for m in got} == {b"%d" % n for n in range(5)}
+    assert result.msg_id in {m.msg_id for m in got}
+
+
+def test_many_threads_and_a_listener(server: Running) -> None:
+    """A listener is a plain function in a worker thread, which may block, and send."""
+    done, lock = threading.Event(), threading.Lock()
+    got: list[bytes] = []
+
+    def listener(message: ReceivedMessage) -> None:
+        assert producer.queues("Many")
+        with lock:
+            got.append(message.body)
+            if len(got) == 100:
+                done.set()
+
+    options: Any = {"namesrv": server.namesrv, "listener": listener, **FIRST}
+    with (
+        Producer("pg", namesrv=server.namesrv, auto_batch=True) as producer,
+        PushConsumer("many", {"Many": "*"}, **options),
+        ThreadPoolExecutor(10) as pool,
+    ):
+        list(pool.map(lambda n: producer.send(Message("Many", b"%d" % n)), range(100)))
+        assert done.wait(20)
+    assert sorted(got) == sorted(b"%d" % n for n in range(100))
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.threads: set[str] = set()
+
+    def execute_local_transaction(self, message: pyrmq.Message, arg: object) -> TransactionState:
+        self.threads.add(threading.current_thread().name)
+        return TransactionState.COMMIT
+
+    def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
+        return TransactionState.UNKNOWN
+
+
+def test_transactions(server: Running) -> None:
+    listener = Listener()
+    with TransactionalProducer("tx", listener, namesrv=server.namesrv) as producer:
+        result = producer.send_in_transaction(Message("Tx", b"x"), "arg")
+        assert producer.statistics().committed == 1
+    assert result.local_state is TransactionState.COMMIT
+    assert not listener.threads & {"MainThread", "pyrmq"}
+
+
+def test_errors(server: Running) -> None:
+    with pytest.raises(ConfigError, match="is not HOST:PORT"):
+        Producer("pg", namesrv="nowhere")
+    producer = Producer("pg", namesrv=server.namesrv)
+    with pytest.raises(ClientError, match="use the client inside of its `with`"):
+        producer.send(Message("T", b"x"))
+    with producer:
+        with pytest.raises(MessageIllegalError, match="empty"):
+            producer.send(Message("T", b""))
+        with pytest.raises(RequestTimeoutError, match="no reply"):
+            producer.request(Message("T", b"x"), timeout=0.1)
+        with pytest.raises(ClientError, match="once only"):
+            producer.__enter__()
+    with pytest.raises(ClientError, match="once only"), producer:
+        raise AssertionError
+    with pytest.raises(ZeroDivisionError), Producer("pg", namesrv=server.namesrv):
+        1 / 0  # noqa: B018
+
+
+def test_entering_that_fails(server: Running) -> None:
+    expression = pyrmq.Sql("a >")
+    with (
+        pytest.raises(pyrmq.PyrmqError),
+        PushConsumer("cg", {"T": expression}, namesrv=server.namesrv),
+    ):
+        raise AssertionError
+
+
+def test_a_thread_for_all(server: Running) -> None:
+    with Producer("a", namesrv=server.namesrv):
+        with Producer("b", namesrv=server.namesrv):
+            names = [t.name for t in threading.enumerate()]
+            assert names.count("pyrmq") == 1
+        assert "pyrmq" in {t.name for t in threading.enumerate()}
