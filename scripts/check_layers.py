@@ -31,11 +31,12 @@ PYTHON_LAYERS = [
 ]
 RUST_LAYERS = [
     {"format"},
+    {"filter"},
     {"store"},
     {"txn"},
     {"delay"},
     {"broker"},
-    {"filter", "wire", "arrow"},
+    {"wire", "arrow"},
     {"offline"},
     {"python"},
 ]
