@@ -109,8 +109,8 @@ cdef class Turn:
             raise ValueError(f"{n} connections; there is room for {self.room}")
         memset(self.slots, 0, n * sizeof(pyrmq_slot))
         for i in range(n):
-            session = sessions[i]
             try:
+                session = sessions[i]
                 if session is None:
                     raise TypeError("a session is missing")
                 session.begin()
@@ -150,6 +150,10 @@ cdef inline int64_t monotonic_ns() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec
+
+
+cdef enum:
+    MOST_DESCRIPTORS = 1 << 22  # there is a place for each up to the highest one that is watched
 
 
 cdef class Rounds:
@@ -204,11 +208,11 @@ cdef class Rounds:
         self.check_free()
         if session.rounds is self:
             return
-        if fd < 0 or session.rounds is not None or fd in self.sessions:
+        if not 0 <= fd < MOST_DESCRIPTORS or session.rounds is not None or fd in self.sessions:
             raise ValueError("the session has no descriptor, or one that is watched already")
         session.check_free()
         if fd >= self.n_lines:
-            n = max(2 * self.n_lines, fd + 64)
+            n = max(2 * self.n_lines, <Py_ssize_t>fd + 64)
             lines = <pyrmq_line **>realloc(self.lines, n * sizeof(pyrmq_line *))
             if lines == NULL:
                 raise MemoryError

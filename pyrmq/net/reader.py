@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 BUFFER = 64 * 1024
 """Bytes of one receive: also the bound on native time per feed."""
-EVENTS = 512
-"""Connections served in one round, at most."""
+EVENTS = 64
+"""Connections served in one round, at most: a round is not cut short, and each may bring BUFFER."""
 EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
 SLICE = 0.005
@@ -80,6 +80,8 @@ class Reader:
         self._linger = Linger()
         self._active = 0.0
         """When this turn began."""
+        self._end = 0.0
+        """When it lets other tasks run."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
@@ -175,7 +177,9 @@ class Reader:
         began = time.monotonic()
         self._active = trio.current_time()
         linger = self._linger.begins(began)
-        end = began + SLICE
+        if self._feed_next:
+            linger = 0  # they are fed at once
+        self._end = end = began + SLICE
         while True:
             if store is not None and store.stall() != 0:
                 self._turn_slowly()
@@ -283,15 +287,17 @@ class Reader:
                 self.close(connection)
 
     def _feed_waiting(self) -> bool:
-        """Feeds what has arrived already; whether queues have grown."""
+        """Feeds what has arrived already, for the rest of the slice; whether queues have grown."""
         arrivals = False
-        waiting, self._feed_next = self._feed_next, {}
         now = clock_ms()
-        for connection in waiting:
+        for connection in list(self._feed_next):
+            del self._feed_next[connection]  # feeding it may put it behind the others
             if not connection.is_closed:
                 arrivals |= self._feed(connection, now)
             if connection.is_closed:
                 self.close(connection)
+            if time.monotonic() > self._end:
+                break
         return arrivals
 
     def _receive(self, connection: Connection, now: int) -> bool:

@@ -304,7 +304,7 @@ def test_misuse_is_an_error(world: World):
     world.rounds.forget(first)
     world.rounds.forget(first)
     fd = first.fd
-    for bad in (-1, second.fd):
+    for bad in (-1, second.fd, 2**31 - 1):
         first.fd = bad
         with pytest.raises(ValueError, match="descriptor"):
             world.rounds.watch(first)
@@ -327,7 +327,8 @@ def test_release_refuses_misuse(world: World):
     with pytest.raises(ValueError, match="without a socket"):
         world.turn.release(sessions, NOW, LATER)
     sessions[3].fd = world.lines[3].ours.fileno()
-    with pytest.raises(TypeError):
-        world.turn.release([sessions[0], None], NOW, LATER)  # type: ignore[list-item]
+    for wrong in (None, 5):
+        with pytest.raises(TypeError):
+            world.turn.release([sessions[0], wrong], NOW, LATER)  # type: ignore[list-item]
     assert world.turn.release(sessions, NOW, LATER) == [], "nobody was left in use"
     assert world.serve() == ([], [], None), "nor watched ones"

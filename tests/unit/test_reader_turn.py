@@ -12,6 +12,7 @@ from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import EngineError
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event, State
+from pyrmq.net.linger import Linger
 from pyrmq.net.reader import Reader
 from pyrmq.net.unconfirmed import Unconfirmed
 from tests.support.wire import Command as Frame
@@ -31,6 +32,18 @@ class Processing:
         self.codes.append(command.code)
         if self.other is not None:
             self.other.send(b"pushed")
+
+
+class Lingering(Linger):
+    """Wants to linger always, and counts how often it was told what came of it."""
+
+    lingers = 0
+
+    def begins(self, now: float) -> int:
+        return 1000
+
+    def lingered(self, *, served: int, missed: bool) -> None:
+        self.lingers += 1
 
 
 class World:
@@ -111,3 +124,33 @@ async def test_a_closed_connection_is_left_out(world: World) -> None:
 async def test_a_failure_of_the_engine_closes(world: World) -> None:
     world.serve((0, False, None, EngineError("a bug")))
     assert world.connections[0].state is State.CLOSED
+
+
+async def test_who_waits_to_be_fed_is_fed_for_a_slice_at_most(world: World) -> None:
+    """What is left of it comes first in the next turn."""
+    reader, (first, second) = world.reader, world.connections
+    reader._reading = True
+    for connection, code in ((first, 35), (second, 36)):
+        frames = encode(Frame(code=code, opaque=1)) * 100
+        connection.session.feed_bytes(frames, 0)
+        world.serve((world.connections.index(connection), False, None, None))
+    assert world.processing.codes == [35] * 64 + [36] * 64
+    world.processing.codes.clear()
+    reader._end = 0.0
+    reader._feed_waiting()
+    assert world.processing.codes == [35] * 36, "the time is over behind the first"
+    reader._feed_waiting()
+    assert world.processing.codes == [35] * 36 + [36] * 36
+    assert not reader._feed_next
+
+
+async def test_a_turn_with_something_to_feed_does_not_linger(world: World) -> None:
+    """So it says nothing about whether lingering is worth it."""
+    reader, first = world.reader, world.connections[0]
+    reader._reading = True
+    first.session.feed_bytes(encode(Frame(code=35, opaque=1)) * 100, 0)
+    world.serve((0, False, None, None))
+    reader._linger = Lingering()
+    reader._turn()
+    assert len(world.processing.codes) == 100
+    assert reader._linger.lingers == 0

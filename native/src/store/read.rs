@@ -95,8 +95,8 @@ pub struct Wanted<'a> {
 const FILTER_TIME: Duration = Duration::from_millis(5);
 
 /// Records between two looks at the clock; a large one is followed by a look.
-const FILTERED_AT_ONCE: usize = 16;
-const LARGE: usize = 4096;
+const FILTERED_AT_ONCE: usize = 4;
+const LARGE: usize = 512;
 
 /// Asks for each record whether its properties are wanted.
 struct PropertyFilter<'a> {
@@ -305,7 +305,8 @@ impl Reader {
             resident::resume(wanted.wait, [ahead, ahead_of_log], wanted.learnt);
         let filter = wanted.properties.map(PropertyFilter::new);
         // Where an entry says by itself that it is not wanted, many are skipped at once.
-        let skips = layout == Layout::Simple && queue.ext().is_none() && !wanted.tags.0.is_empty();
+        let mut skips =
+            layout == Layout::Simple && queue.ext().is_none() && !wanted.tags.0.is_empty();
         let mut following = 0;
         while let Some(slot) = entries[following * unit..].get(..unit) {
             let i = following;
@@ -351,8 +352,11 @@ impl Reader {
                     let room = limits.room(r, max_bytes, max_count);
                     let left = (entries.len() / unit - following).min((r.max - next) as usize);
                     let from = at + following * unit;
-                    let n = skip::unwanted(&file, &mut of_queue, from, left, wanted.tags.0, room);
-                    if n > 0 {
+                    let tags = wanted.tags.0;
+                    let n = skip::unwanted(&file, &mut of_queue, from, left, tags, room);
+                    // Where the window cannot be read, each entry by itself says so: not tried again.
+                    skips = n.is_some();
+                    if let Some(n) = n.filter(|n| *n > 0) {
                         following += n;
                         next += n as i64;
                         r.last_phys = CqEntry::read(&entries[(following - 1) * unit..]).phys;

@@ -8,8 +8,8 @@ use crate::format::cq_entry::{CqEntry, SIZE};
 /// Entries that are scanned at a time.
 const AT_ONCE: usize = 256;
 
-/// How many entries from `at` on have other tags than these and a record of `room` bytes at most. What
-/// is not in memory is not looked at.
+/// How many entries from `at` on have other tags than these and a record of `room` bytes at most. None
+/// where they cannot be looked at.
 pub fn unwanted(
     file: &Segment,
     of_queue: &mut Resident,
@@ -17,12 +17,10 @@ pub fn unwanted(
     most: usize,
     tags: &[i32],
     room: usize,
-) -> usize {
+) -> Option<usize> {
     let len = most.min(AT_ONCE) * SIZE;
-    match of_queue.bytes(file, at, len) {
-        Ok(Some(entries)) => unwanted_of(entries, tags, room),
-        _ => 0,
-    }
+    let entries = of_queue.bytes(file, at, len).ok()??;
+    Some(unwanted_of(entries, tags, room))
 }
 
 fn unwanted_of(entries: &[u8], tags: &[i32], room: usize) -> usize {
