@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import pyrmq.broker.broker as broker
+import pyrmq.broker.opening as opening
 import pyrmq.net.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
-from pyrmq.engine import RecvBuffer, Session
+from pyrmq.engine import RecvBuffer, Session, Store
 from pyrmq.net.connection import Connection
 from pyrmq.txn.machine import PendingHalf
 
@@ -123,20 +124,12 @@ def arm(step: Step) -> None:
     elif step.point == "save":
         broker.Broker.save = step.around_async(broker.Broker.save)  # type: ignore[method-assign]
     elif step.point == "close":
-        real_open = broker.open_store
 
-        def open_store(*args: Any) -> Any:
-            store = real_open(*args)
+        class ClosingStore(Store):  # the reader takes nothing but a Store
+            def close(self) -> None:
+                step.around(Store.__getattr__(self, "close"), lambda *_: True)()  # type: ignore[attr-defined]
 
-            class Closing:
-                close = staticmethod(step.around(store.close, lambda *_: True))
-
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(store, name)
-
-            return Closing()
-
-        broker.open_store = open_store
+        opening.Store = ClosingStore  # type: ignore[misc]
     else:
         service = broker.TransactionService
 

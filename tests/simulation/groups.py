@@ -50,6 +50,7 @@ class GroupWorld:
         self.most = 50 if seed % CROWD == CROWD - 1 else self.chance.choice([2, 3, 8])
         self.events = 12 if self.most < 50 else 25
         self.members: dict[PushConsumer, trio.CancelScope] = {}
+        self.cut_off: set[PushConsumer] = set()
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter(runs=1)
         self.stored: Counter[Place] = Counter()
@@ -106,7 +107,9 @@ class GroupWorld:
         elif self.faults == "restarts":
             await self._restart(self.chance.choice(self.names))
         elif self.faults == "cuts":
-            self.nursery.start_soon(self._cut, self.chance.choice(list(self.members)))
+            heard = [member for member in self.members if member not in self.cut_off]
+            if heard:
+                self.nursery.start_soon(self._cut, self.chance.choice(heard))
 
     def _join(self) -> None:
         consumer = PushConsumer(
@@ -150,6 +153,7 @@ class GroupWorld:
         """Nothing of a member is heard for a while; brokers forget it if that is long."""
         who, seconds = consumer._client.client_id, self.chance.choice([2, 20, 90, 150])
         self.note(f"cut off for {seconds} s: {who}")
+        self.cut_off.add(consumer)
         self.counts["cuts"] += 1
         for broker in self.brokers():
             broker.cut.add(who)
@@ -160,6 +164,7 @@ class GroupWorld:
             await trio.sleep(seconds - 120)
         for broker in self.brokers():
             broker.cut.discard(who)
+        self.cut_off.discard(consumer)
         self.note(f"heard again: {who}")
 
     def _send(self, count: int) -> None:
@@ -192,7 +197,7 @@ class GroupWorld:
     # What holds.
 
     async def _quiet(self) -> None:
-        while any(b.cut for b in self.brokers()):  # noqa: ASYNC110 - on a clock that jumps
+        while self.cut_off:  # noqa: ASYNC110 - on a clock that jumps
             await trio.sleep(1)
         await trio.sleep(QUIET)
         self._check_quiet()
