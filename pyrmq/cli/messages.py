@@ -115,7 +115,7 @@ def consume(
     characters that a terminal would obey are shown as in a Python string (\\n, \\x1b), and so are
     bytes that are no UTF-8. Backslashes stay as they are, so that this is for reading, not for
     turning back. --raw prints the bodies instead, byte for byte with a newline after
-    each, for a file or a pipe.
+    each, for a file or a pipe. A body that cannot be decompressed is said so, with --raw on stderr.
     """
     import signal
 
@@ -146,6 +146,8 @@ def consume(
     def line_of(message: ReceivedMessage) -> str:
         place = f"{message.broker_name}-{message.queue_id}@{message.queue_offset}"
         about = f"{place} tags={message.tags} keys={' '.join(message.keys)}"
+        if message.body_error is not None:
+            return f"{escape(about)} ({escape(message.body_error)})"
         return f"{escape(about)} {escape_bytes(message.body)}"
 
     async def show() -> None:
@@ -154,7 +156,10 @@ def consume(
             group, {topic: wanted}, namesrv=namesrv, consume_from=start
         ) as consumer:
             async for message in consumer:
-                click.echo(message.body if raw else line_of(message))
+                if raw and message.body_error is None:
+                    click.echo(message.body)
+                else:
+                    click.echo(line_of(message), err=raw)
                 consumer.acknowledge(message)  # it was printed, whatever comes now
                 if left is not None:
                     left -= 1

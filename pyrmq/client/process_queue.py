@@ -127,7 +127,7 @@ class ProcessQueue:
         """Takes pulled messages, in order of their offsets."""
         for m in messages:
             self._pending[m.queue_offset] = m
-            self._bytes += len(m.body)
+            self._bytes += len(m.raw_body)
 
     def advance(self, offset: int) -> None:
         """Everything below `offset` was pulled (or is not wanted)."""
@@ -145,7 +145,7 @@ class ProcessQueue:
         """A message is consumed."""
         message = self._pending.pop(offset, None)
         if message is not None:
-            self._bytes -= len(message.body)
+            self._bytes -= len(message.raw_body)
             self._room.set()
 
     def commit_offset(self) -> int:
@@ -161,7 +161,7 @@ class ProcessQueue:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of their bodies."""
+        """Bytes of their bodies, as far as they could be decompressed."""
         return self._bytes
 
     def bounds(self) -> tuple[int, int]:

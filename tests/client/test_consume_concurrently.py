@@ -63,6 +63,22 @@ async def test_failing_messages_go_back_and_hold_no_worker(
         assert alone.offsets["g", "T", 0] == 26
 
 
+async def test_a_body_that_cannot_be_decompressed_goes_back(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    """Its listener fails when it reads it; nothing is acknowledged that nobody has seen."""
+    seen = Seen()
+    async with consumer(listener=seen):
+        await after(1)
+        bad = alone.put(b"this is no ZSTD", sys_flag=0x201)
+        alone.put(b"good")
+        await after(1)
+        assert seen.got == [(b"good", 0)]
+        assert [c.ext["offset"] for c in alone.sent_back] == [str(bad.physical_offset)]
+        await after(5)
+        assert alone.offsets["g", "T", 0] == 2
+
+
 @pytest.mark.parametrize("answer", ["refuses", "is silent"])
 async def test_what_the_broker_does_not_take_comes_again_here(
     alone: GroupBroker, answer: str, clock: MockClock

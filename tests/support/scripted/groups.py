@@ -54,7 +54,13 @@ class GroupBroker(StreamBroker):
         self._arrived: dict[Place, trio.Event] = defaultdict(trio.Event)
 
     def put(
-        self, body: bytes, topic: str = "T", queue: int = 0, times: int = 0, **properties: str
+        self,
+        body: bytes,
+        topic: str = "T",
+        queue: int = 0,
+        times: int = 0,
+        sys_flag: int = 0,
+        **properties: str,
     ) -> Record:
         """Stores a message and answers the pulls that wait for it."""
         records = self.queues[topic, queue]
@@ -66,6 +72,7 @@ class GroupBroker(StreamBroker):
             physical_offset=1000 * queue + len(records) * 100,
             store_timestamp=BORN + len(records),
             reconsume_times=times,
+            sys_flag=sys_flag,
             body=body,
             properties_raw=encode_properties(properties).encode(),
         )
