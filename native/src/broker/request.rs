@@ -99,6 +99,6 @@ impl From<StoreError> for Refusal {
             StoreError::Busy(_) => codes::SYSTEM_BUSY,
             _ => codes::SERVICE_NOT_AVAILABLE,
         };
-        Refusal::new(code, e.to_client())
+        Refusal::new(code, e.to_string())
     }
 }

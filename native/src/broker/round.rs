@@ -120,7 +120,7 @@ impl<'b> Round<'b> {
         }
         match self.write_ops() {
             Ok(ops) => Ended::Settled { end: end.max(ops) },
-            Err(e) => Ended::Refused(Refusal::new(codes::SERVICE_NOT_AVAILABLE, e.to_client())),
+            Err(e) => Ended::Refused(Refusal::new(codes::SERVICE_NOT_AVAILABLE, e.to_string())),
         }
     }
 

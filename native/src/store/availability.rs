@@ -62,7 +62,7 @@ impl Availability {
             "it is closed".into()
         } else if self.barrier.has_failed() {
             let why = self.barrier.failure();
-            let why = why.map_or_else(String::new, |e| e.to_client());
+            let why = why.map_or_else(String::new, |e| e.to_string());
             format!("a flush failed: {why}")
         } else {
             format!(

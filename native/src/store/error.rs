@@ -33,16 +33,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The text for a client: without paths of the broker's machine, which its log has.
-    pub fn to_client(&self) -> String {
-        match self {
-            StoreError::Io { what, message, .. } => format!("{what}: {message}"),
-            StoreError::Damaged { message, .. } => message.clone(),
-            StoreError::Locked(_) => "the store is in use by another process".into(),
-            other => other.to_string(),
-        }
-    }
-
     pub fn io(what: &'static str, path: impl Into<PathBuf>, err: &std::io::Error) -> Self {
         StoreError::Io {
             what,

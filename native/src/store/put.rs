@@ -212,8 +212,7 @@ impl Writer {
         if guard.position.stuck.is_some() {
             guard.keeps_staged = true; // the write that failed is tried once, here
             guard.write().map_err(|e| {
-                let why = e.to_client();
-                StoreError::NotAvailable(format!("the commit log cannot be written: {why}"))
+                StoreError::NotAvailable(format!("the commit log cannot be written: {e}"))
             })?;
             guard.keeps_staged = false;
         }

@@ -408,7 +408,7 @@ impl Session {
             |end, since_ms| barrier.outcome(end, now_ms - since_ms, timeout_ms),
             || {
                 let why = barrier.failure().or_else(|| barrier.unwritten());
-                why.map_or_else(String::new, |e| e.to_client())
+                why.map_or_else(String::new, |e| e.to_string())
             },
             out,
         );
