@@ -15,7 +15,7 @@ from typing import Any, Self
 import trio
 
 from pyrmq.client.allocate import Strategy, average
-from pyrmq.client.call_listener import Caller
+from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
@@ -25,6 +25,7 @@ from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
@@ -303,6 +304,7 @@ class PushConsumer:
         deliveries; -1: to the dead-letter topic at once. ClientError if the message is not one that
         waits to be acknowledged here; otherwise raises what the request raises.
         """
+        check_whole("delay_level", delay_level, -1, MAX_LEVEL)
         process = self._process_of(message)
         if process is None or self._options.broadcasting:
             raise ClientError("only messages that this consumer has of its group are sent back")
