@@ -252,8 +252,10 @@ class PushConsumer:
 
     async def __aexit__(self, *error: object) -> None:
         """Nothing is pulled any more, listeners under way get their grace, then they are cancelled.
-        Whatever fails there, offsets are written and the group is left."""
+        Whatever fails there, offsets are written and the group is left. Loops that still wait for a
+        message have a ClientError."""
         self._held.stop()
+        self._ready.close()
         try:
             if self._service is not None:
                 with trio.CancelScope(shield=True):
