@@ -56,7 +56,7 @@ class Producer:
     send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
     attempt_timeout: seconds that one attempt may take while others are left; by default all have
     the same part of the time, but at least a second for each MiB. A connection on which nothing at
-    all came for so long is given up.
+    all came for so long, and for a tenth of a second at least, is given up.
     retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
     choice there are none. retry_codes: answers after which there is another attempt.
     retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.

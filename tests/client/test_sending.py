@@ -86,6 +86,27 @@ async def test_a_host_that_answers_nothing_costs_one_attempt(
             assert trio.current_time() - began < 0.5
 
 
+async def test_a_send_without_time_costs_nobody_the_connection(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    every(cluster, lambda c: SILENCE)
+    async with producer(retry_times=0) as sender, trio.open_nursery() as nursery:
+        (queue, *_) = await sender.queues("T")
+        result: list[object] = []
+
+        async def send() -> None:
+            result.append(await sender.send(Message("T", b"x"), queue=queue))
+
+        nursery.start_soon(send)
+        await trio.sleep(1)
+        with pytest.raises(RequestTimeoutError):
+            await sender.send(Message("T", b"y"), queue=queue, timeout=0.01)
+        broker = cluster[queue.broker_name]
+        (connection,) = broker.connections
+        await connection.send(stored(broker.requests(SEND)[0]))
+    assert len(result) == 1
+
+
 async def test_nobody_answers(cluster: StreamCluster, clock: MockClock) -> None:
     every(cluster, lambda c: SILENCE)
     async with producer() as sender:
