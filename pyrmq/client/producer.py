@@ -13,7 +13,7 @@ from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.refusals import check_group, check_queue
+from pyrmq.client.refusals import check_group, check_queue, check_topic
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
@@ -149,6 +149,9 @@ class Producer:
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._tracer: Tracer | None = None
+        check_topic(trace_topic)
+        if trace_topic != TRACE_TOPIC and not trace:
+            raise ClientError("trace_topic needs trace=True")
         if trace:
             from pyrmq.client.trace import Tracer, sender_group
 
