@@ -179,6 +179,30 @@ async def test_what_is_stored_is_not_lost_by_a_failure_after_it(
     assert next(answers) == 3
 
 
+async def test_what_is_stored_is_not_lost_by_a_refusal_after_it(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    answers = itertools.count()
+    every(cluster, lambda c: stored(c, 11) if next(answers) == 0 else c.reply(13))
+    async with producer(retry_another_broker_when_not_store_ok=True) as sender:
+        result = await sender.send(Message("T", b"x"))
+    assert result.status is SendStatus.SLAVE_NOT_AVAILABLE
+    assert next(answers) == 2
+
+
+async def test_a_route_that_cannot_be_read_keeps_no_other_from_being_refreshed(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    async with producer() as sender:
+        topics = [f"T{n}" for n in range(8)]
+        for topic in topics:
+            await sender.queues(topic)
+        cluster.asked.clear()
+        cluster.change[ROUTE] = lambda c: c.reply(0, {}, b"nonsense")
+        await trio.sleep(35)
+        assert {c.ext["topic"] for c in cluster.asked if c.code == ROUTE} == set(topics)
+
+
 async def test_a_name_server_that_hangs_leaves_time_for_the_next_attempt(
     cluster: StreamCluster,
     clock: MockClock,
