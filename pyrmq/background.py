@@ -89,7 +89,9 @@ class Background:
                 result = await call()
                 if future.set_running_or_notify_cancel():
                     future.set_result(result)
-        except Exception as e:
+        except trio.Cancelled:
+            raise
+        except BaseException as e:  # the caller's: others use this thread as well
             failure = e
         finally:
             if not future.done() and future.set_running_or_notify_cancel():

@@ -16,13 +16,11 @@ from concurrent.futures import Future
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import trio
-
 from pyrmq.background import C, Face, complete
 from pyrmq.client import consumer as consumers
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
-from pyrmq.client.listener import TransactionListener
+from pyrmq.client.listener import TransactionListener, is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
@@ -117,14 +115,10 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         listener: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> None:
-        called = None
-        if listener is not None:
-            if not callable(listener):
-                raise ClientError("the listener must be a function")
-            threads = trio.CapacityLimiter(options.get("concurrency", 20))
-            called = _in_threads(listener, threads)
+        if listener is not None and is_async(listener):
+            raise ClientError("the listener must be a plain function, not an async one")
         super().__init__(
-            consumers.PushConsumer(group, dict(subscriptions), listener=called, **options)
+            consumers.PushConsumer(group, dict(subscriptions), listener=listener, **options)
         )
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
@@ -141,12 +135,3 @@ class PushConsumer(_Client[consumers.PushConsumer]):
 
 
 complete(PushConsumer, consumers.PushConsumer, blocking, {"take", "check_entered"})
-
-
-def _in_threads(
-    listener: Callable[[Any], object], threads: trio.CapacityLimiter
-) -> Callable[[Any], Coroutine[Any, Any, object]]:
-    async def call(argument: Any) -> object:
-        return await trio.to_thread.run_sync(listener, argument, limiter=threads)
-
-    return call

@@ -94,7 +94,13 @@ class Accumulator:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._tasks.__aexit__(*error)
+        try:
+            await self._tasks.__aexit__(*error)
+        finally:
+            for group in self._groups.values():
+                if group.batch is not None:
+                    group.batch.failure = ClientError("the producer was left: it was not sent")
+                    group.batch.done.set()
 
     def takes(self, message: Message) -> bool:
         """Whether a message may share a request: others are sent alone."""
@@ -190,7 +196,9 @@ class Accumulator:
             batch.failure = e
         finally:
             if batch.result is None and batch.failure is None:
-                batch.failure = ClientError("the producer was left before the message was sent")
+                batch.failure = ClientError(
+                    "the producer was left before the broker answered: it may have the message"
+                )
             self._held -= batch.bytes
             group.sending -= 1
             batch.done.set()

@@ -9,11 +9,13 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.listener import is_async
+from pyrmq.client.listener import in_thread, is_async
+from pyrmq.client.option_checks import check_whole
 from pyrmq.model.message import ReceivedMessage
 
 Listener = Callable[[Any], Any]
 """A function of a message, or of a list of messages where a batch size is set."""
+MAX_LEVEL = 2**31 - 1
 
 
 class ConsumeResult(Enum):
@@ -32,11 +34,13 @@ class ReconsumeLater(Exception):
     """A listener raises it to have its message again, without a traceback in the log.
 
     delay_level: the delay, as of `Message.delay_time_level`; 0: the broker chooses by the number
-    of deliveries; -1: not again, the message goes to the group's dead-letter topic.
+    of deliveries; -1: not again, the message goes to the group's dead-letter topic. ClientError for
+    what is no level.
     """
 
     def __init__(self, text: str = "", *, delay_level: int = 0) -> None:
         super().__init__(text)
+        check_whole("delay_level", delay_level, -1, MAX_LEVEL)
         self.delay_level = delay_level
 
 
@@ -46,30 +50,31 @@ class Caller:
 
     def __init__(self, listener: Listener, *, batch: bool, workers: int) -> None:
         self._listener = listener
-        self._batch = batch
+        self.batch = batch
+        """Whether it gets lists, also of one message."""
         self._async = is_async(listener)
         self.direct = listener if self._async and not batch else None
         """The listener itself, if it is called with each message in the worker's task."""
         self._threads = trio.CapacityLimiter(workers)
 
     async def __call__(self, messages: Sequence[ReceivedMessage]) -> object:
-        argument = list(messages) if self._batch else messages[0]
+        argument = list(messages) if self.batch else messages[0]
         if self._async:
             return await self._listener(argument)
-        # In a tuple, because trio takes no coroutine from a thread.
         (answer,) = await trio.to_thread.run_sync(
-            lambda: (self._listener(argument),), limiter=self._threads, abandon_on_cancel=True
+            in_thread, self._listener, argument, limiter=self._threads, abandon_on_cancel=True
         )
         return await answer if inspect.isawaitable(answer) else answer
 
 
-def consumed(answer: object, count: int) -> int:
-    """How many of `count` messages, from the first on, an answer says are consumed. Of a batch a
-    listener may return that number (the index of the first that is not acknowledged)."""
+def consumed(answer: object, count: int, batch: bool) -> int:
+    """How many of `count` messages, from the first on, an answer says are consumed. A listener that
+    gets batches may return that number (the index of the first that is not acknowledged), also of
+    a batch that is one message."""
     if answer is ConsumeResult.RECONSUME_LATER or (
         answer is ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT
     ):
         return 0
-    if count > 1 and type(answer) is int:
+    if batch and type(answer) is int:
         return min(max(answer, 0), count)
     return count

@@ -91,7 +91,7 @@ class ConsumeConcurrently:
                     escape(chunk[0].msg_id), chunk[0].reconsume_times + 1,
                 )  # fmt: skip
             else:
-                done = len(chunk) if answer is None else consumed(answer, len(chunk))
+                done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
             took = trio.current_time() - began
             self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
             if not process.dropped:

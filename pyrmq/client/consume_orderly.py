@@ -123,7 +123,7 @@ class ConsumeOrderly:
         process.last_consume = time.time_ns() // 1_000_000
         done, dead = 0, False
         try:
-            done = consumed(await self._call(chunk), len(chunk))
+            done = consumed(await self._call(chunk), len(chunk), self._call.batch)
         except ReconsumeLater as e:
             dead = e.delay_level < 0
         except Exception:

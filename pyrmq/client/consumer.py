@@ -15,7 +15,7 @@ from typing import Any, Self
 import trio
 
 from pyrmq.client.allocate import Strategy, average
-from pyrmq.client.call_listener import Caller
+from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
@@ -25,6 +25,7 @@ from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
@@ -251,8 +252,10 @@ class PushConsumer:
 
     async def __aexit__(self, *error: object) -> None:
         """Nothing is pulled any more, listeners under way get their grace, then they are cancelled.
-        Whatever fails there, offsets are written and the group is left."""
+        Whatever fails there, offsets are written and the group is left. Loops that still wait for a
+        message have a ClientError."""
         self._held.stop()
+        self._ready.close()
         try:
             if self._service is not None:
                 with trio.CancelScope(shield=True):
@@ -303,6 +306,7 @@ class PushConsumer:
         deliveries; -1: to the dead-letter topic at once. ClientError if the message is not one that
         waits to be acknowledged here; otherwise raises what the request raises.
         """
+        check_whole("delay_level", delay_level, -1, MAX_LEVEL)
         process = self._process_of(message)
         if process is None or self._options.broadcasting:
             raise ClientError("only messages that this consumer has of its group are sent back")

@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.call_listener import Caller, ConsumeResult, ReconsumeLater
+from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
 from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.offset_table import decode_table, encode_table
@@ -108,8 +108,7 @@ class ConsumerRequests:
             log.exception("listener failed on %s, which was sent to it", escape(message.msg_id))
             result, remark = "CR_THROW_EXCEPTION", f"{type(e).__name__}: {e}"[:MAX_REMARK]
         else:
-            later = (ConsumeResult.RECONSUME_LATER, ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT)
-            result = "CR_LATER" if answer in later else "CR_SUCCESS"
+            result = "CR_SUCCESS" if consumed(answer, 1, self._call.batch) else "CR_LATER"
         body = {
             "autoCommit": True,
             "consumeResult": result,

@@ -145,7 +145,9 @@ class Delivery:
                 result = await self._attempt(sending, left)
             except PyrmqError as e:
                 if not may_send_again(e, self._rules.retry_codes):
-                    raise
+                    if sending.stored is None:
+                        raise
+                    break
                 sending.failure = e
                 number = sending.attempts - left
                 log.info("send attempt %d failed: %s", number, escape(e))

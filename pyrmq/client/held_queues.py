@@ -73,7 +73,8 @@ class HeldQueues:
 
     def held(self) -> list[ProcessQueue]:
         """Those that are pulled from."""
-        return [p for p in self.table.values() if p.state is State.HELD]
+        # A list first: `assigned` may be asked for in another thread.
+        return [p for p in list(self.table.values()) if p.state is State.HELD]
 
     # What is decided.
 
@@ -116,6 +117,8 @@ class HeldQueues:
     # The life of a queue.
 
     def _take(self, queue: MessageQueue, start: int | None = None) -> None:
+        if self._stopped:
+            return
         process = self.table[queue] = ProcessQueue(queue, limits=self._limits)
         self.on_take(process)
         self._tasks.start_soon(self._serve, process, start)
@@ -210,7 +213,12 @@ class HeldQueues:
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> bool:
         """Writes offsets of held queues as they are given; whether all are kept."""
-        held = [p for p in self.held() if p.queue in offsets]
+        # One that goes on elsewhere is still this member's.
+        held = [
+            p
+            for p in self.table.values()
+            if p.queue in offsets and (p.state is State.HELD or p.seek is not None)
+        ]
         failed = len(held) < len(offsets)
 
         async def write(process: ProcessQueue) -> None:

@@ -13,7 +13,13 @@ import trio
 
 from pyrmq.client.refusals import check_trio
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConfigError, PyrmqError, TopicNotExistError
+from pyrmq.errors import (
+    ClientError,
+    ConfigError,
+    ProtocolError,
+    PyrmqError,
+    TopicNotExistError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.record import ReceivedMessage, decode_record
@@ -179,6 +185,8 @@ class ClientInstance:
                 await self._channels.perform(self._routes.route(topic, fresh=True))
             except TopicNotExistError:
                 log.info("the name server has no route of topic %s now", escape(topic))
+            except ProtocolError as e:  # the others are none the worse for it
+                log.warning("the route of topic %s cannot be read: %s", escape(topic), escape(e))
 
     async def master(self, topic: str, broker_name: str) -> Channel:
         """A channel to the master of a broker name. ClientError if the route has none."""

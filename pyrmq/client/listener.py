@@ -70,6 +70,18 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
+def in_thread(function: Callable[..., Any], *args: object) -> tuple[Any]:
+    """What a plain function returns, in a tuple because trio takes no coroutine from a thread. An
+    exception that is meant for something else, such as asyncio's CancelledError, is an error of the
+    function; SystemExit and KeyboardInterrupt end the program as ever."""
+    try:
+        return (function(*args),)
+    except (Exception, SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as e:
+        raise RuntimeError(f"the function ended with {type(e).__name__}: {e}") from e
+
+
 async def outcome_of(
     function: Callable[..., Answer],
     *args: object,
@@ -81,9 +93,8 @@ async def outcome_of(
         if is_async(function):
             answer = function(*args)
         else:
-            # In a tuple, because trio takes no coroutine from a thread.
             (answer,) = await trio.to_thread.run_sync(
-                lambda: (function(*args),), limiter=threads, abandon_on_cancel=abandon
+                in_thread, function, *args, limiter=threads, abandon_on_cancel=abandon
             )
         state = await answer if inspect.isawaitable(answer) else answer
         if state is None:

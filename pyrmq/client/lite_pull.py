@@ -20,6 +20,7 @@ from pyrmq.client.iteration import PolledIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.option_checks import check_seconds
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.ready import Chunk, Ready
@@ -174,7 +175,9 @@ class LitePullConsumer:
 
     async def __aexit__(self, *error: object) -> None:
         """Offsets are written (with `auto_commit`) and the group is left. What the last `poll`
-        returned counts as consumed only if it was committed."""
+        returned counts as consumed only if it was committed. Polls that still wait have a
+        ClientError."""
+        self._ready.close()
         try:
             await self._member.leave(*error)
         finally:
@@ -238,14 +241,17 @@ class LitePullConsumer:
     # Messages.
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """The next messages of one queue, in order; none if none came in `timeout` seconds. Those
-        that the last call returned count as consumed."""
+        """The next messages of one queue, in order; none if none came in `timeout` seconds (0: what
+        is there). Those that the last call returned count as consumed."""
+        check_seconds("timeout", timeout, 0)
         self.check_entered()
+        await trio.lowlevel.checkpoint()
         self._finish()
-        with trio.move_on_after(timeout):
-            self._polled = await self.take()
-            return list(self._polled[1])
-        return []
+        self._polled = self._take_any()
+        if self._polled is None:
+            with trio.move_on_after(timeout):
+                self._polled = await self.take()
+        return [] if self._polled is None else list(self._polled[1])
 
     def __aiter__(self) -> PolledIterator:
         """Each message counts as consumed when the next one is asked for."""
@@ -258,6 +264,14 @@ class LitePullConsumer:
             if not process.paused:
                 return process, chunk
             self._aside.append((process, chunk))
+
+    def _take_any(self) -> tuple[ProcessQueue, Chunk] | None:
+        """What `take` returns at once; None if it would have to wait."""
+        while (entry := self._ready.take_any()) is not None:
+            if not entry[0].paused:
+                return entry
+            self._aside.append(entry)
+        return None
 
     def _finish(self) -> None:
         if self._polled is not None:

@@ -42,8 +42,12 @@ class LocalOffsets:
                 f"{self.path} is another consumer's of this process: give one of them an "
                 "instance_name"
             )
-        self._offsets = await trio.to_thread.run_sync(_read, self.path)
         _in_use.add(self.path)
+        try:
+            self._offsets = await trio.to_thread.run_sync(_read, self.path)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         _in_use.discard(self.path)

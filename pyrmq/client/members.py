@@ -9,7 +9,7 @@ from typing import TypeVar
 import trio
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.route import TopicRoute
@@ -40,12 +40,21 @@ class Members:
 
     async def _ask(self, address: str) -> list[str]:
         channel = await self._client.known_channel(address)
-        ids = await self._list(channel)
+        try:
+            ids = await self._list(channel)
+        except ResponseError:
+            ids = []  # what brokers answer for a group without members
         if self._client.client_id not in ids:
             # The broker has forgotten this member: the queues stay until it has said so again.
             log.info("broker %s does not list this member: registering again", escape(address))
             await self._client.register(channel)
-            ids = await self._list(channel)
+            try:
+                ids = await self._list(channel)
+            except ResponseError as e:
+                raise ClientError(
+                    f"broker {address} has no members of the group: {e} (where "
+                    "autoCreateSubscriptionGroup is off the group has to be created)"
+                ) from e
         return ids
 
     async def _list(self, channel: Channel) -> list[str]:

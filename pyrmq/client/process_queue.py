@@ -102,7 +102,8 @@ class ProcessQueue:
         self.paused_by: dict[str, int] = {}
         """How often pulling paused, by the limit that was reached."""
         self._limits = limits
-        self._pending: dict[int, ReceivedMessage] = {}
+        self._pending: dict[int, tuple[ReceivedMessage, int]] = {}
+        """Messages and the sizes that their bodies had: listeners may change them."""
         self._bytes = 0
         self._consumed = start
         self._room = trio.Event()
@@ -126,8 +127,9 @@ class ProcessQueue:
     def put(self, messages: Iterable[ReceivedMessage]) -> None:
         """Takes pulled messages, in order of their offsets."""
         for m in messages:
-            self._pending[m.queue_offset] = m
-            self._bytes += len(m.raw_body)
+            size = len(m.raw_body)
+            self._pending[m.queue_offset] = m, size
+            self._bytes += size
 
     def advance(self, offset: int) -> None:
         """Everything below `offset` was pulled (or is not wanted)."""
@@ -135,17 +137,18 @@ class ProcessQueue:
 
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether this very message waits here to be consumed."""
-        return self._pending.get(message.queue_offset) is message
+        found = self._pending.get(message.queue_offset)
+        return found is not None and found[0] is message
 
     def first(self, count: int) -> list[ReceivedMessage]:
         """The first messages that are not consumed, in order; as many as there are."""
-        return list(islice(self._pending.values(), count))
+        return [message for message, _ in islice(self._pending.values(), count)]
 
     def finish(self, offset: int) -> None:
         """A message is consumed."""
-        message = self._pending.pop(offset, None)
-        if message is not None:
-            self._bytes -= len(message.raw_body)
+        found = self._pending.pop(offset, None)
+        if found is not None:
+            self._bytes -= found[1]
             self._room.set()
 
     def commit_offset(self) -> int:

@@ -13,7 +13,7 @@ from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.refusals import check_group, check_queue
+from pyrmq.client.refusals import check_group, check_queue, check_topic
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
@@ -56,7 +56,7 @@ class Producer:
     send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
     attempt_timeout: seconds that one attempt may take while others are left; by default all have
     the same part of the time, but at least a second for each MiB. A connection on which nothing at
-    all came for so long is given up.
+    all came for so long, and for a tenth of a second at least, is given up.
     retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
     choice there are none. retry_codes: answers after which there is another attempt.
     retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.
@@ -149,6 +149,9 @@ class Producer:
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._tracer: Tracer | None = None
+        check_topic(trace_topic)
+        if trace_topic != TRACE_TOPIC and not trace:
+            raise ClientError("trace_topic needs trace=True")
         if trace:
             from pyrmq.client.trace import Tracer, sender_group
 

@@ -127,15 +127,19 @@ class PullLoop:
         began = trio.current_time()
         answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)
-        if pulled.status is PullStatus.OFFSET_ILLEGAL:
-            self._moved(process, pulled.next_offset)
+        following = pulled.next_offset
+        if pulled.status is PullStatus.OFFSET_ILLEGAL and following >= 0:
+            self._moved(process, following)
             return []
         messages: list[ReceivedMessage] = []
+        if following < process.next_offset:
+            raise ProtocolError(f"a pull at {process.next_offset} continues at {following}")
         if pulled.status is PullStatus.FOUND:
+            pulled.next_beyond(process.next_offset)
             messages = read_messages(queue, pulled.body, process.next_offset, sub)
             took = trio.current_time() - began
             self._statistics.of(queue.topic).pulled(len(messages), took)
-        process.advance(pulled.next_offset)
+        process.advance(following)
         return messages
 
 

@@ -69,8 +69,8 @@ class PushOptions:
         if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
             raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
         check_kind("instance_name", self.instance_name, (str, type(None)), "str")
-        if self.instance_name is not None and not 0 < len(self.instance_name) <= 128:
-            raise ClientError("instance_name must have 1 to 128 characters")
+        if self.instance_name is not None:
+            _check_instance_name(self.instance_name)
         check_kind("offset_folder", self.offset_folder, (str, Path, type(None)), "a path")
         if self.offset_folder is not None and not self.broadcasting:
             raise ClientError(
@@ -139,3 +139,11 @@ class PushOptions:
             "pullThresholdSizeForQueue": self.max_cached_bytes >> 20,
             "suspendCurrentQueueTimeMillis": int(self.suspend_time * 1000),
         }
+
+
+def _check_instance_name(name: str) -> None:
+    """It is the end of a client id, which is the name of a folder in broadcasting."""
+    if not 0 < len(name) <= 128:
+        raise ClientError("instance_name must have 1 to 128 characters")
+    if not name.isprintable() or "/" in name:
+        raise ClientError(f"instance_name is {name!r}; it may hold what is printed, and no '/'")

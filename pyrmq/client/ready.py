@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import trio
 
 from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
 
 TURN = 32
@@ -26,6 +27,7 @@ class Ready:
         self._waking = False
         """A task that waits was woken and has not run yet."""
         self._taken = 0
+        self._closed = False
 
     def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Messages of one queue, in order."""
@@ -45,6 +47,11 @@ class Ready:
             self._waking = True
             self._waiting.unpark()
 
+    def close(self) -> None:
+        """Whoever waits, and will not be cancelled, has an error instead."""
+        self._closed = True
+        self._waiting.unpark_all()
+
     @property
     def messages(self) -> int:
         """Messages that wait here, at most."""
@@ -54,21 +61,28 @@ class Ready:
         """The next chunk of a queue that is still held; None if there is none, or other tasks are
         to have a turn first."""
         self._taken += 1
-        if self._taken % TURN:
-            while self._line:
-                process, chunk = self._line.popleft()
-                if not process.dropped:
-                    self._wake()
-                    return process, chunk
+        return self.take_any() if self._taken % TURN else None
+
+    def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
+        """The same without turns."""
+        while self._line:
+            process, chunk = self._line.popleft()
+            if not process.dropped:
+                self._wake()
+                return process, chunk
         return None
 
     async def take(self) -> tuple[ProcessQueue, Chunk]:
-        """The same, as soon as there is one."""
+        """The same as `take_now`, as soon as there is one. ClientError once it is closed."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        while (entry := self.take_now()) is None:
+        while not self._closed:
+            entry = self.take_now()
+            if entry is not None:
+                return entry
             if self._line:
+                self._wake()  # this task may be cancelled before it takes anything
                 await trio.lowlevel.checkpoint()
             else:
                 await self._waiting.park()
                 self._waking = False
-        return entry
+        raise ClientError("the consumer was left")

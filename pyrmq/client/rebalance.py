@@ -16,7 +16,7 @@ from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.members import Members
 from pyrmq.client.reports import Reports
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
@@ -123,6 +123,11 @@ class Rebalance:
         if self._strategy is not None:
             ids = await self._members.ids(topic, route)
             mine = list(self._strategy(queues, ids, self._client.client_id))
+            strange = set(mine).difference(queues)
+            if strange:
+                raise ClientError(
+                    f"its strategy gave what is no queue of it: {min(map(str, strange))}"
+                )
         self._held.assign(topic, mine)
         await self._held.recheck(topic)
         if self._on_changed is not None and self._last.get(topic) != (queues, mine):

@@ -80,6 +80,10 @@ _LIKE_SQL = re.compile(r"[<>']|\s=|=\s|\s(?:and|or|in|is|not|between)\s", re.IGN
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
     """A topic with a tag expression or `Sql`; `version` in ms. UnusableExpressionError."""
     check_kind(f"the expression of {topic}", expression, (str, type(None)), "str or Sql")
+    try:
+        (expression or "").encode()
+    except UnicodeEncodeError as e:
+        raise UnusableExpressionError(f"the expression of {topic} cannot be sent: {e}") from None
     kind = SQL92 if isinstance(expression, Sql) else TAG
     if kind == SQL92 and not expression.strip():
         raise UnusableExpressionError(f"the Sql of {topic} is empty: '*' subscribes to all")

@@ -31,6 +31,8 @@ CORRELATION_ID = "CORRELATION_ID"
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 TIME_TO_LIVE = "TTL"
 ARRIVE_TIME = "ARRIVE_TIME"
+TO_BE_KNOWN = 0.25
+"""Part of a request's time in which brokers that do not answer are waited for."""
 _COPIED = (CORRELATION_ID, REPLY_TO_CLIENT, TIME_TO_LIVE)
 
 
@@ -101,7 +103,8 @@ class Requests:
         self, waiting: _Waiting, deadline: float, send: Callable[[float], Awaitable[SendResult]]
     ) -> None:
         try:
-            with trio.move_on_at(deadline):
+            now = trio.current_time()
+            with trio.move_on_at(now + TO_BE_KNOWN * (deadline - now)):
                 await self._be_known()
             await send(max(deadline - trio.current_time(), 0.001))
         except Exception as e:  # raised by `ask`, without a group around it
@@ -110,7 +113,7 @@ class Requests:
 
     async def _be_known(self) -> None:
         """A reply may go to any broker of the cluster: all of them know this client's connection
-        before a request leaves."""
+        before a request leaves; but for those that are away, and hold up no request."""
         now = trio.current_time()
         if now - self._known_at >= ROUTE_INTERVAL:
             try:

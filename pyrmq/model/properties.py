@@ -40,7 +40,11 @@ def encode_properties(properties: Mapping[str, str]) -> str:
         if not name or any(c in part for part in (name, value) for c in (NAME_END, VALUE_END)):
             raise MessageIllegalError(f"property {name!r} is empty or holds 0x01 or 0x02")
     text = "".join(f"{n}{NAME_END}{v}{VALUE_END}" for n, v in properties.items() if v)
-    if len(text.encode()) > MAX_PROPERTIES:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as e:
+        raise MessageIllegalError(f"properties cannot be sent: {e}") from None
+    if size > MAX_PROPERTIES:
         raise MessageIllegalError(f"properties have more than {MAX_PROPERTIES} bytes")
     return text
 

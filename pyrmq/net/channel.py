@@ -101,8 +101,6 @@ class Channel:
             self._close(CloseReason.HUNG_UP, str(group.exceptions[0]))
         finally:
             self._close(CloseReason.CLOSED)
-            if self._on_closed is not None:
-                self._on_closed(self)
             with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
                 await trio.aclose_forcefully(self._stream)
 
@@ -128,6 +126,8 @@ class Channel:
         self._next.ended.set()
         if event.reason is not CloseReason.HUNG_UP:
             self._scope.cancel()
+        if self._on_closed is not None:  # at once: a request of the server may take its time
+            self._on_closed(self)
 
     def _close(self, reason: CloseReason, text: str = "") -> None:
         self._act(self._protocol.close(reason, text))
@@ -137,10 +137,11 @@ class Channel:
         try:
             try:
                 response = await handler(self, command)
+                frame = self._protocol.answer_frame(command, response)
             except Exception as e:
                 log.exception("request %d of the server failed", command.code)
-                response = Response(1, f"{type(e).__name__}: {e}")
-            frame = self._protocol.answer_frame(command, response)
+                text = f"{type(e).__name__}: {e}".encode(errors="replace").decode()
+                frame = self._protocol.answer_frame(command, Response(1, text))
             if frame is not None:
                 await self._send(frame)
         except ConnectError:
@@ -286,6 +287,9 @@ class Channels:
         except (OSError, ValueError, trio.TooSlowError) as e:
             # ValueError (UnicodeError): a name server may call anything the name of a host.
             raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
+        if not self._tasks.running:  # it was left meanwhile
+            await trio.aclose_forcefully(stream)
+            raise ClientError("not connected: the client was left")
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(stream, address, self._handler, self._on_closed)
         self._channels[address] = channel

@@ -71,10 +71,15 @@ class CloseReason(Enum):
     FAILED = "input or output failed"
 
 
-def gives_up(rule: GiveUp, sent_at: float, received_at: float) -> bool:
+SILENCE = 0.1
+"""Seconds without a word from which on a connection may be dead: a request may have had less time
+than an answer takes. [NettyRemotingClient.invokeSync]"""
+
+
+def gives_up(rule: GiveUp, sent_at: float, received_at: float, now: float) -> bool:
     """Whether a time-out ends the connection, by when the request was sent and when anything
     arrived last."""
-    return rule is GiveUp.TIMED_OUT or received_at < sent_at
+    return rule is GiveUp.TIMED_OUT or (received_at < sent_at and now - sent_at >= SILENCE)
 
 
 class Request:
@@ -299,7 +304,7 @@ class ClientProtocol:
         dead = False
         for request in late:
             events.append(self._end(request, Outcome.TIMED_OUT))
-            dead |= gives_up(self._give_up, request.sent_at, self._received_at)
+            dead |= gives_up(self._give_up, request.sent_at, self._received_at, now)
         self._earliest = min((r.deadline for r in self._in_flight.values()), default=FOREVER)
         if dead:
             events += self.close(CloseReason.NO_ANSWER, f"{CloseReason.NO_ANSWER.value} in time")

@@ -215,3 +215,29 @@ def test_limits(options: dict[str, Any]) -> None:
         producer(**options)
     with pytest.raises(ClientError, match="need auto_batch=True"):
         Producer("pg", namesrv=StreamCluster.namesrv, **options)
+
+
+async def test_a_producer_that_is_left_keeps_nobody_waiting(
+    one: StreamBroker, clock: MockClock
+) -> None:
+    """Neither who has sent, nor who has not sent yet."""
+    one.change[BATCH] = lambda c: SILENCE
+    errors: list[str] = []
+
+    async def send(sender: Producer, message: Message) -> None:
+        try:
+            await sender.send(message)
+        except ClientError as e:
+            errors.append(str(e))
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery, producer(batch_delay=0.5) as sender:
+            await sender.queues("T")
+            for message in numbered(2):
+                nursery.start_soon(send, sender, message)
+                await trio.testing.wait_all_tasks_blocked()
+    assert len(batches(one)) == 1
+    assert sorted(errors) == [
+        "the producer was left before the broker answered: it may have the message",
+        "the producer was left: it was not sent",
+    ]

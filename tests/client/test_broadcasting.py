@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,27 @@ async def test_one_file_has_one_consumer(
             pass
     async with member(tmp_path):
         pass
+
+
+async def test_two_that_want_one_file_at_once(tmp_path: Path) -> None:
+    opened: list[LocalOffsets] = []
+
+    async def open_one() -> None:
+        one = store(tmp_path)
+        with suppress(ClientError):
+            await one.open()
+            opened.append(one)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_one)
+        nursery.start_soon(open_one)
+    (one,) = opened
+    one.close()
+    one.path.parent.mkdir(parents=True)
+    one.path.write_text("nonsense")
+    for _ in range(2):
+        with pytest.raises(ClientError, match="cannot be read"):
+            await one.open()
 
 
 def store(folder: Path) -> LocalOffsets:

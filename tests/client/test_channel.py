@@ -16,7 +16,7 @@ from pyrmq.net.channel import WRITE_TIMEOUT, Channel, Channels
 from pyrmq.net.command import Response
 from pyrmq.net.procedure import Invoke, Pause, Procedure
 from tests.support.scripted.script import HANG_UP, SILENCE
-from tests.support.scripted.streams import StreamBroker, StreamCluster
+from tests.support.scripted.streams import Stream, StreamBroker, StreamCluster
 from tests.support.wire import Command, encode
 
 A, B = ("broker-a", 10911), ("broker-b", 10911)
@@ -224,6 +224,27 @@ async def test_requests_of_the_server(cluster: StreamCluster, broker: StreamBrok
         assert channel._protocol.server_requests == 0
 
 
+async def test_answers_that_cannot_be_sent(cluster: StreamCluster, broker: StreamBroker) -> None:
+    """Half characters, as file names have them, are no UTF-8: they end no connection."""
+
+    async def handle(channel: Channel, command: Received) -> Response | None:
+        if command.code == 41:
+            raise ValueError("name \udc80")
+        return Response(0, "name \udc80")
+
+    async with Channels(handle) as running:
+        channel = await running.get(A)
+        await channel.call(2)
+        (connection,) = broker.connections
+        for code in (40, 41):
+            await connection.send(Command(code, {}, opaque=code))
+        await channel.call(3)
+        await trio.testing.wait_all_tasks_blocked()
+        answers = {c.opaque: (c.code, c.remark) for c in connection.requests if c.is_response}
+        assert {answers[40][0], answers[41][0]} == {1}
+        assert answers[41][1] == "ValueError: name ?"
+
+
 async def test_requests_of_the_server_that_nobody_handles_pile_up_nowhere(
     cluster: StreamCluster, broker: StreamBroker, channels: Channels
 ) -> None:
@@ -250,6 +271,45 @@ async def test_whoever_wants_to_know_hears_that_it_ended(
     assert ended == [channel, other]
     with pytest.raises(ClientError, match="inside of its `async with`"):
         await running.get(A)
+
+
+async def test_that_it_ended_is_heard_while_a_request_of_the_server_takes_its_time(
+    cluster: StreamCluster, broker: StreamBroker
+) -> None:
+    ended: list[Channel] = []
+
+    async def handle(channel: Channel, command: Received) -> None:
+        await trio.sleep_forever()
+
+    async with Channels(handle, ended.append) as running:
+        channel = await running.get(A)
+        await channel.call(2)
+        await broker.connections[0].send(Command(40, opaque=1))
+        await trio.testing.wait_all_tasks_blocked()
+        await broker.connections[0].close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == [channel]
+
+
+async def test_a_connection_that_comes_when_the_client_was_left(
+    cluster: StreamCluster, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(host: str, port: int) -> Stream:
+        await trio.sleep(2)
+        streams.append(await cluster.connect(host, port))
+        return streams[0]
+
+    async def get() -> None:
+        with pytest.raises(ClientError, match="was left"):
+            await running.get(A)
+
+    streams: list[Stream] = []
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    async with trio.open_nursery() as nursery, Channels() as running:
+        nursery.start_soon(get)
+        await trio.sleep(1)
+    with pytest.raises(trio.ClosedResourceError):
+        await streams[0].send_all(b"x")
 
 
 async def test_a_procedure(

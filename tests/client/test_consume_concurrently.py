@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from typing import Any
@@ -153,6 +154,50 @@ async def test_batches_and_the_index_of_what_is_acknowledged(
     given_back = sorted(c.ext["offset"] for c in alone.sent_back)
     assert given_back == ["0", "100", "200"][3 - back :]
     assert alone.offsets["g", "T", 0] == 3
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_batch_of_one_message_has_an_index_as_well(
+    alone: GroupBroker, orderly: bool, clock: MockClock
+) -> None:
+    async def listener(messages: list[ReceivedMessage]) -> int:
+        return 0
+
+    alone.put(b"x")
+    async with consumer(listener=listener, batch_size=8, orderly=orderly):
+        await after(1)
+    assert len(alone.sent_back) == (not orderly)
+    assert alone.offsets["g", "T", 0] == (not orderly)
+
+
+@pytest.mark.parametrize("level", ["3", None, -2, 1.0, 1 << 31])
+async def test_what_is_no_level_is_an_error_of_the_listener(
+    alone: GroupBroker, level: Any, clock: MockClock
+) -> None:
+    """It ends no worker, and the message goes the way of others."""
+    got: list[bytes] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        got.append(message.body)
+        raise ReconsumeLater(delay_level=level)
+
+    alone.put(b"x")
+    async with consumer(listener=listener, orderly=True) as member:
+        await after(3.5)
+        assert got == [b"x"] * 4
+        with pytest.raises(ClientError, match="delay_level"):
+            await member.send_back(None, delay_level=level)  # type: ignore[arg-type]
+
+
+async def test_an_interruption_of_something_else_is_a_failure(alone: GroupBroker) -> None:
+    """asyncio's CancelledError out of a thread is no Exception; it ends no worker."""
+
+    def listener(message: ReceivedMessage) -> None:
+        raise asyncio.CancelledError
+
+    alone.put(b"x")
+    async with consumer(listener=listener):
+        await eventually_trio(lambda: alone.sent_back, "sent back")
 
 
 async def test_a_single_message_ignores_what_a_listener_happens_to_return(

@@ -122,6 +122,33 @@ async def test_who_is_missing_from_the_list_registers_before_it_gives_up(
 # One that hangs, one that is not there.
 
 
+async def test_who_was_the_only_one_and_is_forgotten_registers_again(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    async with consumer(rebalance_interval=5) as member:
+        await after(4)
+        own = queues(("a", 0), ("a", 1))
+        assert member.assigned == own
+        alone.members.clear()
+        await after(3)
+        assert [who for _, who in alone.members["g"].values()] == [client_id(member)]
+        assert member.assigned == own
+
+
+async def test_a_group_that_has_to_be_created(
+    alone: GroupBroker, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says what to do."""
+    alone.change[HEART_BEAT] = lambda c: c.reply(0)
+    alone.change[MEMBERS] = lambda c: c.reply(1)
+    async with consumer() as member:
+        await after(5)
+        assert member.assigned == []
+    texts = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert [t for t in texts if "autoCreateSubscriptionGroup" in t]
+    assert len(alone.requests(MEMBERS)) < 50
+
+
 async def test_a_broker_that_hangs_delays_only_its_own_queues(
     groups: StreamCluster, a: GroupBroker, b: GroupBroker, clock: MockClock
 ) -> None:

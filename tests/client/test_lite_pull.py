@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.client import ConsumeFrom, LitePullConsumer
+from pyrmq.client import ConsumeFrom, LitePullConsumer, PushConsumer
 from pyrmq.errors import ClientError, InvalidParameterError, SubscriptionError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from tests.client.members import after
@@ -298,3 +298,59 @@ def test_names() -> None:
         LitePullConsumer("bad group", {"T": "*"}, namesrv="127.0.0.1:1")
     with pytest.raises(ClientError, match="at least one subscription"):
         LitePullConsumer("g", {}, namesrv="127.0.0.1:1")
+
+
+async def test_a_poll_that_does_not_wait(alone: GroupBroker, clock: MockClock) -> None:
+    """It returns what is there, also at the 32nd time."""
+    fill(alone, 100)
+    async with lite(pull_batch_size=1) as member:
+        await after(2)
+        got = [numbers(await member.poll(timeout=0)) for _ in range(100)]
+        assert got == [[n] for n in range(100)]
+        assert await member.poll(timeout=0) == []
+        fill(alone, 1)
+        await after(1)
+        member.pause([Q0])
+        assert await member.poll(timeout=0) == []
+        member.resume([Q0])
+        assert len(await member.poll(timeout=0)) == 1
+        for timeout in (-1, "1", None):
+            with pytest.raises(ClientError, match="timeout"):
+                await member.poll(timeout)  # type: ignore[arg-type]
+
+
+async def test_a_queue_that_goes_on_elsewhere_can_be_committed(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    fill(alone, 5)
+    async with lite(auto_commit=False) as member:
+        await after(2)
+        await member.seek(Q0, 3)
+        await member.commit({Q0: 2})
+        assert alone.offsets["g", "T", 0] == 2
+        assert numbers(await member.poll()) == [3, 4]
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_who_waits_for_messages_of_a_consumer_that_is_left(
+    kind: Any, alone: GroupBroker, clock: MockClock
+) -> None:
+    """In a task that nobody cancels: it has an error instead of waiting for good."""
+    errors: list[ClientError] = []
+
+    async def loop(member: Any) -> None:
+        try:
+            async for _ in member:
+                pass
+        except ClientError as e:
+            errors.append(e)
+
+    with trio.fail_after(60):
+        async with (
+            trio.open_nursery() as nursery,
+            kind("g", {"T": "*"}, namesrv=StreamCluster.namesrv) as member,
+        ):
+            nursery.start_soon(loop, member)
+            nursery.start_soon(loop, member)
+            await after(2)
+    assert len(errors) == 2

@@ -45,6 +45,7 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
         (Message("T", b"x", properties={"TIMER_DEL_UNIQKEY": "1"}), MessageIllegalError),
+        (Message("T", b"x", keys="\ud800"), MessageIllegalError),
         (Message("bad topic", b"x"), InvalidParameterError),
     ],
 )
@@ -128,6 +129,8 @@ def test_asyncio() -> None:
         ({"max_in_flight": 0}, "max_in_flight and max_in_flight_bytes must be"),
         ({"compress_type": "LZ4"}, r"compress_type is str; a pyrmq.CompressionType is needed"),
         ({"compress_level": 10}, "compress_level 10: a level of ZLIB is 0 to 9"),
+        ({"trace_topic": "T"}, "trace_topic needs trace=True"),
+        ({"trace_topic": "a b", "trace": True}, "the specified topic 'a b' "),
         ({"namespace": "a b"}, "the specified group 'a b%g' is illegal"),
     ],
 )
@@ -188,6 +191,9 @@ async def _listener(message: object) -> None: ...
         ({"persist_interval": True}, "persist_interval is True; seconds"),
         ({"consume_timestamp": 5}, "goes with ConsumeFrom.TIMESTAMP"),
         ({"instance_name": ""}, "instance_name must have 1 to 128"),
+        ({"instance_name": "a/b"}, "instance_name is 'a/b'; it may hold"),
+        ({"instance_name": "\ud800"}, "instance_name is .*; it may hold"),
+        ({"instance_name": "a\0"}, "instance_name is .*; it may hold"),
         ({"offset_folder": "x"}, "offset_folder goes with MessageModel.BROADCASTING"),
         ({"offset_folder": 5}, "offset_folder is int; a path is needed"),
     ],
@@ -254,6 +260,7 @@ class _Batch:
         (lambda: PushConsumer("bad group", {"T": "*"}, namesrv=NOWHERE), InvalidParameterError),
         (lambda: PushConsumer("g", {"bad topic": "*"}, namesrv=NOWHERE), InvalidParameterError),
         (lambda: PushConsumer("g", {"T": "||"}, namesrv=NOWHERE), SubscriptionError),
+        (lambda: PushConsumer("g", {"T": "\ud800"}, namesrv=NOWHERE), SubscriptionError),
         (lambda: PushConsumer("g", {"T": "x" * 17_000}, namesrv=NOWHERE), SubscriptionError),
         (
             lambda: TransactionalProducer("g", namesrv=NOWHERE, topics=["bad topic"]),

@@ -25,6 +25,7 @@ from tests.support.scripted.script import SILENCE
 from tests.support.scripted.streams import (
     HEART_BEAT,
     SEND,
+    Stream,
     StreamBroker,
     StreamCluster,
     sent_properties,
@@ -145,3 +146,31 @@ def test_reply_to() -> None:
         reply_to(received(names), b"x")
     with pytest.raises(ClientError, match="is Message; a ReceivedMessage is needed"):
         reply_to(Message("T", b"x"), b"x")  # type: ignore[arg-type]
+
+
+async def test_a_broker_that_is_away_holds_up_no_request(
+    cluster: StreamCluster, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine does not even refuse: others are asked in time."""
+
+    async def connect(host: str, port: int) -> Stream:
+        if host == "broker-b":
+            await trio.sleep(1000)
+        return await cluster.connect(host, port)
+
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    broker = cluster["broker-a"]
+
+    async def answer() -> None:
+        while not broker.requests(SEND):  # noqa: ASYNC110 - on the mock clock
+            await trio.sleep(0.1)
+        await replying(broker)
+
+    async with producer() as sender, trio.open_nursery() as nursery:
+        (queue, *_) = await sender.queues("T")
+        assert queue.broker_name == "broker-a"
+        began = trio.current_time()
+        nursery.start_soon(answer)
+        reply = await sender.request(Message("T", b"question"), queue=queue)
+        assert reply.body == b"answer"
+        assert trio.current_time() - began < 1

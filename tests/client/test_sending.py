@@ -86,6 +86,27 @@ async def test_a_host_that_answers_nothing_costs_one_attempt(
             assert trio.current_time() - began < 0.5
 
 
+async def test_a_send_without_time_costs_nobody_the_connection(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    every(cluster, lambda c: SILENCE)
+    async with producer(retry_times=0) as sender, trio.open_nursery() as nursery:
+        (queue, *_) = await sender.queues("T")
+        result: list[object] = []
+
+        async def send() -> None:
+            result.append(await sender.send(Message("T", b"x"), queue=queue))
+
+        nursery.start_soon(send)
+        await trio.sleep(1)
+        with pytest.raises(RequestTimeoutError):
+            await sender.send(Message("T", b"y"), queue=queue, timeout=0.01)
+        broker = cluster[queue.broker_name]
+        (connection,) = broker.connections
+        await connection.send(stored(broker.requests(SEND)[0]))
+    assert len(result) == 1
+
+
 async def test_nobody_answers(cluster: StreamCluster, clock: MockClock) -> None:
     every(cluster, lambda c: SILENCE)
     async with producer() as sender:
@@ -156,6 +177,30 @@ async def test_what_is_stored_is_not_lost_by_a_failure_after_it(
         result = await sender.send(Message("T", b"x"))
     assert result.status is SendStatus.SLAVE_NOT_AVAILABLE
     assert next(answers) == 3
+
+
+async def test_what_is_stored_is_not_lost_by_a_refusal_after_it(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    answers = itertools.count()
+    every(cluster, lambda c: stored(c, 11) if next(answers) == 0 else c.reply(13))
+    async with producer(retry_another_broker_when_not_store_ok=True) as sender:
+        result = await sender.send(Message("T", b"x"))
+    assert result.status is SendStatus.SLAVE_NOT_AVAILABLE
+    assert next(answers) == 2
+
+
+async def test_a_route_that_cannot_be_read_keeps_no_other_from_being_refreshed(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    async with producer() as sender:
+        topics = [f"T{n}" for n in range(8)]
+        for topic in topics:
+            await sender.queues(topic)
+        cluster.asked.clear()
+        cluster.change[ROUTE] = lambda c: c.reply(0, {}, b"nonsense")
+        await trio.sleep(35)
+        assert {c.ext["topic"] for c in cluster.asked if c.code == ROUTE} == set(topics)
 
 
 async def test_a_name_server_that_hangs_leaves_time_for_the_next_attempt(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -141,3 +142,67 @@ def test_a_thread_for_all(server: Running) -> None:
             names = [t.name for t in threading.enumerate()]
             assert names.count("pyrmq") == 1
         assert "pyrmq" in {t.name for t in threading.enumerate()}
+
+
+def test_a_listener_that_does_not_return_in_time(server: Running) -> None:
+    """It is left behind; leaving takes no longer."""
+    called, release = threading.Event(), threading.Event()
+
+    def listener(message: ReceivedMessage) -> None:
+        called.set()
+        release.wait(20)
+
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        producer.send(Message("Stuck", b"x"))
+    options: Any = {"listener": listener, "close_grace": 0.1, **FIRST}
+    try:
+        with PushConsumer("stuck", {"Stuck": "*"}, namesrv=server.namesrv, **options):
+            assert called.wait(20)
+            began = time.monotonic()
+        assert time.monotonic() - began < 10
+    finally:
+        release.set()
+
+
+def run_to_its_end(consumer: PushConsumer) -> None:
+    with consumer:
+        assert consumer._held is not None
+        wait([consumer._held.ended], 20)
+
+
+async def coroutine(message: ReceivedMessage) -> None:
+    pass
+
+
+def test_a_listener_that_is_none(server: Running) -> None:
+    for listener in (coroutine, 5):
+        with pytest.raises(ClientError, match="listener"):
+            PushConsumer("g", {"T": "*"}, namesrv=server.namesrv, listener=listener)  # type: ignore[arg-type]
+
+
+def test_the_end_of_one_client_is_not_that_of_others(server: Running) -> None:
+    """Nor of the thread that they share; a loop in another thread hears of it."""
+    ended = threading.Event()
+
+    def leave(message: ReceivedMessage) -> None:
+        raise SystemExit
+
+    def loop(consumer: PushConsumer) -> None:
+        with pytest.raises(ClientError):
+            for _ in consumer:
+                pass
+        ended.set()
+
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        producer.send(Message("Exits", b"x"))
+        consumer = PushConsumer(
+            "exits", {"Exits": "*"}, namesrv=server.namesrv, listener=leave, **FIRST
+        )
+        with pytest.raises(BaseExceptionGroup) as caught:
+            run_to_its_end(consumer)
+        assert caught.group_contains(SystemExit)
+        with PushConsumer("loop", {"Exits": "*"}, namesrv=server.namesrv) as consumer:
+            threading.Thread(target=loop, args=(consumer,)).start()
+            time.sleep(0.2)
+        assert ended.wait(20)
+        assert producer.send(Message("Exits", b"y")).msg_id

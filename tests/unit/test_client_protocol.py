@@ -139,30 +139,35 @@ def test_a_request_that_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "sent", "received", "dead"),
+    ("rule", "sent", "received", "time", "dead"),
     [
-        (GiveUp.SILENT, 5.0, 4.9, True),
-        (GiveUp.SILENT, 5.0, 5.0, False),
-        (GiveUp.SILENT, 5.0, 9.0, False),
-        (GiveUp.TIMED_OUT, 5.0, 4.9, True),
-        (GiveUp.TIMED_OUT, 5.0, 9.0, True),
+        (GiveUp.SILENT, 5.0, 4.9, 3, True),
+        (GiveUp.SILENT, 5.0, 4.9, 0.125, True),
+        (GiveUp.SILENT, 5.0, 4.9, 0.0625, False),
+        (GiveUp.SILENT, 5.0, 5.0, 3, False),
+        (GiveUp.SILENT, 5.0, 9.0, 3, False),
+        (GiveUp.TIMED_OUT, 5.0, 4.9, 3, True),
+        (GiveUp.TIMED_OUT, 5.0, 4.9, 0.0625, True),
+        (GiveUp.TIMED_OUT, 5.0, 9.0, 3, True),
     ],
 )
 def test_when_a_time_out_ends_the_connection(
-    rule: GiveUp, sent: float, received: float, dead: bool
+    rule: GiveUp, sent: float, received: float, time: float, dead: bool
 ) -> None:
-    assert gives_up(rule, sent, received) is dead
+    assert gives_up(rule, sent, received, sent + time) is dead
     p = protocol(give_up=rule)
     quick, command = ask(p, now=0.0, timeout=100)
-    late, _ = ask(p, now=sent)
+    late, _ = ask(p, now=sent, timeout=time)
     p.receive_bytes(encode(command.reply(0)), received)
     other, _ = ask(p, now=sent, timeout=100)
-    events = p.expire(sent + 3)
+    events = p.expire(sent + time)
     lost = [(other, Outcome.LOST)] if dead else []
     assert ended(events) == [(late, Outcome.TIMED_OUT), *lost]
     assert closed(events) == [CloseReason.NO_ANSWER] * dead
     assert quick.outcome is Outcome.ANSWERED
-    with pytest.raises(RequestTimeoutError, match=r"host:1 did not answer in 3 s \(request 7\)"):
+    with pytest.raises(
+        RequestTimeoutError, match=rf"host:1 did not answer in {time} s \(request 7\)"
+    ):
         p.result(late)
 
 
