@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 import trio
@@ -169,11 +170,15 @@ class ClientInstance:
             route = self.known_route(topic)
             if route is not None:
                 return route
-            self._new_topics.pop(topic, None)
-            try:
+            _, older = self._new_topics.pop(topic, (0.0, None))
+            with suppress(TopicNotExistError):
                 return await self.route(topic)
-            except TopicNotExistError:
+            try:
                 route = await self._channels.perform(self._routes.auto_create_route(topic))
+            except TopicNotExistError:
+                if older is None:
+                    raise
+                route = older  # its broker may be about to come back
             self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
             return route
 

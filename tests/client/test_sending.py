@@ -231,6 +231,24 @@ async def test_many_senders_of_a_new_topic_ask_once(
         assert [c.ext["topic"] for c in cluster.asked] == ["T", "TBW102", "T"]
 
 
+async def test_a_new_topic_whose_broker_registers_again(
+    cluster: StreamCluster,
+    clock: MockClock,
+) -> None:
+    """Name server and broker are started anew together: for a moment nobody has routes."""
+    cluster.missing.add("T")
+    async with producer() as sender:
+        await sender.send(Message("T", b"x"))
+        cluster.missing.add("TBW102")
+        for _ in range(2):
+            await trio.sleep(1)
+            await sender.send(Message("T", b"x"))
+        cluster.missing.clear()
+        await trio.sleep(1)
+        await sender.send(Message("T", b"x"))
+        assert cluster.asked[-1].ext["topic"] == "T"
+
+
 async def test_busy_brokers_make_no_work_for_name_servers(
     cluster: StreamCluster,
     clock: MockClock,
