@@ -129,6 +129,8 @@ def test_errors(server: Running) -> None:
 
 def test_entering_that_fails(server: Running) -> None:
     expression = pyrmq.Sql("a >")
+    with Producer("before", namesrv=server.namesrv) as producer:
+        producer.send(Message("T", b"x"))  # a topic whose broker can be asked
     with (
         pytest.raises(pyrmq.PyrmqError),
         PushConsumer("cg", {"T": expression}, namesrv=server.namesrv),
