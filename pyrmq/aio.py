@@ -121,11 +121,8 @@ class _Client(Face[C]):
         ended.result()
 
 
-class Producer(_Client[producers.Producer]):
-    __doc__ = producers.Producer.__doc__
-
-    def __init__(self, group: str, **options: Any) -> None:
-        super().__init__(producers.Producer(group, **options))
+class _Sender(_Client[C]):
+    """What all producers do."""
 
     queues = awaited(producers.Producer.queues)
     send = awaited(producers.Producer.send)
@@ -135,7 +132,14 @@ class Producer(_Client[producers.Producer]):
     request = awaited(producers.Producer.request)
 
 
-class TransactionalProducer(_Client[transactions.TransactionalProducer]):
+class Producer(_Sender[producers.Producer]):
+    __doc__ = producers.Producer.__doc__
+
+    def __init__(self, group: str, **options: Any) -> None:
+        super().__init__(producers.Producer(group, **options))
+
+
+class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     """As `pyrmq.TransactionalProducer` with a listener. Its `async def` functions run in the
     asyncio loop, plain ones in worker threads."""
 
@@ -144,12 +148,6 @@ class TransactionalProducer(_Client[transactions.TransactionalProducer]):
         bridged = _Bridged(listener, calls)
         super().__init__(transactions.TransactionalProducer(group, bridged, **options), calls)
 
-    queues = awaited(producers.Producer.queues)
-    send = awaited(producers.Producer.send)
-    send_batch = awaited(producers.Producer.send_batch)
-    send_batches = awaited(producers.Producer.send_batches)
-    send_oneway = awaited(producers.Producer.send_oneway)
-    request = awaited(producers.Producer.request)
     send_in_transaction = awaited(transactions.TransactionalProducer.send_in_transaction)
 
     def statistics(self) -> Any:

@@ -70,32 +70,30 @@ def _wait(future: Future[R]) -> R:
         raise
 
 
-class Producer(_Client[producers.Producer]):
+class _Sender(_Client[C]):
+    """What all producers do."""
+
+    queues = blocking(producers.Producer.queues)
+    send = blocking(producers.Producer.send)
+    send_batch = blocking(producers.Producer.send_batch)
+    send_batches = blocking(producers.Producer.send_batches)
+    send_oneway = blocking(producers.Producer.send_oneway)
+    request = blocking(producers.Producer.request)
+
+
+class Producer(_Sender[producers.Producer]):
     __doc__ = producers.Producer.__doc__
 
     def __init__(self, group: str, **options: Any) -> None:
         super().__init__(producers.Producer(group, **options))
 
-    queues = blocking(producers.Producer.queues)
-    send = blocking(producers.Producer.send)
-    send_batch = blocking(producers.Producer.send_batch)
-    send_batches = blocking(producers.Producer.send_batches)
-    send_oneway = blocking(producers.Producer.send_oneway)
-    request = blocking(producers.Producer.request)
 
-
-class TransactionalProducer(_Client[transactions.TransactionalProducer]):
+class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     """As `pyrmq.TransactionalProducer` with a listener, whose functions run in worker threads."""
 
     def __init__(self, group: str, listener: TransactionListener, **options: Any) -> None:
         super().__init__(transactions.TransactionalProducer(group, listener, **options))
 
-    queues = blocking(producers.Producer.queues)
-    send = blocking(producers.Producer.send)
-    send_batch = blocking(producers.Producer.send_batch)
-    send_batches = blocking(producers.Producer.send_batches)
-    send_oneway = blocking(producers.Producer.send_oneway)
-    request = blocking(producers.Producer.request)
     send_in_transaction = blocking(transactions.TransactionalProducer.send_in_transaction)
 
     def statistics(self) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import trio
 
 from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.ready import Chunk, Ready
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
@@ -33,7 +34,7 @@ SENDERS = 64
 """Messages that are sent back at a time."""
 
 
-class ConsumeConcurrently:
+class ConsumeConcurrently(ConsumeService):
     """`send_back` None: what fails is logged and left (broadcasting)."""
 
     def __init__(
@@ -47,6 +48,7 @@ class ConsumeConcurrently:
         batch: int,
         timeout: float,
     ) -> None:
+        super().__init__()
         self._tasks = tasks
         self._call = call
         self._send_back = send_back
@@ -57,8 +59,6 @@ class ConsumeConcurrently:
         self._timeout = timeout
         self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
         self._giving_back = 0
-        self._resting = trio.Event()
-        self._closing = False
 
     def start(self) -> None:
         """Starts the workers."""
@@ -73,9 +73,9 @@ class ConsumeConcurrently:
     async def _work(self, slot: int) -> None:
         ready, call, under_way = self._ready, self._call, self._under_way
         direct = call.direct
-        while not self._closing:
+        while not self.closing:
             process, chunk = ready.take_now() or await ready.take()
-            if self._closing:
+            if self.closing:
                 return
             began = trio.current_time()
             under_way[slot] = process, chunk, began
@@ -100,8 +100,8 @@ class ConsumeConcurrently:
                 for message in chunk[done:]:
                     self._failed(process, message, level)
             under_way[slot] = None
-            if self._closing:
-                self._rested()
+            if self.closing:
+                self.rested()
 
     def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
         if self._send_back is None:
@@ -129,7 +129,7 @@ class ConsumeConcurrently:
             process.finish(message.queue_offset)
         finally:
             self._giving_back -= 1
-            self._rested()
+            self.rested()
 
     async def _again_here(self, process: ProcessQueue, message: ReceivedMessage) -> None:
         await trio.sleep(RETRY_DELAY)
@@ -155,15 +155,5 @@ class ConsumeConcurrently:
 
     # The end.
 
-    def _rested(self) -> None:
-        if not self._giving_back and not any(self._under_way):
-            self._resting.set()
-
-    async def close(self, grace: float) -> None:
-        """No listener is called any more; returns when those under way have returned, or time is
-        up."""
-        self._closing = True
-        self._resting = trio.Event()
-        self._rested()
-        with trio.move_on_after(grace):
-            await self._resting.wait()
+    def is_busy(self) -> bool:
+        return self._giving_back > 0 or any(self._under_way)

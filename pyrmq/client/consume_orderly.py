@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.send_back import NEVER, SendBack
 from pyrmq.client.statistics import Statistics
@@ -30,7 +31,7 @@ LOCK_DELAY = 0.1
 """Seconds until a queue whose lock is not valid is looked at again."""
 
 
-class ConsumeOrderly:
+class ConsumeOrderly(ConsumeService):
     """`locked` says whether a queue may be consumed now; `send_back` None: nothing is ever dead
     (broadcasting)."""
 
@@ -47,6 +48,7 @@ class ConsumeOrderly:
         suspend: float,
         max_times: int,
     ) -> None:
+        super().__init__()
         self._tasks = tasks
         self._call = call
         self._send_back = send_back
@@ -59,8 +61,6 @@ class ConsumeOrderly:
         self._line: deque[ProcessQueue] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
         self._running = 0
-        self._resting = trio.Event()
-        self._closing = False
 
     def start(self) -> None:
         """Starts the workers."""
@@ -82,7 +82,7 @@ class ConsumeOrderly:
         self._schedule(process)
 
     async def _work(self) -> None:
-        while not self._closing:
+        while not self.closing:
             if not self._line:
                 await self._waiting.park()
                 continue
@@ -95,7 +95,7 @@ class ConsumeOrderly:
         pause = 0.0
         for _ in range(TURN):
             chunk = process.first(self._batch)
-            if process.dropped or self._closing or not chunk:
+            if process.dropped or self.closing or not chunk:
                 process.scheduled = False
                 return
             if not self._locked(process):
@@ -108,7 +108,7 @@ class ConsumeOrderly:
             finally:
                 process.ended()
                 self._running -= 1
-                self._rested()
+                self.rested()
             if suspended:
                 pause = self._suspend
                 break
@@ -161,15 +161,5 @@ class ConsumeOrderly:
 
     # The end.
 
-    def _rested(self) -> None:
-        if not self._running:
-            self._resting.set()
-
-    async def close(self, grace: float) -> None:
-        """No listener is called any more; returns when those under way have returned, or time is
-        up."""
-        self._closing = True
-        self._resting = trio.Event()
-        self._rested()
-        with trio.move_on_after(grace):
-            await self._resting.wait()
+    def is_busy(self) -> bool:
+        return self._running > 0

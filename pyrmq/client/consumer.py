@@ -19,7 +19,6 @@ from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
-from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
@@ -29,10 +28,9 @@ from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
-from pyrmq.client.ready import Ready
+from pyrmq.client.ready import Chunk, Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import check_group, check_subscriptions
-from pyrmq.client.running_info import client_properties, running_info
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
@@ -174,7 +172,6 @@ class PushConsumer:
         self._tasks = self._member.tasks
         self._send_back = SendBack(client, group, options.max_times)
         self._ready = Ready()
-        self._started = 0
         self._service: ConsumeConcurrently | ConsumeOrderly | None = None
         call: Caller | None = None
         if listener is not None:
@@ -225,27 +222,13 @@ class PushConsumer:
         }
 
     def _running_info(self, stacks: bool) -> dict[str, Any]:
-        orderly, started = self._options.orderly, self._started
-        own = client_properties(
-            self._client, self.group, "CONSUME_PASSIVELY", orderly=orderly, started=started
-        )
-        return running_info(
-            {**self._options.texts(), **own},
-            self._subs.values(),
-            self._held.table.values(),
-            self._member.statistics,
-            stacks=stacks,
+        options = self._options
+        return self._member.running_info(
+            options.texts(), "CONSUME_PASSIVELY", orderly=options.orderly, stacks=stacks
         )
 
     async def __aenter__(self) -> Self:
-        self._started = time.time_ns() // 1_000_000
-        await self._client.__aenter__()
-        try:
-            await check_expressions(self._client, self.group, self._subs.values())
-            await self._member.start()
-        except BaseException as e:
-            await self._client.__aexit__(type(e), e, e.__traceback__)
-            raise
+        await self._member.enter()
         if self._service is not None:
             self._service.start()
         return self
@@ -261,10 +244,7 @@ class PushConsumer:
                 with trio.CancelScope(shield=True):
                     await self._service.close(self._options.close_grace)
         finally:
-            try:
-                await self._member.leave(*error)
-            finally:
-                await self._client.__aexit__(*error)
+            await self._member.leave(*error)
 
     def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         if self._service is not None:
@@ -281,13 +261,11 @@ class PushConsumer:
 
     def check_entered(self) -> None:
         """ClientError outside of `async with`."""
-        if not self._tasks.running:
-            raise ClientError("not connected: use the consumer inside of its `async with`")
+        self._member.check_entered()
 
-    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+    async def take(self) -> tuple[ProcessQueue, Chunk]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
-        process, chunk = await self._ready.take()
-        return process, chunk[0]
+        return await self._ready.take()
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is

@@ -16,7 +16,7 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.iteration import PolledIterator
+from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
@@ -32,7 +32,6 @@ from pyrmq.client.refusals import (
     check_topic,
     parse_subscription,
 )
-from pyrmq.client.running_info import client_properties, running_info
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.subscription import ALL
@@ -133,7 +132,6 @@ class LitePullConsumer:
         self._paused: set[MessageQueue] = set()
         self._aside: list[tuple[ProcessQueue, Chunk]] = []
         self._polled: tuple[ProcessQueue, Chunk] | None = None
-        self._started = 0
         ConsumerRequests(client, group, self._held, self._running_info, None, orderly=False)
 
     def _is_full(self) -> bool:
@@ -151,26 +149,12 @@ class LitePullConsumer:
         }
 
     def _running_info(self, stacks: bool) -> dict[str, Any]:
-        own = client_properties(
-            self._client, self.group, "CONSUME_ACTIVELY", orderly=False, started=self._started
-        )
-        return running_info(
-            {**self._options.texts(), **own},
-            self._subs.values(),
-            self._held.table.values(),
-            self._member.statistics,
-            stacks=stacks,
+        return self._member.running_info(
+            self._options.texts(), "CONSUME_ACTIVELY", orderly=False, stacks=stacks
         )
 
     async def __aenter__(self) -> Self:
-        self._started = time.time_ns() // 1_000_000
-        await self._client.__aenter__()
-        try:
-            await check_expressions(self._client, self.group, self._subs.values())
-            await self._member.start()
-        except BaseException as e:
-            await self._client.__aexit__(type(e), e, e.__traceback__)
-            raise
+        await self._member.enter()
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -178,15 +162,11 @@ class LitePullConsumer:
         returned counts as consumed only if it was committed. Polls that still wait have a
         ClientError."""
         self._ready.close()
-        try:
-            await self._member.leave(*error)
-        finally:
-            await self._client.__aexit__(*error)
+        await self._member.leave(*error)
 
     def check_entered(self) -> None:
         """ClientError outside of `async with`."""
-        if not self._member.tasks.running:
-            raise ClientError("not connected: use the consumer inside of its `async with`")
+        self._member.check_entered()
 
     # Which queues.
 
@@ -253,9 +233,9 @@ class LitePullConsumer:
                 self._polled = await self.take()
         return [] if self._polled is None else list(self._polled[1])
 
-    def __aiter__(self) -> PolledIterator:
+    def __aiter__(self) -> MessageIterator:
         """Each message counts as consumed when the next one is asked for."""
-        return PolledIterator(self)
+        return MessageIterator(self)
 
     async def take(self) -> tuple[ProcessQueue, Chunk]:
         """The next messages of a queue that is not paused (what iterators are made of)."""

@@ -4,12 +4,15 @@ consumers are made of it."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 
 from pyrmq.client.allocate import Strategy
+from pyrmq.client.expressions import check_expressions
 from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.local_offsets import LocalOffsets
@@ -20,7 +23,9 @@ from pyrmq.client.queue_locks import QueueLocks
 from pyrmq.client.rebalance import Changed, Rebalance
 from pyrmq.client.registration import Registration
 from pyrmq.client.reports import Reports
+from pyrmq.client.running_info import client_properties, running_info
 from pyrmq.client.statistics import Statistics
+from pyrmq.errors import ClientError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.subscription import Subscription
@@ -66,6 +71,8 @@ class Member:
         self.store = store
         self.tasks = Tasks()
         self.statistics = Statistics()
+        self.started = 0
+        """When it was entered, ms since 1970."""
         self.locks = QueueLocks(client, group) if options.ordered else None
         self._subs = subscriptions
         self._options = options
@@ -107,8 +114,24 @@ class Member:
                 on_changed=options.on_changed,
             )
 
-    async def start(self) -> None:
-        """Topics are shared and pulled from now on."""
+    async def enter(self) -> None:
+        """The client is entered, brokers are asked about expressions, and topics are shared and
+        pulled from now on. Raises what brokers say of an `Sql` that they refuse."""
+        self.started = time.time_ns() // 1_000_000
+        await self.client.__aenter__()
+        try:
+            await check_expressions(self.client, self.group, self._subs.values())
+            await self._start()
+        except BaseException as e:
+            await self.client.__aexit__(type(e), e, e.__traceback__)
+            raise
+
+    def check_entered(self) -> None:
+        """ClientError outside of `async with`."""
+        if not self.tasks.running:
+            raise ClientError("not connected: use the consumer inside of its `async with`")
+
+    async def _start(self) -> None:
         if isinstance(self.store, LocalOffsets):
             await self.store.open()
         await self.tasks.__aenter__()
@@ -142,7 +165,13 @@ class Member:
             self.held.renew(process, restart=offset)
 
     async def leave(self, *error: object) -> None:
-        """All tasks end; whatever fails there, offsets are written and the group is left."""
+        """All tasks end. Whatever fails there, offsets are written; group and client are left."""
+        try:
+            await self._leave_group(*error)
+        finally:
+            await self.client.__aexit__(*error)
+
+    async def _leave_group(self, *error: object) -> None:
         self.held.stop()
         try:
             await self.tasks.__aexit__(*error)
@@ -154,3 +183,19 @@ class Member:
                     if isinstance(self.store, LocalOffsets):
                         self.store.close()
                     await self.client.unregister(consumerGroup=self.group)
+
+    def running_info(
+        self, options: Mapping[str, object], kind: str, *, orderly: bool, stacks: bool
+    ) -> dict[str, Any]:
+        """How it runs, for operators. `options`: the consumer's as texts; `kind` as of
+        `client_properties`."""
+        own = client_properties(
+            self.client, self.group, kind, orderly=orderly, started=self.started
+        )
+        return running_info(
+            {**options, **own},
+            self._subs.values(),
+            self.held.table.values(),
+            self.statistics,
+            stacks=stacks,
+        )
