@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.support.wire import BINARY, Command
+from tests.support.client import Client
+from tests.support.wire import BINARY, Command, encode
 
 SYSTEM_ERROR = 1
 NO_JSON = (b"", b"{", b"no json", b"[1]", b"7", b'"text"')
@@ -133,3 +134,19 @@ def check_text(remark: str | None, words: tuple[str, ...] = ()) -> None:
     assert len(remark) < 2000, f"a text of {len(remark)} characters"
     for word in words:
         assert word.lower() in remark.lower(), f"{word!r} is not in {remark!r}"
+
+
+def check_twice(address: tuple[str, int], code: int, row: Row) -> None:
+    """A valid request twice at once, on one connection and on two: each is answered as one is."""
+    with Client(address) as one, Client(address) as two:
+        first, second = row.request(code), row.request(code)
+        first.opaque, second.opaque = 1, 2
+        frames = encode(first) + encode(second)
+        one.send_raw(frames)
+        two.send_raw(frames)
+        answers: list[Command] = [client.receive() for client in (one, two) for _ in range(2)]
+        assert sorted(answer.opaque for answer in answers) == [1, 1, 2, 2]
+        for answer in answers:
+            assert answer.code in (row.ok, row.twice), f"{answer.code} {answer.remark}"
+            if answer.code:
+                check_text(answer.remark)

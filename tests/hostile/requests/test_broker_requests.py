@@ -26,10 +26,10 @@ from tests.hostile.requests.broker_rows import (
     TOPIC,
     VICTIM,
 )
-from tests.hostile.requests.rows import Case, Row, all_cases, check_text
+from tests.hostile.requests.rows import Case, Row, all_cases, check_text, check_twice
 from tests.support.client import Client, pull_command, send_command
 from tests.support.in_thread import InThread
-from tests.support.wire import Command, encode
+from tests.support.wire import encode
 
 MOST_OFFSET = (1 << 63) - 1
 CASES = all_cases(ROWS)
@@ -143,18 +143,7 @@ def test_bad_requests_that_nobody_waits_for(target: Target) -> None:
 @pytest.mark.parametrize(("code", "row"), ROWS.items(), ids=lambda value: str(value)[:6])
 def test_valid_request_twice_at_once(target: Target, code: int, row: Row) -> None:
     """Both are answered as one is, on one connection and on two."""
-    with Client(target.address) as one, Client(target.address) as two:
-        first, second = row.request(code), row.request(code)
-        first.opaque, second.opaque = 1, 2
-        frames = encode(first) + encode(second)
-        one.send_raw(frames)
-        two.send_raw(frames)
-        answers: list[Command] = [client.receive() for client in (one, two) for _ in range(2)]
-        assert sorted(answer.opaque for answer in answers) == [1, 1, 2, 2]
-        for answer in answers:
-            assert answer.code in (row.ok, row.twice), f"{answer.code} {answer.remark}"
-            if answer.code:
-                check_text(answer.remark)
+    check_twice(target.address, code, row)
 
 
 @pytest.mark.parametrize("expression", DEEP.values(), ids=DEEP)

@@ -16,10 +16,9 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from tests.hostile.requests.namesrv_rows import KEPT, ROWS
-from tests.hostile.requests.rows import Case, Row, all_cases, check_text
+from tests.hostile.requests.rows import Case, Row, all_cases, check_text, check_twice
 from tests.support.client import Client
 from tests.support.in_thread import InThread
-from tests.support.wire import Command, encode
 
 CASES = all_cases(ROWS)
 
@@ -113,15 +112,4 @@ def test_bad_requests_that_nobody_waits_for(target: Target) -> None:
 @pytest.mark.parametrize(("code", "row"), ROWS.items(), ids=lambda value: str(value)[:6])
 def test_valid_request_twice_at_once(target: Target, code: int, row: Row) -> None:
     """Both are answered as one is, on one connection and on two."""
-    with Client(target.address) as one, Client(target.address) as two:
-        first, second = row.request(code), row.request(code)
-        first.opaque, second.opaque = 1, 2
-        frames = encode(first) + encode(second)
-        one.send_raw(frames)
-        two.send_raw(frames)
-        answers: list[Command] = [client.receive() for client in (one, two) for _ in range(2)]
-        assert sorted(answer.opaque for answer in answers) == [1, 1, 2, 2]
-        for answer in answers:
-            assert answer.code in (row.ok, row.twice), f"{answer.code} {answer.remark}"
-            if answer.code:
-                check_text(answer.remark)
+    check_twice(target.address, code, row)
