@@ -47,11 +47,14 @@ fn begin(out: &mut Vec<u8>) -> usize {
     out.len() - 8
 }
 
-fn finish(out: &mut [u8], start: usize, form: Form) {
+/// Writes the two lengths, and the body behind the header.
+fn finish(out: &mut Vec<u8>, start: usize, form: Form, body: &[u8]) {
     let header = (out.len() - start - 8) as u32;
     let kind = u32::from(form == Form::Binary) << 24;
-    out[start..start + 4].copy_from_slice(&(header + 4).to_be_bytes());
+    let frame = header + 4 + body.len() as u32;
+    out[start..start + 4].copy_from_slice(&frame.to_be_bytes());
     out[start + 4..start + 8].copy_from_slice(&(header | kind).to_be_bytes());
+    out.extend_from_slice(body);
 }
 
 /// The ids of all messages with commas between, as SendMessageResponseHeader has them.
@@ -82,6 +85,17 @@ fn binary_head(code: i32, opaque: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&ANSWER.to_be_bytes());
 }
 
+/// A whole header of code 0 without a remark; `fields` puts its fields.
+fn binary_done(opaque: i32, out: &mut Vec<u8>, fields: impl FnOnce(&mut Vec<u8>)) {
+    binary_head(0, opaque, out);
+    out.extend_from_slice(&[0; 4]);
+    let map = out.len();
+    out.extend_from_slice(&[0; 4]);
+    fields(out);
+    let length = (out.len() - map - 4) as u32;
+    out[map..map + 4].copy_from_slice(&length.to_be_bytes());
+}
+
 fn binary_field(name: &str, out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&(name.len() as u16).to_be_bytes());
     out.extend_from_slice(name.as_bytes());
@@ -108,11 +122,7 @@ pub fn stored(form: Form, opaque: i32, place: &Place, out: &mut Vec<u8>) {
             out.extend_from_slice(b"\"}");
             json_tail(opaque, out);
         }
-        Form::Binary => {
-            binary_head(0, opaque, out);
-            out.extend_from_slice(&[0; 4]); // no remark
-            let map = out.len();
-            out.extend_from_slice(&[0; 4]);
+        Form::Binary => binary_done(opaque, out, |out| {
             binary_field("MSG_REGION", out, |o| {
                 o.extend_from_slice(REGION.as_bytes())
             });
@@ -125,11 +135,9 @@ pub fn stored(form: Form, opaque: i32, place: &Place, out: &mut Vec<u8>) {
             binary_field("transactionId", out, |o| {
                 o.extend_from_slice(KEY.as_bytes())
             });
-            let length = (out.len() - map - 4) as u32;
-            out[map..map + 4].copy_from_slice(&length.to_be_bytes());
-        }
+        }),
     }
-    finish(out, start, form);
+    finish(out, start, form, b"");
 }
 
 /// The answer to a pull that found something.
@@ -154,22 +162,13 @@ pub fn found(form: Form, opaque: i32, next: u64, records: &[u8], out: &mut Vec<u
             out.push(b'}');
             json_tail(opaque, out);
         }
-        Form::Binary => {
-            binary_head(0, opaque, out);
-            out.extend_from_slice(&[0; 4]); // no remark
-            let map = out.len();
-            out.extend_from_slice(&[0; 4]);
+        Form::Binary => binary_done(opaque, out, |out| {
             for (name, value) in fields {
                 binary_field(name, out, |o| decimal(value as i64, o));
             }
-            let length = (out.len() - map - 4) as u32;
-            out[map..map + 4].copy_from_slice(&length.to_be_bytes());
-        }
+        }),
     }
-    finish(out, start, form);
-    out.extend_from_slice(records);
-    let frame = (out.len() - start - 4) as u32;
-    out[start..start + 4].copy_from_slice(&frame.to_be_bytes());
+    finish(out, start, form, records);
 }
 
 /// An answer without fields: code 0.
@@ -198,7 +197,7 @@ fn plain(form: Form, code: i32, opaque: i32, remark: &str, out: &mut Vec<u8>) {
             out.extend_from_slice(&[0; 4]); // no fields
         }
     }
-    finish(out, start, form);
+    finish(out, start, form, b"");
 }
 
 #[cfg(test)]
