@@ -94,6 +94,9 @@ pub struct Wanted<'a> {
 /// an expression may take long. The next read continues there.
 const FILTER_TIME: Duration = Duration::from_millis(5);
 
+/// Bytes of the log that are looked at ahead for who comes back soon.
+const LEARN_AHEAD: usize = 4 * LOOK_AHEAD;
+
 /// Records between two looks at the clock; a large one is followed by a look.
 const FILTERED_AT_ONCE: usize = 4;
 const LARGE: usize = 512;
@@ -299,8 +302,10 @@ impl Reader {
         } else {
             ENTRIES_AHEAD
         };
-        // Who comes back soon is told of more at once.
-        let ahead_of_log = LOOK_AHEAD << (2 * usize::from(wanted.learnt.is_some()));
+        let ahead_of_log = match wanted.learnt {
+            Some(_) => LEARN_AHEAD,
+            None => LOOK_AHEAD,
+        };
         let [mut of_queue, mut of_log] =
             resident::resume(wanted.wait, [ahead, ahead_of_log], wanted.learnt);
         let filter = wanted.properties.map(PropertyFilter::new);

@@ -41,10 +41,7 @@ pub struct Resident {
     wait: Wait,
     /// Bytes that are read at a time beyond what is needed.
     ahead: usize,
-    /// The file by its first byte's address, as files of several sets may be read.
-    file: usize,
-    from: usize,
-    to: usize,
+    known: Part,
 }
 
 /// What one read after the other learns of two files, for a moment: the queue's and the log's.
@@ -54,9 +51,10 @@ pub struct Learnt {
     since: Cell<Option<Instant>>,
 }
 
-/// A part of a file, by the address of the file's first byte, that was in memory.
+/// A part of a file that was in memory.
 #[derive(Clone, Copy, Default)]
 struct Part {
+    /// The file by its first byte's address, as files of several sets may be read.
     file: usize,
     from: usize,
     to: usize,
@@ -82,15 +80,10 @@ pub fn resume(wait: Wait, ahead: [usize; 2], learnt: Option<&Learnt>) -> [Reside
     if let Some(learnt) = learnt {
         learnt.renew();
     }
-    [0, 1].map(|i| {
-        let part = learnt.map_or(Part::default(), |learnt| learnt.parts[i].get());
-        Resident {
-            wait,
-            ahead: ahead[i],
-            file: part.file,
-            from: part.from,
-            to: part.to,
-        }
+    [0, 1].map(|i| Resident {
+        wait,
+        ahead: ahead[i],
+        known: learnt.map_or(Part::default(), |learnt| learnt.parts[i].get()),
     })
 }
 
@@ -98,8 +91,7 @@ pub fn resume(wait: Wait, ahead: [usize; 2], learnt: Option<&Learnt>) -> [Reside
 pub fn keep(of: [&Resident; 2], learnt: Option<&Learnt>) {
     let Some(learnt) = learnt else { return };
     for (cell, r) in learnt.parts.iter().zip(of) {
-        let (file, from, to) = (r.file, r.from, r.to);
-        cell.set(Part { file, from, to });
+        cell.set(r.known);
     }
 }
 
@@ -113,9 +105,7 @@ impl Resident {
         Resident {
             wait,
             ahead,
-            file: 0,
-            from: 0,
-            to: 0,
+            known: Part::default(),
         }
     }
 
@@ -130,8 +120,9 @@ impl Resident {
         let Some(bytes) = segment.bytes(at, len) else {
             return Ok(None);
         };
-        let known = self.file == segment.address() && self.from <= at && at + len <= self.to;
-        if !known {
+        let Part { file, from, to } = self.known;
+        let is_known = file == segment.address() && from <= at && at + len <= to;
+        if !is_known {
             self.bring(segment, at, len)?;
         }
         Ok(Some(bytes))
@@ -155,10 +146,12 @@ impl Resident {
     #[cold]
     fn bring(&mut self, segment: &Segment, at: usize, len: usize) -> Result<()> {
         let want = segment.written().min(at + len.max(self.ahead));
-        self.file = segment.address();
-        self.from = at;
-        self.to = present_to(segment.mapping(), at, want);
-        if self.to >= at + len {
+        self.known = Part {
+            file: segment.address(),
+            from: at,
+            to: present_to(segment.mapping(), at, want),
+        };
+        if self.known.to >= at + len {
             return Ok(());
         }
         if self.wait == Wait::Never {
@@ -166,7 +159,7 @@ impl Resident {
         }
         let place = Some(segment.base());
         // What is not needed may be what the disk cannot read: then without it.
-        self.to = match load(segment.mapping(), at, want, segment.path(), place) {
+        self.known.to = match load(segment.mapping(), at, want, segment.path(), place) {
             Ok(()) => want,
             Err(_) => {
                 load(segment.mapping(), at, at + len, segment.path(), place)

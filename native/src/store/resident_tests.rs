@@ -219,8 +219,11 @@ fn it_remembers_what_it_has_seen_of_one_file() {
     let segments = store.log().segments().to_vec();
     let mut near = Resident::reading_ahead(Wait::ForDisk, FILE);
     assert!(near.bytes(&segments[0], 5000, 10).unwrap().is_some());
-    assert!(near.from == 5000 && near.to >= 5010 && near.to < FILE);
+    assert!(near.known.from == 5000 && near.known.to >= 5010 && near.known.to < FILE);
     assert!(near.bytes(&segments[1], 0, 10).unwrap().is_some());
-    assert_eq!((near.file, near.from), (segments[1].address(), 0));
+    assert_eq!(
+        (near.known.file, near.known.from),
+        (segments[1].address(), 0)
+    );
     assert!(near.bytes(&segments[1], FILE - 5, 10).unwrap().is_none());
 }
