@@ -65,7 +65,7 @@ class TurnWrites:
         fed, self._fed = self._fed, []
         for connection in fed:
             self._unconfirmed.note(connection)
-        if not self.left:
+        if not self._store.writes_later():  # nor does a write wait that was left before
             self._left_at = trio.current_time()
         self.left = True
         self._store.write_later()
