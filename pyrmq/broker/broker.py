@@ -17,6 +17,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_admin import ConfigProcessor
 from pyrmq.broker.config_updates import ConfigUpdates
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
@@ -53,6 +54,7 @@ from pyrmq.engine import Listener, PullGrants
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
+from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, is_loopback, message_id, own_ip
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
@@ -106,7 +108,8 @@ class Broker:
             self.offsets.take_granted,
         )
         self.offsets.on_granted = self.stats.pulled
-        self.clients = ClientTable(notify_ids_changed, self.grants.revoke)
+        self.filters = ConsumerFilters(folder / "consumerFilter.json", config, self.store)
+        self.clients = ClientTable(notify_ids_changed, self._subscribed)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -166,6 +169,10 @@ class Broker:
         )
         live.watch(self._configured)
 
+    def _subscribed(self, group: str, wanted: dict[str, Subscription]) -> None:
+        self.grants.revoke()
+        self.filters.subscribed(group, wanted)
+
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         """Makes anew what was made of keys that may change."""
         self.grants.revoke()
@@ -187,6 +194,7 @@ class Broker:
             self.offsets,
             self.stats,
             self.grants,
+            self.filters,
         )
         send = SendProcessor(live, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
@@ -345,7 +353,7 @@ class Broker:
             nursery.start_soon(self.server.drain, GRACE)
 
     def _tables(self) -> list[PersistentTable]:
-        return [self.topics, self.groups, self.offsets, self.transaction_metrics]
+        return [self.topics, self.groups, self.offsets, self.filters, self.transaction_metrics]
 
     def _keep_progress(self, half: int, op: int) -> None:
         self.offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
@@ -384,7 +392,8 @@ class Broker:
                 interval = self.live.now.flush_consumer_offset_interval / 1000
                 if trio.current_time() >= written + interval:
                     written = trio.current_time()
-                    tables.append(self.offsets)
+                    self.filters.look_again()
+                    tables += [self.offsets, self.filters]
                 await self._save(tables)
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", escape(e))

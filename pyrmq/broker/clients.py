@@ -99,13 +99,13 @@ class ConsumerGroup:
 
 class ClientTable:
     """Producers and consumers by group. `on_change(group)` is called when the members of a
-    clustering group or its topics have changed, `on_subscribed` when pulls of a group may have to
-    be answered otherwise than before."""
+    clustering group or its topics have changed, `on_subscribed(name, subscriptions)` when pulls of
+    a group may have to be answered otherwise than before."""
 
     def __init__(
         self,
         on_change: Callable[[ConsumerGroup], None],
-        on_subscribed: Callable[[], None] = lambda: None,
+        on_subscribed: Callable[[str, dict[str, Subscription]], None] = lambda name, wanted: None,
     ) -> None:
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
@@ -158,7 +158,7 @@ class ClientTable:
         group.consume_type = kind
         if model != group.message_model:
             group.message_model = model
-            self._on_subscribed()
+            self._on_subscribed(name, group.subscriptions)
         group.consume_from_where = _enum(
             data.get("consumeFromWhere"), _WHERE, group.consume_from_where
         )
@@ -173,7 +173,7 @@ class ClientTable:
             before = dict(group.subscriptions)
             changed = group.update_subscriptions(wanted)
             if group.subscriptions != before:
-                self._on_subscribed()
+                self._on_subscribed(name, group.subscriptions)
             group.state(connection, kind, model, wanted)
             group.agreement.report(client.last_seen)
         self._watch(connection)
@@ -225,11 +225,11 @@ class ClientTable:
             return
         if group.clients:
             if group.member_gone(connection):
-                self._on_subscribed()
+                self._on_subscribed(name, group.subscriptions)
             self._notify(group)
         else:
             del self.consumers[name]
-            self._on_subscribed()
+            self._on_subscribed(name, {})
 
     def find_consumer(self, group: str, client_id: str) -> tuple[Connection, Client] | None:
         """A member of a group by its client id. [ConsumerGroupInfo.findChannel]"""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.engine import delay_levels
+from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
 from pyrmq.net.admin_access import parse_networks
 from pyrmq.net.config_table import check_fields, from_properties, key
@@ -193,6 +194,20 @@ class BrokerConfig:
         False,
         "Whether consumers may select messages by SQL92 expressions over their properties.",
         live=True,
+    )
+    enable_calc_filter_bit_map: bool = key(
+        False,
+        "Whether SQL92 expressions are evaluated as messages are stored, so that pulls by them "
+        "read little else; needs enableConsumeQueueExt=true.",
+    )
+    max_error_rate_of_bloom_filter: int = key(
+        20, "Percent of unwanted messages that are read all the same.", low=1, high=99
+    )
+    expect_consumer_num_use_filter: int = key(
+        32, "Groups of a topic with expressions for which that holds.", low=1, high=10_000
+    )
+    filter_data_clean_time_span: int = key(
+        _DAY, "ms after which the expression of a group without members is forgotten.", low=1
     )
     use_server_side_reset_offset: bool = key(
         True,
@@ -404,6 +419,8 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.enable_calc_filter_bit_map and not self.enable_consume_queue_ext:
+            raise ConfigError("enableCalcFilterBitMap=true needs enableConsumeQueueExt=true")
 
     @property
     def delay_levels(self) -> list[int]:

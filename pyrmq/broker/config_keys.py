@@ -9,7 +9,6 @@ _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 _REPLICATION = "this version does not replicate"
 _TIMER = "this version refuses timer messages"
 _DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
-_BLOOM = "this version has no Bloom filters"
 _OP_BATCH = "op records are written along with what they settle"
 _DELETING = "a file in use stays readable, and a failed deletion is tried again in the next round"
 
@@ -25,7 +24,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     FixedKey("aclEnable", ("false",)),
     FixedKey("authenticationEnabled", ("false",)),
     FixedKey("authorizationEnabled", ("false",)),
-    FixedKey("enableCalcFilterBitMap", ("false",)),
     FixedKey("enableLmq", ("false",)),
     FixedKey("enableMultiDispatch", ("false",)),
     FixedKey("enabledAppendPropCRC", ("false",)),
@@ -79,11 +77,11 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("timerRollWindowSlot", _TIMER),
     UnusedKey("timerFlushIntervalMs", _TIMER),
     FixedKey("filterSupportRetry", ("false",)),
-    UnusedKey("expectConsumerNumUseFilter", _BLOOM),
-    UnusedKey("maxErrorRateOfBloomFilter", _BLOOM),
-    UnusedKey("filterDataCleanTimeSpan", _BLOOM),
     UnusedKey("lockInStrictMode", "a broker without replicas is a majority by itself"),
-    UnusedKey("bitMapLengthConsumeQueueExt", _BLOOM),
+    UnusedKey(
+        "bitMapLengthConsumeQueueExt",
+        "it follows from expectConsumerNumUseFilter and maxErrorRateOfBloomFilter",
+    ),
     UnusedKey("enableScheduleMessageStats", "what is delivered always counts for its topic"),
     UnusedKey("enableDetailStat", "there are no statistics of single queues"),
     UnusedKey("maxStatsIdleTimeInMinutes", "statistics go after a day without anything to count"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.consumer_filters import bitmap_len
 from pyrmq.broker.file_sizes import explained
 from pyrmq.engine import Store
 from pyrmq.errors import StoreDamagedError
@@ -36,6 +37,7 @@ def _open(config: BrokerConfig, address: Address) -> Store:
         index_entries=config.max_index_num,
         queue_ext=config.enable_consume_queue_ext,
         queue_ext_file_size=config.mapped_file_size_consume_queue_ext,
+        bitmap_len=bitmap_len(config),
         sync_flush=config.sync_flush,
         flush_interval_commit_log=config.flush_interval_commit_log,
         busy_timeout=config.os_page_cache_busy_time_out_mills,

@@ -12,6 +12,7 @@ import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import BROADCASTING, ClientTable
+from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
@@ -95,7 +96,7 @@ class CheckedPull:
     grants: PullGrants | None = None
     checked: int = 0
     """Their generation when it was checked."""
-    check: Callable[[], Subscription] | None = None
+    check: Callable[[], tuple[Subscription, SqlFilter | None]] | None = None
     """Checks it again."""
 
     def _get(self, wait: bool) -> GetResult | None:
@@ -158,8 +159,7 @@ class CheckedPull:
         if self.check is None:
             return None
         try:
-            sub = self.check()
-            self.sql = sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None
+            sub, self.sql = self.check()
         except PyrmqError as e:
             return Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0])
         self.tags = sub.tag_codes
@@ -234,9 +234,11 @@ class PullProcessor:
         offsets: OffsetTable,
         stats: BrokerStats,
         grants: PullGrants,
+        filters: ConsumerFilters,
     ) -> None:
         self._config = config
         self._grants = grants
+        self._filters = filters
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -256,7 +258,8 @@ class PullProcessor:
         sys_flag = fields.int32(command, "sysFlag")
         count = min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT)
         commit = fields.int64(command, "commitOffset") if sys_flag & COMMIT_OFFSET else -1
-        sub = self._check(connection, command, group, topic, queue_id, sys_flag)
+        check = partial(self._filtered, connection, command, group, topic, queue_id, sys_flag)
+        sub, sql = check()
         key = (topic, group, queue_id)
         if self._offsets.resets and (moved := self._offsets.moved(key, offset)) is not None:
             return self._moved(topic, queue_id, moved)
@@ -267,12 +270,12 @@ class PullProcessor:
             offset,
             count,
             sub.tag_codes,
-            sql_filter(sub.sub_string) if sub.expression_type == SQL92 else None,
+            sql,
             group,
             self._stats,
             self._grants,
             self._grants.generation(),
-            partial(self._check, connection, command, group, topic, queue_id, sys_flag),
+            check,
         )
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None
@@ -322,6 +325,21 @@ class PullProcessor:
             if asked > 0:
                 return Park(pull, asked / 1000, response)
         return response
+
+    def _filtered(
+        self,
+        connection: Connection,
+        command: Command,
+        group: str,
+        topic: str,
+        queue_id: int,
+        sys_flag: int,
+    ) -> tuple[Subscription, SqlFilter | None]:
+        """Checks, and returns what to filter by."""
+        sub = self._check(connection, command, group, topic, queue_id, sys_flag)
+        if sub.expression_type != SQL92:
+            return sub, None
+        return sub, self._filters.of(group, topic, sub.sub_string)
 
     def _check(
         self,

@@ -217,3 +217,78 @@ def test_the_python_consumer_selects_by_sql() -> None:
                 assert found == {b"3", b"5"}
 
     trio.run(main)
+
+
+BITS = "enableConsumeQueueExt=true\nenableCalcFilterBitMap=true\n"
+"""Expressions are evaluated as messages are stored."""
+
+
+def heartbeat(client: Client, group: str, sql: str, version: int) -> None:
+    """A consumer of `Bits`."""
+    subscription = {
+        "topic": "Bits", "subString": sql, "expressionType": "SQL92", "subVersion": version,
+        "tagsSet": [], "codeSet": [], "classFilterMode": False,
+    }  # fmt: skip
+    consumer = {
+        "groupName": group, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": [subscription],
+        "unitMode": False,
+    }  # fmt: skip
+    body = {"clientID": "c", "consumerDataSet": [consumer], "producerDataSet": []}
+    assert client.call(HEART_BEAT, json.dumps(body).encode()).code == 0
+
+
+def bodies(client: Client, group: str, sql: str) -> list[int]:
+    """What a group finds in the whole of `Bits`; its members' subscription says what it wants."""
+    found, offset, end = [], 0, client.max_offset("Bits", 0)
+    while offset < end:
+        change = {"consumerGroup": group, "expressionType": "SQL92"}
+        command = pull_command("Bits", 0, offset, subscription=sql, change=change)
+        got = pulled(client.request(command))
+        found += [int(record.body) for record in got.records]
+        offset = got.next_offset
+    return found
+
+
+def units_with_bits(store: Path) -> int:
+    """Units of the extension file that have a bitmap."""
+    raw = (store / "consumequeue_ext/Bits/0/00000000000000000000").read_bytes()
+    count = at = 0
+    while (size := int.from_bytes(raw[at : at + 2], "big")) > 0:
+        count += size > 20
+        at += size
+    return count
+
+
+def test_expressions_are_evaluated_as_messages_are_stored(tmp_path: Path) -> None:
+    """Stopped, killed, with other expressions and without: a group gets what is true."""
+    store = tmp_path / "store"
+    high = list(range(30, 40))
+    with ServerProcess(store, conf=CONF + BITS) as server:
+        with Client(server.broker) as client:
+            load(client, "Bits")
+            heartbeat(client, "g", "n >= 30", 1)
+            load(client, "Bits")
+            assert bodies(client, "g", "n >= 30") == high * 2
+            heartbeat(client, "g", "n < 5", 2)
+            load(client, "Bits")
+            assert bodies(client, "g", "n < 5") == list(range(5)) * 3
+            assert bodies(client, "g", "n >= 30") == high * 3
+        server.terminate()
+        assert units_with_bits(store) == 80
+        told = json.loads((store / "config/consumerFilter.json").read_bytes())
+        data = told["filterDataByTopic"]["Bits"]["groupFilterData"]["g"]
+        assert (data["expression"], data["dead"]) == ("n < 5", True)
+        server.start()
+        with Client(server.broker) as client:
+            heartbeat(client, "g", "n < 5", 2)
+            load(client, "Bits")
+            assert bodies(client, "g", "n < 5") == list(range(5)) * 4
+            server.kill()
+        server.start()
+        with Client(server.broker) as client:
+            assert bodies(client, "g", "n >= 30") == high * 4
+            heartbeat(client, "g", "n >= 30", 3)
+            load(client, "Bits")
+            assert bodies(client, "g", "n >= 30") == high * 5
+            assert bodies(client, "g", "n < 5") == list(range(5)) * 5

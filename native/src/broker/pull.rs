@@ -30,6 +30,7 @@ impl Broker {
             max_bytes: usize::MAX,
             tags: TagFilter(&grant.tags),
             properties: None,
+            bits: None,
             wait: Wait::Never,
             learnt: Some(learnt),
         };

@@ -1,6 +1,7 @@
-//! Selecting messages: the tag scan over queue entries, which reads none of them, and SQL92 expressions
-//! over their properties (`sql`).
+//! Selecting messages: the tag scan over queue entries, which reads none of them, SQL92 expressions over
+//! their properties (`sql`), and the bits that tell of an expression without reading them (`bloom`).
 
+pub mod bloom;
 pub mod sql;
 #[cfg(target_arch = "x86_64")]
 mod wide;

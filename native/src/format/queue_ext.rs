@@ -34,6 +34,12 @@ pub fn offset(address: i64) -> u64 {
     address.wrapping_sub(i64::MIN) as u64
 }
 
+/// Bytes that a unit with this head says it has; `MIN_UNIT` at least.
+#[inline]
+pub fn size_of(head: &[u8]) -> usize {
+    get_i16(head, 0).max(MIN_UNIT as i16) as usize
+}
+
 impl<'a> Unit<'a> {
     /// Bytes of the unit.
     pub fn size(&self) -> usize {

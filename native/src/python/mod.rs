@@ -26,6 +26,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<transactions::Transactions>()?;
     m.add_function(wrap_pyfunction!(transactions::half_timing, m)?)?;
     m.add_class::<sql::SqlFilter>()?;
+    m.add_function(wrap_pyfunction!(sql::bitmap_bits, m)?)?;
+    m.add_function(wrap_pyfunction!(sql::subscription_bits, m)?)?;
     m.add_class::<delays::Delays>()?;
     m.add_class::<delays::Returned>()?;
     m.add_function(wrap_pyfunction!(delays::delay_levels, m)?)?;

@@ -45,6 +45,7 @@ fn set(cfg: &mut StoreConfig, key: &str, value: &Bound<'_, PyAny>) -> PyResult<(
         "index_entries" => cfg.index_entries = value.extract()?,
         "queue_ext" => cfg.queue_ext = value.extract()?,
         "queue_ext_file_size" => cfg.queue_ext_file_size = value.extract()?,
+        "bitmap_len" => cfg.bitmap_len = value.extract()?,
         "sync_flush" => {
             let sync: bool = value.extract()?;
             cfg.flush_mode = if sync {

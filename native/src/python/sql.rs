@@ -1,14 +1,62 @@
 //! `SqlFilter`: a compiled SQL92 expression.
 
+use crate::filter::bloom::Shape;
 use crate::filter::sql::Program;
+use crate::store::{BitTest, Expression};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// Selects messages by an SQL92 expression over their properties. ValueError if it does not
 /// compile: the text says where and why.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct SqlFilter {
-    program: Box<Program>,
+    selection: Box<Selection>,
+}
+
+/// What the C table gets.
+pub struct Selection {
+    program: Arc<Program>,
+    bits: Option<Bits>,
+}
+
+struct Bits {
+    bits: Vec<u32>,
+    bitmap_len: usize,
+    born_time: i64,
+    born_offset: i64,
+}
+
+impl Selection {
+    pub fn matches(&self, properties: &[u8]) -> bool {
+        self.program.matches(properties)
+    }
+
+    /// What tells of messages that they do not match, if anything does.
+    pub fn bit_test(&self) -> Option<BitTest<'_>> {
+        self.bits.as_ref().map(|b| BitTest {
+            bits: &b.bits,
+            bitmap_len: b.bitmap_len,
+            born_time: b.born_time,
+            born_offset: b.born_offset,
+        })
+    }
+}
+
+impl SqlFilter {
+    fn of(program: Arc<Program>, bits: Option<Bits>) -> Self {
+        SqlFilter {
+            selection: Box::new(Selection { program, bits }),
+        }
+    }
+
+    /// To be evaluated as messages are stored.
+    pub fn expression(&self, bits: Vec<u32>) -> Expression {
+        Expression {
+            program: self.selection.program.clone(),
+            bits,
+        }
+    }
 }
 
 #[pymethods]
@@ -17,18 +65,46 @@ impl SqlFilter {
     fn new(expression: &str) -> PyResult<Self> {
         let program = Program::compile(expression);
         let program = program.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(SqlFilter {
-            program: Box::new(program),
-        })
+        Ok(SqlFilter::of(Arc::new(program), None))
     }
 
     /// Whether a message with this property string is wanted.
     fn matches(&self, properties: &[u8]) -> bool {
-        self.program.matches(properties)
+        self.selection.matches(properties)
+    }
+
+    /// The same filter, which does not read messages whose bitmaps of `bitmap_len` bytes lack one of
+    /// `bits`, if they were stored later than `born_time` and not below the physical offset `born_offset`.
+    fn with_bits(
+        &self,
+        bits: Vec<u32>,
+        bitmap_len: usize,
+        born_time: i64,
+        born_offset: i64,
+    ) -> Self {
+        let bits = Bits {
+            bits,
+            bitmap_len,
+            born_time,
+            born_offset,
+        };
+        SqlFilter::of(self.selection.program.clone(), Some(bits))
     }
 
     /// Address for the C table; valid while this object lives.
     fn _ptr(&self) -> usize {
-        &raw const *self.program as usize
+        &raw const *self.selection as usize
     }
+}
+
+/// How many bits the bitmaps of a broker have that is set so. [BloomFilter]
+#[pyfunction]
+pub fn bitmap_bits(error_percent: u8, consumers: u32) -> u32 {
+    Shape::new(error_percent, consumers).bits
+}
+
+/// The bits of them that stand for a subscription.
+#[pyfunction]
+pub fn subscription_bits(group: &str, topic: &str, error_percent: u8, consumers: u32) -> Vec<u32> {
+    Shape::new(error_percent, consumers).positions(group.as_bytes(), topic.as_bytes())
 }

@@ -2,10 +2,13 @@
 
 use super::error::to_py;
 use super::options::address;
+use super::sql::SqlFilter;
 use crate::format::cq_entry::Layout;
 use crate::format::host::Host;
 use crate::format::{java, properties};
-use crate::store::{self, Chunk, Content, Message, Resident, StoreError, TopicSettings, Wait};
+use crate::store::{
+    self, Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -116,6 +119,26 @@ impl Store {
             sendable,
         }));
         Ok(())
+    }
+
+    /// Has expressions evaluated for the messages of a topic that follow, each with the bits of the
+    /// entries' bitmaps that it sets where it is true; none: no more. Returns (time, physical offset): the
+    /// messages before were stored up to that time, and below that offset. None: there is no such topic.
+    fn set_expressions(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        filters: Vec<(PyRef<'_, SqlFilter>, Vec<u32>)>,
+    ) -> Option<(i64, u64)> {
+        let expressions: Vec<_> = filters
+            .into_iter()
+            .map(|(filter, bits)| filter.expression(bits))
+            .collect();
+        let expressions = (!expressions.is_empty()).then(|| Expressions::new(expressions));
+        py.detach(|| {
+            let topic = self.inner.topics().get(topic.as_bytes())?;
+            Some(self.inner.set_expressions(&topic, expressions))
+        })
     }
 
     /// Makes a topic unknown to the send path; what is stored stays.

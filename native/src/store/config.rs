@@ -4,6 +4,7 @@ use super::clock::now_ms;
 use super::error::{Result, StoreError};
 use crate::format::cq_entry;
 use crate::format::delay::Levels;
+use crate::format::queue_ext::{END_LEN, MAX_UNIT, MIN_UNIT};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -88,6 +89,8 @@ pub struct StoreConfig {
     /// enableConsumeQueueExt, mappedFileSizeConsumeQueueExt
     pub queue_ext: bool,
     pub queue_ext_file_size: u64,
+    /// Bytes of the bitmap that an extension may have; 0: none has one
+    pub bitmap_len: usize,
     pub flush_mode: FlushMode,
     /// flushIntervalCommitLog, ms (ASYNC_FLUSH)
     pub flush_interval_commit_log: u64,
@@ -137,6 +140,7 @@ impl StoreConfig {
             index_entries: 20_000_000,
             queue_ext: false,
             queue_ext_file_size: 48 << 20,
+            bitmap_len: 0,
             flush_mode: FlushMode::Async,
             flush_interval_commit_log: 500,
             busy_timeout: 1000,
@@ -190,6 +194,14 @@ impl StoreConfig {
             return fail(format!(
                 "maxHashSlotNum={} must be at least 1, maxIndexNum={} at least 2",
                 self.index_slots, self.index_entries
+            ));
+        }
+        let unit = MIN_UNIT + self.bitmap_len;
+        if unit > MAX_UNIT || 2 * unit + END_LEN > self.queue_ext_file_size as usize {
+            return fail(format!(
+                "mappedFileSizeConsumeQueueExt={} has no room for bitmaps of {} bytes: lower \
+                 expectConsumerNumUseFilter or raise maxErrorRateOfBloomFilter",
+                self.queue_ext_file_size, self.bitmap_len
             ));
         }
         self.retention.validate()?;

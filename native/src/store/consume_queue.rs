@@ -309,17 +309,17 @@ impl ConsumeQueue {
         self.staged_next.store(next, Ordering::Relaxed);
     }
 
-    /// Appends the first of the staged entries.
+    /// Appends the first of the staged entries. `bitmap` is for its extension.
     #[inline]
-    pub fn append_staged(&self, places: &mut Places, entry: &Entry) -> Result<()> {
+    pub fn append_staged(&self, places: &mut Places, entry: &Entry, bitmap: &[u8]) -> Result<()> {
         let staged = self.staged.load(Ordering::Relaxed);
         self.staged.store(staged - 1, Ordering::Relaxed);
-        self.write(places, entry)
+        self.write(places, entry, bitmap)
     }
 
     /// Writes an entry behind the last one; its `base` is `next_offset`.
     #[inline]
-    pub(super) fn write(&self, places: &mut Places, entry: &Entry) -> Result<()> {
+    pub(super) fn write(&self, places: &mut Places, entry: &Entry, bitmap: &[u8]) -> Result<()> {
         let unit = self.layout.unit();
         let byte = self.files.end();
         if byte >= places.segment.end() {
@@ -339,7 +339,7 @@ impl ConsumeQueue {
                 let unit = Unit {
                     tags_code: entry.cq.tags_code,
                     store_time: entry.store_time,
-                    bitmap: &[],
+                    bitmap,
                 };
                 match ext.add(&unit) {
                     Ok(address) => moved.cq.tags_code = address,

@@ -1,7 +1,8 @@
 //! Files and order: the commit log, its consume queues, flushing, recovery and look-ups.
 //!
 //! A message on its way: `put` takes it into the `staging`, writes all that came with it into the
-//! `commit_log` and appends its entry to its `consume_queue`, under one lock; `log_flusher` makes it durable and moves the `barrier`; `indexer` follows with its keys;
+//! `commit_log` and appends its entry to its `consume_queue`, under one lock; `log_flusher` makes it durable
+//! and moves the `barrier`; `indexer` follows with its keys;
 //! `read` and `query` find it again. `prepare` keeps space ready ahead of the writer; `recover`
 //! brings all of it back after a stop or a crash; `retention` deletes what is old. Each owns its
 //! state; `store_impl` alone knows all of them.
@@ -21,6 +22,7 @@ mod deletion_tests;
 mod disk;
 mod dispatch;
 mod error;
+mod expressions;
 mod file_set;
 mod gather;
 mod guard;
@@ -54,6 +56,7 @@ mod stored;
 #[cfg(test)]
 pub mod testing;
 mod topics;
+mod wanted;
 
 pub use arrivals::Arrival;
 pub use barrier::{Barrier, Outcome};
@@ -63,11 +66,12 @@ pub use config::{FlushMode, RetentionConfig, StoreConfig};
 pub use consume_queue::ConsumeQueue;
 pub use dispatch::tags_code;
 pub use error::{Result, StoreError};
+pub use expressions::{Expression, Expressions};
 pub use index::{Index, IndexConfig};
 pub use index_file::IndexFile;
 pub use put::{Appended, Content, Message, PutGuard};
 pub use query::QueryResult;
-pub use read::{Chunk, GetResult, GetStatus, PropertyTest, TagFilter, Wanted};
+pub use read::{Chunk, GetResult, GetStatus};
 pub use replay::EndedHalf;
 pub use resident::{Learnt, Resident, Wait};
 pub use retention::Cleaned;
@@ -76,3 +80,4 @@ pub use stalls::Stalls;
 pub use store_impl::{Stats, Store};
 pub use stored::Stored;
 pub use topics::{Topic, TopicSettings};
+pub use wanted::{BitTest, PropertyTest, TagFilter, Wanted};

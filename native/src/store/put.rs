@@ -15,6 +15,7 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::dispatch;
 use super::error::{Result, StoreError};
+use super::expressions::Expressions;
 use super::indexer::Indexer;
 use super::late_writer::LateWriter;
 use super::log_flusher::LogFlusher;
@@ -94,6 +95,8 @@ struct Position {
     segment: Option<Arc<Segment>>,
     file: Option<File>,
     staging: Staging,
+    /// Of the message that is being staged.
+    bitmap: Vec<u8>,
     /// When the last write was tried, if it failed.
     stuck: Option<Instant>,
     last_timestamp: i64,
@@ -217,6 +220,16 @@ impl Writer {
             guard.keeps_staged = false;
         }
         Ok(guard)
+    }
+
+    /// Has these expressions evaluated for the messages of a topic that follow. Returns what lies before all
+    /// of those: a time that is not before their predecessors', and a physical offset.
+    pub fn set_expressions(&self, topic: &Topic, expressions: Option<Expressions>) -> (i64, u64) {
+        let position = self.position.lock();
+        topic.set_expressions(expressions.map(Arc::new));
+        let base = position.segment.as_ref().map_or(0, |s| s.base());
+        let time = self.links.time.clock().max(position.last_timestamp);
+        (time, base + position.at() as u64)
     }
 
     /// Has the next write tried at once, also behind one that failed just now.
@@ -414,7 +427,13 @@ impl PutGuard<'_> {
             reconsume_times: m.reconsume_times,
             prepared_transaction_offset: m.prepared_transaction_offset,
         };
-        record::encode(staging.place(size), &head, m.topic.name(), c.body, &c.props);
+        let place = staging.place(size);
+        record::encode(place, &head, m.topic.name(), c.body, &c.props);
+        position.bitmap.clear();
+        if m.topic.has_expressions() {
+            let properties = record::props(place).unwrap_or(&[]);
+            m.topic.evaluate(properties, &mut position.bitmap);
+        }
         let done = Appended {
             phys,
             size,
@@ -437,7 +456,7 @@ impl PutGuard<'_> {
                 store_time: self.now,
             }
         });
-        staging.push(size, done.end(), entry);
+        staging.push(size, done.end(), entry, &position.bitmap);
         m.topic.count_put(c.count.max(0) as u32, size);
         done
     }

@@ -4,7 +4,7 @@ use super::error::{Result, StoreError};
 use super::queue_files::QueueFiles;
 use super::resident::{Resident, Wait};
 use super::segment::Segment;
-use crate::format::queue_ext::{self as format, END_LEN, MAX_UNIT, MIN_UNIT, Unit};
+use crate::format::queue_ext::{self as format, END_LEN, MIN_UNIT, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,21 +14,17 @@ pub struct QueueExt {
     files: Arc<QueueFiles>,
     /// enableConsumeQueueExt: new entries get a unit. Otherwise old ones are read only.
     writing: bool,
+    /// Bytes that a new unit has at most.
+    unit: usize,
     flushed: AtomicU64,
 }
 
-/// A unit as it was read.
-pub struct Read {
-    pub tags_code: i64,
-    pub store_time: i64,
-    pub bitmap: Vec<u8>,
-}
-
 impl QueueExt {
-    pub fn new(files: Arc<QueueFiles>, writing: bool) -> Self {
+    pub fn new(files: Arc<QueueFiles>, writing: bool, bitmap_len: usize) -> Self {
         QueueExt {
             files,
             writing,
+            unit: MIN_UNIT + bitmap_len,
             flushed: AtomicU64::new(0),
         }
     }
@@ -46,12 +42,12 @@ impl QueueExt {
         byte - byte % self.files.file_size() as u64
     }
 
-    /// Makes room for `more` units without bitmap, so that adding them cannot fail.
+    /// Makes room for `more` units, so that adding them cannot fail.
     pub fn ready(&self, more: usize) -> Result<()> {
-        let size = self.files.file_size() as u64;
+        let (size, unit) = (self.files.file_size() as u64, self.unit as u64);
         let mut byte = self.files.end();
         // The end of each file stays free, which is less than one more unit a file.
-        let need = (more as u64 + more as u64 * MIN_UNIT as u64 / size + 2) * MIN_UNIT as u64;
+        let need = (more as u64 + more as u64 * unit / size + 2) * unit;
         let end = byte + need;
         while byte < end {
             let base = self.start_of_file(byte);
@@ -96,29 +92,13 @@ impl QueueExt {
         }
     }
 
-    /// The unit of an address; None if there is none (any more).
-    pub fn get(&self, address: i64, wait: Wait) -> Result<Option<Read>> {
-        let byte = format::offset(address);
-        let Some(segment) = self.files.map(byte)? else {
-            return Ok(None);
-        };
-        let at = (byte - segment.base()) as usize;
-        let left = segment.written().saturating_sub(at);
-        let bytes = Resident::new(wait).bytes(&segment, at, left.min(MAX_UNIT))?;
-        Ok(Unit::read(bytes.unwrap_or(&[])).map(|u| Read {
-            tags_code: u.tags_code,
-            store_time: u.store_time,
-            bitmap: u.bitmap.to_vec(),
-        }))
-    }
-
     /// Ends the file behind the unit of the last address that the queue has.
     pub fn recover(&self, last: Option<i64>) -> Result<()> {
         self.files.set_end(self.files.files_end());
         let end = match last {
             None => 0,
-            Some(address) => match self.get(address, Wait::ForDisk)? {
-                Some(unit) => format::offset(address) + (MIN_UNIT + unit.bitmap.len()) as u64,
+            Some(address) => match Units::new(self, Wait::ForDisk).get(address)? {
+                Some(unit) => format::offset(address) + unit.size() as u64,
                 None => {
                     return Err(StoreError::Damaged {
                         path: self.files.dir(),
@@ -152,6 +132,42 @@ impl QueueExt {
     }
 }
 
+/// Reads units, which are next to each other as a rule.
+pub struct Units<'q> {
+    ext: &'q QueueExt,
+    resident: Resident,
+    file: Option<Arc<Segment>>,
+}
+
+impl<'q> Units<'q> {
+    pub fn new(ext: &'q QueueExt, wait: Wait) -> Self {
+        Units {
+            ext,
+            resident: Resident::new(wait),
+            file: None,
+        }
+    }
+
+    /// The unit of an address; None if there is none (any more).
+    #[inline]
+    pub fn get(&mut self, address: i64) -> Result<Option<Unit<'_>>> {
+        let byte = format::offset(address);
+        let has = |s: &Arc<Segment>| (s.base()..s.end()).contains(&byte);
+        if !self.file.as_ref().is_some_and(has) {
+            self.file = self.ext.files.map(byte)?;
+        }
+        let Some(file) = &self.file else {
+            return Ok(None);
+        };
+        let at = (byte - file.base()) as usize;
+        let Some(head) = self.resident.bytes(file, at, MIN_UNIT)? else {
+            return Ok(None);
+        };
+        let unit = self.resident.bytes(file, at, format::size_of(head))?;
+        Ok(unit.and_then(Unit::read))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +175,12 @@ mod tests {
 
     fn open(dir: &std::path::Path) -> QueueExt {
         let maps = Arc::new(Maps::new(0));
-        QueueExt::new(QueueFiles::open(dir.into(), 3, 100, maps).unwrap(), true)
+        QueueExt::new(QueueFiles::open(dir.into(), 3, 100, maps).unwrap(), true, 0)
+    }
+
+    fn tags_code(ext: &QueueExt, address: i64) -> Option<i64> {
+        let mut units = Units::new(ext, Wait::ForDisk);
+        units.get(address).unwrap().map(|unit| unit.tags_code)
     }
 
     #[test]
@@ -185,14 +206,11 @@ mod tests {
         let ext = open(dir.path());
         ext.recover(Some(addresses[8])).unwrap();
         for (n, a) in addresses[..9].iter().enumerate() {
-            assert_eq!(
-                ext.get(*a, Wait::ForDisk).unwrap().unwrap().tags_code,
-                n as i64
-            );
+            assert_eq!(tags_code(&ext, *a), Some(n as i64));
         }
-        assert!(ext.get(addresses[9], Wait::ForDisk).unwrap().is_none());
+        assert_eq!(tags_code(&ext, addresses[9]), None);
         assert_eq!(ext.trim(addresses[4]).unwrap(), 1);
-        assert!(ext.get(addresses[3], Wait::ForDisk).unwrap().is_none());
+        assert_eq!(tags_code(&ext, addresses[3]), None);
         assert!(ext.recover(Some(addresses[0])).is_err());
     }
 }

@@ -16,7 +16,7 @@ impl ConsumeQueue {
     /// Where the file says the same already, nothing is written.
     pub fn append(&self, entry: &Entry) -> Result<()> {
         if !self.confirm(entry)? {
-            self.write(&mut self.ready(1)?, entry)?;
+            self.write(&mut self.ready(1)?, entry, &[])?;
         }
         Ok(())
     }

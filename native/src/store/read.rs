@@ -6,16 +6,16 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
-use super::resident::{self, LOOK_AHEAD, Learnt, Resident, Wait};
+use super::queue_ext::Units;
+use super::resident::{self, LOOK_AHEAD, Resident, Wait};
 use super::segment::Segment;
-use super::skip;
+use super::skip::{self, Ahead};
+use super::wanted::{PropertyFilter, Wanted};
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
+use crate::format::properties;
 use crate::format::record::{self, Found};
-use crate::format::{properties, queue_ext};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// Bytes of queue entries that are looked at ahead by a read that takes what comes. One that selects scans
 /// many: it asks for all of them at once, as each time costs more than the scan.
@@ -57,86 +57,8 @@ pub struct GetResult {
     pub chunks: Vec<Chunk>,
 }
 
-/// Which tag codes a consumer wants; only the low 32 bits count. [DefaultMessageFilter]
-#[derive(Clone, Copy)]
-pub struct TagFilter<'a>(pub &'a [i32]);
-
-impl TagFilter<'_> {
-    /// An empty set means every message.
-    #[inline]
-    pub fn matches(&self, tags_code: i64) -> bool {
-        self.0.is_empty() || self.0.contains(&(tags_code as i32))
-    }
-}
-
-/// Whether a property string is wanted.
-pub type PropertyTest = dyn Fn(&[u8]) -> bool;
-
-/// What a consumer asks a queue for.
-#[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    /// Queue offset of the first message.
-    pub offset: i64,
-    /// Messages and bytes at most; the first message that matches is given whatever its size.
-    pub max_count: usize,
-    pub max_bytes: usize,
-    pub tags: TagFilter<'a>,
-    /// What a message's property string has to satisfy beside its tag; None: nothing.
-    pub properties: Option<&'a PropertyTest>,
-    /// With `Never`, what is found before the first place that is not in memory is all that is given;
-    /// `StoreError::Cold` if that is nothing.
-    pub wait: Wait,
-    /// What earlier reads of the same consumer found to be in memory.
-    pub learnt: Option<&'a Learnt>,
-}
-
-/// Time after which a read examines no more properties: it may be on the thread that serves everybody, and
-/// an expression may take long. The next read continues there.
-const FILTER_TIME: Duration = Duration::from_millis(5);
-
 /// Bytes of the log that are looked at ahead for who comes back soon.
 const LEARN_AHEAD: usize = 4 * LOOK_AHEAD;
-
-/// Records between two looks at the clock; a large one is followed by a look.
-const FILTERED_AT_ONCE: usize = 4;
-const LARGE: usize = 512;
-
-/// Asks for each record whether its properties are wanted.
-struct PropertyFilter<'a> {
-    wanted: &'a PropertyTest,
-    start: Instant,
-    /// Records until the next look at the clock.
-    unwatched: Cell<usize>,
-}
-
-impl<'a> PropertyFilter<'a> {
-    fn new(wanted: &'a PropertyTest) -> Self {
-        PropertyFilter {
-            wanted,
-            start: Instant::now(),
-            unwatched: Cell::new(FILTERED_AT_ONCE),
-        }
-    }
-
-    fn passes(&self, segment: &Segment, at: usize, size: usize) -> bool {
-        let left = self.unwatched.get();
-        self.unwatched.set(if size > LARGE {
-            0
-        } else {
-            left.saturating_sub(1)
-        });
-        let record = segment.bytes(at, size).unwrap_or(&[]);
-        record::props(record).is_some_and(self.wanted)
-    }
-
-    fn is_over(&self) -> bool {
-        if self.unwatched.get() > 0 {
-            return false;
-        }
-        self.unwatched.set(FILTERED_AT_ONCE);
-        self.start.elapsed() > FILTER_TIME
-    }
-}
 
 /// Where an entry leads.
 enum Place {
@@ -296,8 +218,8 @@ impl Reader {
         let mut next = offset;
         // Entries of records below this offset are gone with their file.
         let mut gone_below = 0;
-        let selects = wanted.properties.is_some() || !wanted.tags.0.is_empty();
-        let ahead = if selects {
+        let is_selective = wanted.properties.is_some() || !wanted.tags.0.is_empty();
+        let ahead = if is_selective {
             entries.len()
         } else {
             ENTRIES_AHEAD
@@ -309,9 +231,10 @@ impl Reader {
         let [mut of_queue, mut of_log] =
             resident::resume(wanted.wait, [ahead, ahead_of_log], wanted.learnt);
         let filter = wanted.properties.map(PropertyFilter::new);
-        // Where an entry says by itself that it is not wanted, many are skipped at once.
-        let mut skips =
-            layout == Layout::Simple && queue.ext().is_none() && !wanted.tags.0.is_empty();
+        let mut units = queue.ext().map(|ext| Units::new(ext, wanted.wait));
+        // Where entries say by themselves that they are not wanted, many are skipped at once.
+        let mut skips = layout == Layout::Simple
+            && (!wanted.tags.0.is_empty() || wanted.bits.is_some() && units.is_some());
         let mut following = 0;
         while let Some(slot) = entries[following * unit..].get(..unit) {
             let i = following;
@@ -344,7 +267,7 @@ impl Reader {
             let place = if cq.phys < gone_below {
                 None
             } else {
-                match self.matching_place(queue, &entry, wanted, &mut of_log) {
+                match self.matching_place(queue, &entry, wanted, units.as_mut(), &mut of_log) {
                     Err(_) if r.count > 0 => break, // the next read says so
                     place => place?,
                 }
@@ -357,8 +280,18 @@ impl Reader {
                     let room = limits.room(r, max_bytes, max_count);
                     let left = (entries.len() / unit - following).min((r.max - next) as usize);
                     let from = at + following * unit;
-                    let tags = wanted.tags.0;
-                    let n = skip::unwanted(&file, &mut of_queue, from, left, tags, room);
+                    let ahead = Ahead {
+                        file: &file,
+                        at: from,
+                        most: left,
+                        room,
+                    };
+                    let n = match &mut units {
+                        None => skip::by_tag(&ahead, &mut of_queue, wanted.tags.0),
+                        Some(units) => skip::by_unit(&ahead, &mut of_queue, |cq| {
+                            wanted.may_take(cq, Some(&mut *units))
+                        }),
+                    };
                     // Where the window cannot be read, each entry by itself says so: not tried again.
                     skips = n.is_some();
                     if let Some(n) = n.filter(|n| *n > 0) {
@@ -397,34 +330,20 @@ impl Reader {
         Ok((status, next))
     }
 
-    /// Where the record of an entry lies; None if its tag is not wanted.
+    /// Where the record of an entry lies; None if the entry says that it is not wanted.
     #[inline]
     fn matching_place(
         &self,
         queue: &ConsumeQueue,
         entry: &Entry,
         wanted: &Wanted<'_>,
+        units: Option<&mut Units<'_>>,
         of_log: &mut Resident,
     ) -> Result<Option<Place>> {
-        let tags_code = self.tags_of(queue, &entry.cq, wanted.wait)?;
-        if !wanted.tags.matches(tags_code) {
+        if !wanted.may_take(&entry.cq, units)? {
             return Ok(None);
         }
         self.place_of(queue, entry, of_log).map(Some)
-    }
-
-    /// The tag code of an entry, looked up where it stands in the extension file.
-    #[inline]
-    fn tags_of(&self, queue: &ConsumeQueue, cq: &CqEntry, wait: Wait) -> Result<i64> {
-        if !queue_ext::is_address(cq.tags_code) {
-            return Ok(cq.tags_code);
-        }
-        match queue.ext() {
-            Some(ext) => Ok(ext
-                .get(cq.tags_code, wait)?
-                .map_or(0, |unit| unit.tags_code)),
-            None => Ok(cq.tags_code),
-        }
     }
 
     /// Where the record of an entry lies, all of it in memory. An entry that points at anything but

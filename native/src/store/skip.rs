@@ -1,5 +1,6 @@
-//! Skipping the entries of a queue that are not wanted by their tags, many at a time.
+//! Skipping the entries of a queue that are not wanted by what they say, many at a time.
 
+use super::error::Result;
 use super::resident::Resident;
 use super::segment::Segment;
 use crate::filter::scan_tags;
@@ -8,19 +9,45 @@ use crate::format::cq_entry::{CqEntry, SIZE};
 /// Entries that are scanned at a time.
 const AT_ONCE: usize = 256;
 
-/// How many entries from `at` on have other tags than these and a record of `room` bytes at most. None
-/// where they cannot be looked at.
-pub fn unwanted(
-    file: &Segment,
+/// Entries of a queue that follow: `most` from byte `at` of a file on. One with a record of more than `room`
+/// bytes is not skipped.
+pub struct Ahead<'f> {
+    pub file: &'f Segment,
+    pub at: usize,
+    pub most: usize,
+    pub room: usize,
+}
+
+impl<'f> Ahead<'f> {
+    /// Those that are looked at; None where they cannot be.
+    fn entries(&self, of_queue: &mut Resident) -> Option<&'f [u8]> {
+        let len = self.most.min(AT_ONCE) * SIZE;
+        of_queue.bytes(self.file, self.at, len).ok()?
+    }
+}
+
+/// How many have other tags than these. None where they cannot be looked at.
+pub fn by_tag(ahead: &Ahead<'_>, of_queue: &mut Resident, tags: &[i32]) -> Option<usize> {
+    let entries = ahead.entries(of_queue)?;
+    Some(unwanted_of(entries, tags, ahead.room))
+}
+
+/// How many `is_wanted` refuses. What it cannot say counts as wanted. None where they cannot be looked at.
+pub fn by_unit(
+    ahead: &Ahead<'_>,
     of_queue: &mut Resident,
-    at: usize,
-    most: usize,
-    tags: &[i32],
-    room: usize,
+    mut is_wanted: impl FnMut(&CqEntry) -> Result<bool>,
 ) -> Option<usize> {
-    let len = most.min(AT_ONCE) * SIZE;
-    let entries = of_queue.bytes(file, at, len).ok()??;
-    Some(unwanted_of(entries, tags, room))
+    let entries = ahead.entries(of_queue)?.chunks_exact(SIZE);
+    let mut count = entries.len();
+    for (n, slot) in entries.enumerate() {
+        let cq = CqEntry::read(slot);
+        if cq.size as usize > ahead.room || is_wanted(&cq).unwrap_or(true) {
+            count = n;
+            break;
+        }
+    }
+    Some(count)
 }
 
 fn unwanted_of(entries: &[u8], tags: &[i32], room: usize) -> usize {

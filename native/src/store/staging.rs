@@ -32,6 +32,10 @@ pub struct Staging {
     used: usize,
     runs: Vec<Run>,
     entries: Vec<Entry>,
+    /// The bitmaps of those entries whose messages have one, one behind the other; which entries of
+    /// `entries`, and how many bytes each.
+    bitmaps: Vec<u8>,
+    bitmap_of: Vec<(usize, usize)>,
 }
 
 impl Staging {
@@ -77,15 +81,19 @@ impl Staging {
     }
 
     /// The record of `len` bytes in the next place is complete. It ends at `end` of the log and has
-    /// this entry, if any, in the last run's queue.
+    /// this entry, if any, in the last run's queue, with a bitmap unless that is empty.
     #[inline]
-    pub fn push(&mut self, len: usize, end: u64, entry: Option<Entry>) {
+    pub fn push(&mut self, len: usize, end: u64, entry: Option<Entry>, bitmap: &[u8]) {
         self.used += len;
         let Some(entry) = entry else { return };
         let run = self.runs.last_mut().expect("a run was begun");
         run.entries += 1;
         run.end = end;
         run.queue.stage(entry.next());
+        if !bitmap.is_empty() {
+            self.bitmap_of.push((self.entries.len(), bitmap.len()));
+            self.bitmaps.extend_from_slice(bitmap);
+        }
         self.entries.push(entry);
     }
 
@@ -95,12 +103,17 @@ impl Staging {
         // Taken first: what is in the file is not to be written again, whatever happens here.
         self.used = 0;
         let mut runs = std::mem::take(&mut self.runs);
-        let mut rest = &self.entries[..];
+        let mut rest = self.entries.iter().enumerate();
+        let mut bitmaps = &self.bitmaps[..];
+        let mut bitmap_of = self.bitmap_of.iter().peekable();
         for run in &mut runs {
-            let (entries, more) = rest.split_at(run.entries);
-            rest = more;
-            for entry in entries {
-                if let Err(e) = run.queue.append_staged(&mut run.places, entry) {
+            for (n, entry) in rest.by_ref().take(run.entries) {
+                let len = bitmap_of
+                    .next_if(|(of, _)| *of == n)
+                    .map_or(0, |(_, len)| *len);
+                let (bitmap, more) = bitmaps.split_at(len);
+                bitmaps = more;
+                if let Err(e) = run.queue.append_staged(&mut run.places, entry, bitmap) {
                     // `ready` left nothing that could fail.
                     log::error!("a record is in no queue until the next start: {e}");
                 }
@@ -114,6 +127,8 @@ impl Staging {
             .for_each(&mut tell);
         self.runs = runs;
         self.entries.clear();
+        self.bitmaps.clear();
+        self.bitmap_of.clear();
         if self.bytes.len() > LIMIT {
             self.bytes.truncate(LIMIT);
             self.bytes.shrink_to_fit();

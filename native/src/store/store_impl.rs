@@ -8,6 +8,7 @@ use super::commit_log::CommitLog;
 use super::config::{FlushMode, StoreConfig};
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
+use super::expressions::Expressions;
 use super::guard::{self, LastStop, StoreLock};
 use super::index::{Index, IndexConfig};
 use super::indexer::Indexer;
@@ -17,7 +18,7 @@ use super::prepare::Preparer;
 use super::put::{self, PutGuard, Writer};
 use super::query::{Query, QueryResult};
 use super::queue_flusher::QueueFlusher;
-use super::read::{Chunk, GetResult, Reader, Wanted};
+use super::read::{Chunk, GetResult, Reader};
 use super::recover::Recovery;
 use super::replay::EndedHalf;
 use super::resident::Wait;
@@ -25,7 +26,8 @@ use super::retention::{self, Cleaned, Retention};
 use super::stalls::Stalls;
 use super::stop::StopSignal;
 use super::store_time::StoreTime;
-use super::topics::Topics;
+use super::topics::{Topic, Topics};
+use super::wanted::Wanted;
 use crate::format::host::Host;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -264,6 +266,11 @@ impl Store {
 
     pub fn topics(&self) -> &Topics {
         &self.topics
+    }
+
+    /// See `Writer::set_expressions`.
+    pub fn set_expressions(&self, topic: &Topic, expressions: Option<Expressions>) -> (i64, u64) {
+        self.writer.set_expressions(topic, expressions)
     }
 
     /// What is confirmed: readers, arrivals and answers ask here.

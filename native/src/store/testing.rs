@@ -2,9 +2,10 @@
 
 use super::error::Result;
 use super::put::{Appended, Content, Message, PutGuard};
-use super::read::{TagFilter, Wanted};
+
 use super::resident::Wait;
 use super::topics::Topic;
+use super::wanted::{TagFilter, Wanted};
 use crate::format::host::Host;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub fn all_from(offset: i64) -> Wanted<'static> {
         max_bytes: usize::MAX >> 1,
         tags: TagFilter(&[]),
         properties: None,
+        bits: None,
         wait: Wait::ForDisk,
         learnt: None,
     }

@@ -3,6 +3,7 @@
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
+use super::expressions::Expressions;
 use super::guard::create_dirs;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
@@ -13,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Most queues a topic may have; BenchmarkTest has 1024.
 pub const MAX_QUEUES: u32 = 65_536;
@@ -42,6 +43,7 @@ struct Shared {
     ext_file: usize,
     ext_exists: bool,
     ext_writing: bool,
+    bitmap_len: usize,
     maps: Arc<Maps>,
 }
 
@@ -61,6 +63,9 @@ pub struct Topic {
     layout: Layout,
     shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
+    /// Evaluated for each of its messages. The holder of the put lock alone uses it.
+    expressions: RwLock<Option<Arc<Expressions>>>,
+    has_expressions: AtomicBool,
     queues: RwLock<Vec<Option<Arc<ConsumeQueue>>>>,
     /// Messages and bytes of records that were appended since the store was opened. The holder of the
     /// put lock alone writes.
@@ -79,6 +84,24 @@ impl Topic {
 
     pub fn set(&self, settings: Option<TopicSettings>) {
         *self.settings.write() = settings;
+    }
+
+    /// What is evaluated for the messages that follow; the caller holds the put lock.
+    pub fn set_expressions(&self, expressions: Option<Arc<Expressions>>) {
+        self.has_expressions.store(expressions.is_some(), Relaxed);
+        *self.expressions.write() = expressions;
+    }
+
+    #[inline]
+    pub fn has_expressions(&self) -> bool {
+        self.has_expressions.load(Relaxed)
+    }
+
+    /// Makes `bitmap` that of a message with these properties; empty: it says nothing.
+    pub fn evaluate(&self, properties: &[u8], bitmap: &mut Vec<u8>) {
+        if let Some(expressions) = &*self.expressions.read() {
+            expressions.evaluate(properties, self.shared.bitmap_len, bitmap);
+        }
     }
 
     /// Counts what was appended; the caller holds the put lock.
@@ -136,7 +159,7 @@ impl Topic {
             return Ok(None);
         }
         let files = QueueFiles::open(dir.into(), id, shared.ext_file, shared.maps.clone())?;
-        Ok(Some(QueueExt::new(files, writing)))
+        Ok(Some(QueueExt::new(files, writing, shared.bitmap_len)))
     }
 
     /// Whether its entries carry times of delivery.
@@ -178,6 +201,7 @@ impl Topics {
                 ext_root: cfg.root.join("consumequeue_ext"),
                 ext_file: cfg.queue_ext_file_size as usize,
                 ext_writing: cfg.queue_ext,
+                bitmap_len: cfg.bitmap_len,
                 maps: Arc::new(Maps::new(cfg.max_mapped_queue_files)),
             }),
             batch: Mutex::default(),
@@ -291,6 +315,8 @@ impl Topics {
                 layout,
                 shared: self.shared.clone(),
                 settings: RwLock::new(None),
+                expressions: RwLock::new(None),
+                has_expressions: AtomicBool::new(false),
                 queues: RwLock::default(),
                 puts: AtomicU64::new(0),
                 put_bytes: AtomicU64::new(0),

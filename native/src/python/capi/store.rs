@@ -2,7 +2,7 @@
 
 use super::border::{COLD, ERROR, FAILED, OK, PANIC, UNREADABLE, guarded, slice};
 use crate::filter;
-use crate::filter::sql::Program;
+use crate::python::sql::Selection;
 use crate::store::{self, PropertyTest, Segment, StoreError, TagFilter, Wait, Wanted};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn store_get(
     max_bytes: u32,
     tags: *const i32,
     n_tags: usize,
-    program: *const c_void,
+    sql: *const c_void,
     wait: u8,
     result: *mut GetOut,
     chunks: *mut ChunkOut,
@@ -60,14 +60,15 @@ pub unsafe extern "C" fn store_get(
             .get(topic)
             .and_then(|t| t.existing_queue(queue_id));
         // SAFETY: null, or `SqlFilter._ptr()` of an object that the caller keeps for this call.
-        let program = unsafe { program.cast::<Program>().as_ref() };
-        let properties = program.map(|program| |props: &[u8]| program.matches(props));
+        let sql = unsafe { sql.cast::<Selection>().as_ref() };
+        let properties = sql.map(|sql| |props: &[u8]| sql.matches(props));
         let wanted = Wanted {
             offset,
             max_count: (max_count as usize).min(n_chunks),
             max_bytes: max_bytes as usize,
             tags: TagFilter(tags),
             properties: properties.as_ref().map(|wanted| wanted as &PropertyTest),
+            bits: sql.and_then(Selection::bit_test),
             wait: Wait::from(wait != 0),
             learnt: None,
         };

@@ -1,0 +1,302 @@
+"""The table of filters with bits: its file, its limits, and that no message is missed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from pyrmq.broker import consumer_filters
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.consumer_filters import ConsumerFilters, bitmap_len
+from pyrmq.engine import Store
+from pyrmq.errors import ConfigError, SubscriptionError
+from pyrmq.model.subscription import SQL92, Subscription
+from tests.store.tools import data, image
+from tests.support.records import decode_records
+from tests.support.thorough import examples
+
+CONFIG = BrokerConfig(enable_consume_queue_ext=True, enable_calc_filter_bit_map=True)
+FILE = "consumerFilter.json"
+
+
+def open_store(root: Path) -> Store:
+    return Store(
+        root,
+        queue_ext=True,
+        bitmap_len=bitmap_len(CONFIG),
+        commit_log_file_size=1 << 16,
+        consume_queue_file_size=20 * 1000,
+        queue_ext_file_size=1 << 16,
+        index_enable=False,
+    )
+
+
+def put(store: Store, *numbers: int, topic: str = "T") -> None:
+    for n in numbers:
+        store.put(topic, 0, b"%d" % n, f"n\x01{n}\x02")
+
+
+def wanted(expression: str, version: int = 1, topic: str = "T") -> dict[str, Subscription]:
+    return {topic: Subscription.parse(topic, expression, version, SQL92)}
+
+
+def found(store: Store, filters: ConsumerFilters, group: str, expression: str) -> list[int]:
+    sql, numbers, offset = filters.of(group, "T", expression), [], 0
+    while offset < store.queue_range("T", 0)[1]:
+        result = store.get("T", 0, offset, sql=sql)
+        numbers += [int(record.body) for record in decode_records(data(result))]
+        offset = result.next_offset
+    return numbers
+
+
+def save(filters: ConsumerFilters) -> dict[str, Any]:
+    trio.run(filters.save_if_changed)
+    content: dict[str, Any] = json.loads(filters.path.read_bytes())
+    return content
+
+
+class Opened:
+    """A store and its filters."""
+
+    def __init__(self, root: Path, config: BrokerConfig = CONFIG) -> None:
+        self.store = open_store(root)
+        put(self.store, 0)
+        self.filters = ConsumerFilters(root / FILE, config, self.store)
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+
+def test_the_file(tmp_path: Path) -> None:
+    """As RocketMQ's, but for bornOffset and logEnd. [ConsumerFilterManager]"""
+    with Opened(tmp_path) as at:
+        end = at.store.stats()["maxPhyOffset"]
+        at.filters.subscribed("g1", wanted("n > 3", 7, "T"))
+        content = save(at.filters)
+        data = content["filterDataByTopic"]["T"]["groupFilterData"]["g1"]
+        assert content["filterDataByTopic"]["T"]["topic"] == "T"
+        assert content["logEnd"] == end
+        assert data.pop("bornTime") > 1_700_000_000_000
+        assert data == {
+            "bloomFilterData": {"bitNum": 112, "bitPos": data["bloomFilterData"]["bitPos"]},
+            "bornOffset": end,
+            "clientVersion": 7,
+            "consumerGroup": "g1",
+            "dead": False,
+            "deadTime": 0,
+            "expression": "n > 3",
+            "expressionType": "SQL92",
+            "topic": "T",
+        }
+
+
+def test_tags_and_what_does_not_compile_have_no_filter(tmp_path: Path) -> None:
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", {"T": Subscription.parse("T", "a || b", 1)})
+        at.filters.subscribed("h", wanted("n > 3"))
+        at.filters.subscribed("h", wanted("n >", 2))
+        assert save(at.filters)["filterDataByTopic"] == {}
+        with pytest.raises(SubscriptionError):
+            at.filters.of("h", "T", "n >")
+
+
+def test_switched_off_nothing_is_kept(tmp_path: Path) -> None:
+    """A file of before, or of RocketMQ's broker, stays as it is."""
+    (tmp_path / FILE).write_text("not even JSON")
+    with Opened(tmp_path, BrokerConfig()) as at:
+        at.filters.subscribed("g", wanted("n > 3"))
+        at.filters.look_again()
+        trio.run(at.filters.save_if_changed)
+        put(at.store, 3, 4)
+        assert found(at.store, at.filters, "g", "n > 3") == [4]
+    assert (tmp_path / FILE).read_text() == "not even JSON"
+
+
+def test_it_needs_extension_files() -> None:
+    with pytest.raises(ConfigError, match="needs enableConsumeQueueExt=true"):
+        BrokerConfig(enable_calc_filter_bit_map=True)
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["written last", "written before"])
+def test_the_file_is_read_again(tmp_path: Path, logged: bool) -> None:
+    """Filters of a file that was not written last count from where the log ends now."""
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3"))
+        put(at.store, 3, 4)
+        before = save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+        if not logged:
+            at.filters.subscribed("g", wanted("n < 3", 2))  # the file does not tell of this
+            put(at.store, 2, 5)
+        end = at.store.stats()["maxPhyOffset"]
+    store = open_store(tmp_path)
+    try:
+        filters = ConsumerFilters(tmp_path / FILE, CONFIG, store)
+        assert found(store, filters, "g", "n > 3") == ([4] if logged else [4, 5])
+        filters.subscribed("g", wanted("n > 3"))
+        after = save(filters)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+        if logged:
+            assert after == before
+        else:
+            assert after["bornOffset"] == end
+            assert after["bornTime"] > before["bornTime"]
+    finally:
+        store.close()
+
+
+DAMAGE: list[dict[str, Any]] = [
+    {"topic": 1},
+    {"expression": "n >"},
+    {"clientVersion": "7"},
+    {"bloomFilterData": {"bitNum": 96, "bitPos": [1, 2, 3]}},
+    {"bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}},
+    {"bloomFilterData": None},
+]
+
+
+@pytest.mark.parametrize("change", DAMAGE, ids=str)
+def test_what_is_damaged_is_left_out(
+    tmp_path: Path, change: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3"))
+        at.filters.subscribed("other", wanted("n > 3"))
+        content = save(at.filters)
+    content["filterDataByTopic"]["T"]["groupFilterData"]["g"] |= change
+    (tmp_path / FILE).write_text(json.dumps(content))
+    with Opened(tmp_path) as at:
+        assert "1 of 2 filters are not taken over" in caplog.text
+        at.filters.changed()
+        assert set(save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]) == {"other"}
+
+
+def test_who_is_gone_for_long_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_700_000_000_000
+    monkeypatch.setattr(consumer_filters, "now_ms", lambda: now)
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3"))
+        at.filters.subscribed("g", {})
+        dead = save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+        assert (dead["dead"], dead["deadTime"]) == (True, now)
+        now += CONFIG.filter_data_clean_time_span - 1
+        at.filters.look_again()
+        assert save(at.filters)["filterDataByTopic"]
+        put(at.store, 4)  # evaluated all the same: the group may come back
+        at.filters.subscribed("g", wanted("n > 3"))
+        assert found(at.store, at.filters, "g", "n > 3") == [4]
+        at.filters.subscribed("g", {})
+        now += CONFIG.filter_data_clean_time_span
+        at.filters.look_again()
+        assert save(at.filters)["filterDataByTopic"] == {}
+
+
+def test_a_topic_that_comes_later(tmp_path: Path) -> None:
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3", topic="Later"))
+        put(at.store, 3, topic="Later")
+        at.filters.look_again()
+        born = save(at.filters)["filterDataByTopic"]["Later"]["groupFilterData"]["g"]
+        assert born["bornOffset"] == at.store.stats()["maxPhyOffset"]
+
+
+def test_limits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Groups beyond the limit have no bits, and get what they want all the same."""
+    with Opened(tmp_path) as at:
+        for n in range(consumer_filters.MAX_EVALUATED + 2):
+            at.filters.subscribed(f"g{n}", wanted(f"n > {n % 5}"))
+        groups = save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]
+        assert len(groups) == consumer_filters.MAX_EVALUATED
+        assert caplog.text.count("have no bits") == 1
+        put(at.store, *range(8))
+        for n in range(consumer_filters.MAX_EVALUATED + 2):
+            expected = [k for k in range(8) if k > n % 5]
+            assert found(at.store, at.filters, f"g{n}", f"n > {n % 5}") == expected
+
+
+EXPRESSIONS = {
+    "n > 3": lambda n: n > 3,
+    "n < 3": lambda n: n < 3,
+    "n = 2 OR n = 7": lambda n: n in (2, 7),
+    "n IS NOT NULL": lambda n: True,
+}
+
+
+class FiltersMachine(RuleBasedStateMachine):
+    """Groups come, change what they want and go; the broker stops, or is killed, with its file as
+    it was written last. Whatever happens, a pull finds all that its expression is true of."""
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="filters-model-"))
+        self.generation = 0
+        self.numbers = [0]
+        self.version = 0
+        self.at = Opened(self.root)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / str(self.generation)
+
+    @rule(numbers=st.lists(st.integers(0, 9), min_size=1, max_size=5))
+    def put(self, numbers: list[int]) -> None:
+        put(self.at.store, *numbers)
+        self.numbers += numbers
+
+    @rule(group=st.sampled_from("ab"), expression=st.sampled_from(sorted(EXPRESSIONS)))
+    def subscribe(self, group: str, expression: str) -> None:
+        self.version += 1
+        self.at.filters.subscribed(group, wanted(expression, self.version))
+
+    @rule(group=st.sampled_from("ab"))
+    def leave(self, group: str) -> None:
+        self.at.filters.subscribed(group, {})
+
+    @rule(group=st.sampled_from("ab"), expression=st.sampled_from(sorted(EXPRESSIONS)))
+    def pull(self, group: str, expression: str) -> None:
+        expected = [n for n in self.numbers if EXPRESSIONS[expression](n)]
+        assert found(self.at.store, self.at.filters, group, expression) == expected
+
+    @rule()
+    def save(self) -> None:
+        trio.run(self.at.filters.save_if_changed)
+
+    @rule(saved=st.booleans())
+    def stop(self, saved: bool) -> None:
+        if saved:
+            trio.run(self.at.filters.save_if_changed)
+        self.at.store.close()
+        self.reopen()
+
+    @rule()
+    def kill(self) -> None:
+        copy = image(self.root, self.folder / str(self.generation + 1))
+        self.at.store.close()
+        self.generation += 1
+        assert copy == self.root
+        self.reopen()
+
+    def reopen(self) -> None:
+        self.at = Opened(self.root)
+        self.numbers.append(0)
+
+    def teardown(self) -> None:
+        if hasattr(self, "at"):
+            self.at.store.close()
+            shutil.rmtree(self.folder)
+
+
+TestFilters = FiltersMachine.TestCase
+TestFilters.settings = settings(
+    max_examples=examples(5), stateful_step_count=20, suppress_health_check=[HealthCheck.too_slow]
+)
