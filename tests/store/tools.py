@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import struct
 import tarfile
@@ -28,6 +30,9 @@ GOLDEN = Path(__file__).parent / "data" / "store-5.3.3.tar.gz"
 Queue = tuple[str, int]
 Entry = tuple[int, int, int]
 """A consume-queue entry: physical offset, record size, tag code."""
+
+
+PAGE = 4096
 
 
 def unpack(archive: Path, folder: Path) -> Path:
@@ -63,15 +68,31 @@ def image(root: Path, target: Path) -> Path:
 
 
 def copy_sparse(source: str, target: str) -> None:
-    """Copies a file without its pages of zeros."""
-    page = 4096
+    """Copies a file without its pages of zeros; its holes are not even read."""
     with open(source, "rb") as old, open(target, "wb") as new:
-        while piece := old.read(page):
-            if piece.strip(b"\0"):
-                new.write(piece)
-            else:
-                new.seek(len(piece), 1)
-        new.truncate()
+        end = os.fstat(old.fileno()).st_size
+        for start, stop in _extents(old.fileno(), end):
+            old.seek(start)
+            for at in range(start, stop, PAGE):
+                piece = old.read(min(PAGE, stop - at))
+                if piece.strip(b"\0"):
+                    new.seek(at)
+                    new.write(piece)
+        new.truncate(end)
+
+
+def _extents(fd: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where a file has data: from, to."""
+    at = 0
+    while at < end:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as e:
+            if e.errno != errno.ENXIO:  # behind the last data
+                raise
+            return
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, at
 
 
 def data(result: GetResult) -> bytes:
