@@ -12,7 +12,7 @@ from . import checks
 from .drivers import Driver, body, places
 from .txn import TxnServer, serving
 
-SQL = "enablePropertyFilter=true\n"
+SQL = "enablePropertyFilter=true\nenableConsumeQueueExt=true\nenableCalcFilterBitMap=true\n"
 QUEUES = 4
 """What a client asks for when the broker creates a topic on the first send."""
 
