@@ -15,7 +15,7 @@ import trio
 
 from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 
-READINGS = 5000
+READINGS = 2000
 
 
 def readings() -> Iterator[Message]:
@@ -26,7 +26,7 @@ def readings() -> Iterator[Message]:
 
 async def main(namesrv: str) -> None:
     # Brokers take batches of at most 4 MiB, the default here as well.
-    async with Producer("utility", namesrv=namesrv, max_message_size=256 << 10) as producer:
+    async with Producer("utility", namesrv=namesrv, max_message_size=128 << 10) as producer:
         results = await producer.send_batches(readings())
     missing = {msg_id for result in results for msg_id in result.msg_id.split(",")}
     print(f"{len(missing)} readings sent in {len(results)} batches")

@@ -30,7 +30,7 @@ parcel-4: shipped, attempt 1
 parcel-5: shipped, attempt 1
 """,
     "batch": """
-5000 readings sent in 8 batches
+2000 readings sent in 6 batches
 all of them stored in … calls
 """,
     "ordered": """
