@@ -1,0 +1,59 @@
+"""Thousands of small messages in few requests, and a listener that takes many at a time.
+
+    python examples/batch.py [--namesrv HOST:PORT]
+
+A night's meter readings are sent from an iterator: it is never in memory as a whole. Each batch is
+stored in a row or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import trio
+
+from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
+
+READINGS = 2000
+
+
+def readings() -> Iterator[Message]:
+    """As from a file or a database cursor."""
+    for number in range(READINGS):
+        yield Message("MeterReadings", b"%d kWh" % (number % 97), keys=f"meter-{number}")
+
+
+async def main(namesrv: str) -> None:
+    # Brokers take batches of at most 4 MiB, the default here as well.
+    async with Producer("utility", namesrv=namesrv, max_message_size=128 << 10) as producer:
+        results = await producer.send_batches(readings())
+    missing = {msg_id for result in results for msg_id in result.msg_id.split(",")}
+    print(f"{len(missing)} readings sent in {len(results)} batches")
+    calls = 0
+    all_stored = trio.Event()
+
+    async def store(messages: list[ReceivedMessage]) -> None:
+        """One INSERT for up to 32 messages of one queue; `return n` would say: only the first n."""
+        nonlocal calls
+        calls += 1
+        missing.difference_update(message.msg_id for message in messages)
+        if not missing:
+            all_stored.set()
+
+    async with PushConsumer(
+        "billing",
+        {"MeterReadings": "*"},
+        namesrv=namesrv,
+        listener=store,
+        batch_size=32,
+        consume_from=ConsumeFrom.FIRST_OFFSET,
+    ):
+        await all_stored.wait()
+    print(f"all of them stored in {calls} calls")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
+    trio.run(main, parser.parse_args().namesrv)
