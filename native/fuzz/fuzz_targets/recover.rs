@@ -61,6 +61,7 @@ fn wanted(offset: i64, max_count: usize, tags: &[i32]) -> Wanted<'_> {
         max_bytes: 1 << 16,
         tags: TagFilter(tags),
         properties: None,
+        bits: None,
         wait: Wait::ForDisk,
         learnt: None,
     }
