@@ -137,6 +137,8 @@ pub struct Units<'q> {
     ext: &'q QueueExt,
     resident: Resident,
     file: Option<Arc<Segment>>,
+    /// Bytes of the last one: the next has as many, as a rule.
+    size: usize,
 }
 
 impl<'q> Units<'q> {
@@ -145,6 +147,7 @@ impl<'q> Units<'q> {
             ext,
             resident: Resident::new(wait),
             file: None,
+            size: MIN_UNIT,
         }
     }
 
@@ -160,10 +163,12 @@ impl<'q> Units<'q> {
             return Ok(None);
         };
         let at = (byte - file.base()) as usize;
-        let Some(head) = self.resident.bytes(file, at, MIN_UNIT)? else {
-            return Ok(None);
-        };
-        let unit = self.resident.bytes(file, at, format::size_of(head))?;
+        let mut unit = self.resident.bytes(file, at, self.size)?;
+        if unit.is_none_or(|bytes| format::size_of(bytes) != self.size) {
+            let head = self.resident.bytes(file, at, MIN_UNIT)?;
+            self.size = head.map_or(MIN_UNIT, format::size_of);
+            unit = self.resident.bytes(file, at, self.size)?;
+        }
         Ok(unit.and_then(Unit::read))
     }
 }
