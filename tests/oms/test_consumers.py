@@ -388,10 +388,9 @@ async def test_outside_of_the_context(alone: GroupBroker, clock: MockClock) -> N
             consumer.ack("ID")
 
     await refuses()
-    async with trio.open_nursery() as nursery:
-        async with consumer:
-            nursery.start_soon(waits, consumer)
-            await after(1)
+    async with trio.open_nursery() as nursery, consumer:
+        nursery.start_soon(waits, consumer)
+        await after(1)
     await refuses()
 
 
