@@ -12,6 +12,7 @@ that cannot use `with`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -41,14 +42,22 @@ Listener = Callable[[BytesMessage, Context], object]
 
 
 class _Lifecycle(_Client[C]):
+    def __init__(self, client: C) -> None:
+        super().__init__(client)
+        self._leaving = threading.Lock()
+
     def startup(self) -> None:
         """As entering a `with`."""
         self.__enter__()
 
     def shutdown(self) -> None:
         """As leaving a `with`; nothing if it was not started, or is shut down already."""
-        if self._background is not None:
-            self.__exit__(None, None, None)
+        self.__exit__(None, None, None)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._leaving:  # of several threads the first one leaves, the others wait for it
+            if self._background is not None:
+                super().__exit__(kind, error, trace)
 
 
 class Producer(OfProducer, _Lifecycle[producers.Producer]):
@@ -160,6 +169,12 @@ class MessagingAccessPoint(AccessPoint):
     def create_pull_consumer(self, attributes: Mapping[str, Value] | None = None) -> PullConsumer:
         client = pull_consumers.PullConsumer(self._settings(attributes, Kind.PULL_CONSUMER))
         return PullConsumer(client)
+
+    def startup(self) -> None:
+        """Nothing: an access point holds no connection. Programs of OpenMessaging call it."""
+
+    def shutdown(self) -> None:
+        """Nothing, as `startup`."""
 
     create_producer.__doc__ = _OnTrio.create_producer.__doc__
     create_push_consumer.__doc__ = _OnTrio.create_push_consumer.__doc__
