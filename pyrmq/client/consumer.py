@@ -303,9 +303,8 @@ class PushConsumer:
         for process in self._held.table.values():
             process.pause(False)
         aside, self._aside = self._aside, []
-        for process, messages in aside:
-            if not process.dropped:
-                self._deliver(process, messages)
+        for entry in aside:
+            self._deliver(*entry)
 
     def is_suspended(self) -> bool:
         """Whether it was suspended and not resumed since."""
@@ -313,7 +312,6 @@ class PushConsumer:
 
     def _taken(self, process: ProcessQueue) -> None:
         process.paused = self._suspended
-        self._aside = [entry for entry in self._aside if not entry[0].dropped]
 
     # In a loop.
 

@@ -11,11 +11,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq import Sql
+from pyrmq import PushConsumer, Sql
 from pyrmq.errors import ClientError, SubscriptionError, UnusableExpressionError, UnusableNameError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from tests.client.members import after, collect, consumer
 from tests.support.scripted.groups import HEART_BEAT, PULL, GroupBroker
+from tests.support.scripted.script import SILENCE
 from tests.support.thorough import size
 
 CHECK_CLIENT_CONFIG = 46
@@ -78,6 +79,35 @@ async def test_what_cannot_be_subscribed(alone: GroupBroker, clock: MockClock) -
             await member.subscribe("U", Sql("a >"))
         assert "U" not in subscriptions(alone)
         await member.subscribe("U")
+
+
+async def test_given_up_while_it_is_subscribed(alone: GroupBroker, clock: MockClock) -> None:
+    async with consumer() as member, trio.open_nursery() as nursery:
+        await after(1)
+        alone.change[HEART_BEAT] = lambda c: SILENCE
+        nursery.start_soon(member.subscribe, "U")
+        await after(1)
+        nursery.start_soon(member.unsubscribe, "U")
+        await after(1)
+        del alone.change[HEART_BEAT]
+        await after(60)
+        assert {c.ext["topic"] for c in alone.requests(PULL)} == {"T", "%RETRY%g"}
+
+
+async def test_given_up_while_it_is_shared(alone: GroupBroker, clock: MockClock) -> None:
+    """The answer of the broker about the members is there, the queues are about to be taken."""
+    member: PushConsumer
+
+    def strategy(queues: list[MessageQueue], ids: list[str], own: str) -> list[MessageQueue]:
+        if queues[0].topic == "T":
+            member._member.unshare("T")
+            del member._subs["T"]
+        return queues
+
+    member = consumer(strategy=strategy)
+    async with member:
+        await after(60)
+        assert {c.ext["topic"] for c in alone.requests(PULL)} == {"%RETRY%g"}
 
 
 @pytest.mark.parametrize("seed", range(size("PYRMQ_CHANGES", 4, 100)))

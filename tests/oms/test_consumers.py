@@ -123,10 +123,10 @@ async def test_without_an_acknowledgement_a_message_goes_back(
 ) -> None:
     """Once, after the consume timeout; then it is too late."""
     listener = Listener(lambda message, context: None)
-    async with pushing() as consumer:
-        await consumer.attach_queue("T", listener)
-        await after(1)
-        alone.put(b"x", UNIQ_KEY="ID")
+    alone.put(b"x", UNIQ_KEY="ID")
+    consumer = pushing()
+    await consumer.attach_queue("T", listener)
+    async with consumer:
         await after(59)
         assert not alone.sent_back
         await after(2)
