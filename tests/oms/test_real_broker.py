@@ -1,15 +1,12 @@
-"""OpenMessaging in plain code and on trio, with a real broker; and the example."""
+"""OpenMessaging in plain code and on trio, with a real broker. (Its example and the programs of
+docs/oms.md: tests/docs.)"""
 
 from __future__ import annotations
 
-import re
 import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -24,8 +21,6 @@ from pyrmq.oms.sync import MessagingAccessPoint, PullConsumer, PushConsumer
 from pyrmq.server import Running
 from tests.support.waiting import eventually
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE, DOC = ROOT / "examples" / "oms.py", ROOT / "docs" / "oms.md"
 SECONDS = 20.0
 GONE = (ConnectError, RequestTimeoutError)
 
@@ -260,38 +255,3 @@ async def test_on_trio(server: Running) -> None:
             await arrived.wait()
     assert [m.message_id for m in got] == [result.message_id]
     assert got[0].user_headers.get_float("n") == 1.5
-
-
-def test_the_programs_of_the_guide(server: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    """docs/oms.md: in plain code, and on trio."""
-    plain, on_trio = re.findall(r"^```python\n(.*?)^```", DOC.read_text(), re.MULTILINE | re.DOTALL)
-    printed: list[str] = []
-
-    def everything() -> list[str]:
-        printed.extend(capsys.readouterr().out.splitlines())
-        return printed
-
-    def wait() -> None:
-        eventually(everything, "all is received", until=lambda lines: len(lines) == 5)
-
-    for text in (plain.replace("time.sleep(60)", "wait()"), on_trio):
-        exec(text.replace("127.0.0.1:9876", server.namesrv), {"wait": wait})
-    assert sorted(everything())[2:] == ["b'a book' 1", "b'a pen' 0", "b'may be lost' 0"]
-
-
-def test_the_example() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        "sent: sync, async, one-way",
-        "headers: eu 2",
-        "keys: order-1",
-        "pushed: async one-way sync",
-        "pulled: async one-way sync",
-    ]
