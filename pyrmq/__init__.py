@@ -3,10 +3,10 @@
     from pyrmq import Message, Producer, PushConsumer
 
 What users need is here. Each name is loaded from the module that defines it when it is first asked
-for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have
-the clients for asyncio and for plain code, `pyrmq.testing` is an embedded broker for tests,
-`pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
-leaves it out, and asking for it says what to install.
+for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have the clients for asyncio
+and for plain code, `pyrmq.oms` has OpenMessaging's, `pyrmq.testing` is an embedded broker for
+tests, `pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it
+`from pyrmq import *` leaves it out, and asking for it says what to install.
 
 The package itself imports from the modules that define a name, never from here.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyrmq.version import __version__ as __version__
 
-_MODULES = ("aio", "errors", "sync", "testing")
+_MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {
     "pyrmq.client.allocate": "Configured average average_by_circle",
     "pyrmq.client.allocate_hash": "ConsistentHash",
@@ -40,13 +40,13 @@ _NAMES = {
     "pyrmq.errors": """
         CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
         IllegalOperationError InvalidParameterError MessageIllegalError
-        MissingPackageError NoPermissionError NotSentError OffsetOutOfRangeError
-        ProtocolError PyrmqError QueryNotFoundError RequestCodeNotSupportedError
-        RequestTimeoutError ResponseError SegmentDamagedError SegmentError SegmentLayoutError
-        SegmentOptionError SegmentPathError ServiceNotAvailableError StoreDamagedError
-        StoreLockedError SubscriptionError SystemBusyError TopicNotExistError
-        UndecodableBodyError UnknownTopicError UnsendableMessageError
-        UnusableExpressionError UnusableNameError
+        MissingPackageError NoPermissionError NotSentError NotSupportedError
+        OffsetOutOfRangeError ProtocolError PyrmqError QueryNotFoundError
+        RequestCodeNotSupportedError RequestTimeoutError ResponseError SegmentDamagedError
+        SegmentError SegmentLayoutError SegmentOptionError SegmentPathError
+        ServiceNotAvailableError StoreDamagedError StoreLockedError SubscriptionError
+        SystemBusyError TopicNotExistError UndecodableBodyError UnknownTopicError
+        UnsendableMessageError UnusableExpressionError UnusableNameError
     """,
     "pyrmq.model.compression": "CompressionType",
     "pyrmq.model.message": "Message MessageQueue SendResult SendStatus",
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
     from pyrmq import aio as aio
     from pyrmq import errors as errors
+    from pyrmq import oms as oms
     from pyrmq import sync as sync
     from pyrmq import testing as testing
     from pyrmq.client.allocate import Configured as Configured
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import MissingPackageError as MissingPackageError
     from pyrmq.errors import NoPermissionError as NoPermissionError
     from pyrmq.errors import NotSentError as NotSentError
+    from pyrmq.errors import NotSupportedError as NotSupportedError
     from pyrmq.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
     from pyrmq.errors import ProtocolError as ProtocolError
     from pyrmq.errors import PyrmqError as PyrmqError

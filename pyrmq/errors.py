@@ -210,6 +210,10 @@ class NotSentError(ClientError):
     hint = ""
 
 
+class NotSupportedError(ClientError):
+    """OpenMessaging has it; RocketMQ, or this client, has not."""
+
+
 class UnsendableMessageError(NotSentError, MessageIllegalError):
     """A message with a body, a property or a size that cannot be sent."""
 

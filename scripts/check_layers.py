@@ -24,7 +24,7 @@ PYTHON_LAYERS = [
     {"txn"},
     {"broker", "namesrv", "client", "background"},
     {"outbox", "admin", "aio", "sync"},
-    {"server"},
+    {"oms", "server"},
     {"testing"},
     {"demo", "pytest_plugin"},
     {"cli"},

@@ -19,6 +19,7 @@ from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
+from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
@@ -30,7 +31,12 @@ from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
 from pyrmq.client.ready import Chunk, Ready
 from pyrmq.client.rebalance import INTERVAL
-from pyrmq.client.refusals import check_group, check_subscriptions
+from pyrmq.client.refusals import (
+    check_group,
+    check_subscriptions,
+    check_topic,
+    parse_subscription,
+)
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
@@ -169,6 +175,9 @@ class PushConsumer:
             ),
         )
         self._held = self._member.held
+        self._held.on_take = self._taken
+        self._suspended = False
+        self._aside: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
         self._tasks = self._member.tasks
         self._send_back = SendBack(client, group, options.max_times)
         self._ready = Ready()
@@ -247,10 +256,62 @@ class PushConsumer:
             await self._member.leave(*error)
 
     def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        if self._service is not None:
+        if self._suspended:  # a pull was under way
+            self._aside.append((process, messages))
+        elif self._service is not None:
             self._service.deliver(process, messages)
         else:
             self._ready.put(process, messages)
+
+    # Changes while it runs.
+
+    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+        """Consumes one more topic. All members of a group have to have the same subscriptions.
+        ClientError for a topic that is subscribed already, and raises as entering does."""
+        self.check_entered()
+        check_topic(topic)
+        sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
+        await check_expressions(self._client, self.group, [sub])
+        if topic in self._subs:
+            raise ClientError(f"topic {topic} is subscribed already")
+        self._subs[topic] = sub
+        await self._client.heartbeat()
+        if self._subs.get(topic) is sub:  # it may have been given up meanwhile
+            self._member.share(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Gives a topic up. What its listener has now it may end; what it has not begun is
+        delivered to others of the group, or again when the topic is subscribed again. ClientError
+        for one that is not subscribed."""
+        self.check_entered()
+        if topic not in self._subs or topic == self._retry_topic:
+            raise ClientError(f"topic {topic!r:.200} is not subscribed")
+        self._member.unshare(topic)
+        del self._subs[topic]
+        await self._client.heartbeat()
+
+    def suspend(self) -> None:
+        """Nothing more is pulled until `resume`. What waits for the listener or the loop already is
+        still consumed."""
+        self._suspended = True
+        for process in self._held.table.values():
+            process.pause(True)
+
+    def resume(self) -> None:
+        """Goes on after `suspend`."""
+        self._suspended = False
+        for process in self._held.table.values():
+            process.pause(False)
+        aside, self._aside = self._aside, []
+        for entry in aside:
+            self._deliver(*entry)
+
+    def is_suspended(self) -> bool:
+        """Whether it was suspended and not resumed since."""
+        return self._suspended
+
+    def _taken(self, process: ProcessQueue) -> None:
+        process.paused = self._suspended
 
     # In a loop.
 

@@ -101,6 +101,7 @@ class Member:
             self.locks.processes = lambda: list(self.held.table.values())
             self.locks.lost = self.held.renew
         self._registration = Registration(client)
+        self._sharing: dict[str, trio.CancelScope] = {}
         self._rebalance: Rebalance | None = None
         if options.shared:
             self._rebalance = Rebalance(
@@ -146,7 +147,20 @@ class Member:
     def share(self, topic: str) -> None:
         """A topic is shared among the group from now on."""
         if self._rebalance is not None:
-            self.tasks.start_soon(self._rebalance.run, topic)
+            scope = self._sharing[topic] = trio.CancelScope()
+            self.tasks.start_soon(self._share, self._rebalance, topic, scope)
+
+    def unshare(self, topic: str) -> None:
+        """A topic is shared no more: this member gives its queues up."""
+        if topic in self._sharing:
+            self._sharing.pop(topic).cancel()
+        self.held.assign(topic, ())
+
+    async def _share(self, rebalance: Rebalance, topic: str, scope: trio.CancelScope) -> None:
+        with scope:
+            await rebalance.run(topic)
+        if topic not in self._sharing:
+            self.held.assign(topic, ())  # it may have been about to take some
 
     async def _persist(self, interval: float) -> None:
         while True:

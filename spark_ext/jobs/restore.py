@@ -16,6 +16,7 @@ import click
 from pyspark.sql import functions as F
 
 from pyrmq.model.names import NO_SEND_TOPICS
+from pyrmq.model.properties import SYSTEM_PROPERTIES
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
@@ -34,28 +35,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NEEDED = ("body", "tags", "keys", "properties", "flag")
-NOT_RESTORED = (
-    "TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
-    "TRAN_MSG", "PGROUP", "__transactionId__", "TRAN_PREPARED_QUEUE_OFFSET",
-    "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS", "ORIGIN_MESSAGE_ID",
-    "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES",
-    "CONSUME_START_TIME", "MIN_OFFSET", "MAX_OFFSET", "MSG_REGION", "TRACE_ON", "INSTANCE_ID",
-    "CLUSTER", "EXTEND_UNIQ_INFO", "MSG_TYPE", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL",
-    "ARRIVE_TIME", "PUSH_REPLY_TIME", "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH",
-    "INNER_MULTI_QUEUE_OFFSET", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS",
-    "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
-    "TIMER_DEL_UNIQKEY", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", "PROPERTY_FORWARD_QUEUE_ID",
-    "REDIRECT", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "DUP_INFO",
-    "__BORNHOST", "BORN_TIMESTAMP", "__CRC32#",
-)  # fmt: skip
-"""Names that have a meaning of their own to brokers and clients. [MessageConst]"""
 
 
 def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = False) -> DataFrame:
     """Rows for the sink, of all messages with a body: topic (`to` or its own), tags, keys,
     properties, body, flag, with `keep_queues` queueId; the rows of a queue in one partition and in
     order."""
-    own = F.map_filter("properties", lambda name, _: ~name.isin("", *NOT_RESTORED))
+    own = F.map_filter("properties", lambda name, _: ~name.isin("", *sorted(SYSTEM_PROPERTIES)))
     columns = [
         (F.lit(to) if to else F.col("topic")).alias("topic"),
         F.col("tags"),

@@ -92,6 +92,17 @@ Pub invoice-1: by group shop to topic Invoices
 Orders is shop-a%Orders: an order of shop-a
 Orders is shop-b%Orders: an order of shop-b
 """,
+    "oms": """
+order-1: 0.3 kg
+pushed:
+  a book
+  a map
+  a pen
+pulled:
+  a book
+  a map
+  a pen
+""",
     "asyncio_service": """
 order-1: confirmed
 order-2: confirmed

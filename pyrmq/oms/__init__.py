@@ -1,0 +1,42 @@
+"""OpenMessaging's interface (0.3) to RocketMQ, on pyrmq's clients.
+
+    from pyrmq.oms import MessagingAccessPoint
+
+    access_point = MessagingAccessPoint("oms:rocketmq://127.0.0.1:9876/default")
+    async with access_point.create_producer() as producer:
+        await producer.send(producer.create_bytes_message("Orders", b"Hello"))
+
+`pyrmq.oms.sync` has the same for plain code. Errors are those of `pyrmq.errors`, under
+OpenMessaging's names as well.
+"""
+
+from pyrmq.errors import MessageIllegalError as OMSMessageFormatError
+from pyrmq.errors import NotSupportedError as OMSNotSupportedError
+from pyrmq.errors import PyrmqError as OMSRuntimeError
+from pyrmq.errors import RequestTimeoutError as OMSTimeoutError
+from pyrmq.oms.access_point import MessagingAccessPoint
+from pyrmq.oms.attributes import Attribute
+from pyrmq.oms.key_value import KeyValue
+from pyrmq.oms.message import BytesMessage, Header
+from pyrmq.oms.producer import Producer, SendResult
+from pyrmq.oms.promise import Promise
+from pyrmq.oms.pull_consumer import PullConsumer
+from pyrmq.oms.push_consumer import Context, PushConsumer
+
+__all__ = [
+    "Attribute",
+    "BytesMessage",
+    "Context",
+    "Header",
+    "KeyValue",
+    "MessagingAccessPoint",
+    "OMSMessageFormatError",
+    "OMSNotSupportedError",
+    "OMSRuntimeError",
+    "OMSTimeoutError",
+    "Producer",
+    "Promise",
+    "PullConsumer",
+    "PushConsumer",
+    "SendResult",
+]

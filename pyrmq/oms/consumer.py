@@ -1,0 +1,112 @@
+"""What push and pull consumers share: a group, its queues, and their lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar
+
+from pyrmq.client import consumer as consumers
+from pyrmq.client.refusals import check_topic
+from pyrmq.errors import ClientError
+from pyrmq.model.names import retry_topic
+from pyrmq.model.namespace import with_namespace
+from pyrmq.model.subscription import ALL
+from pyrmq.net.tasks import Tasks
+from pyrmq.oms.attributes import Attribute, Settings
+from pyrmq.oms.entering import check_entering
+from pyrmq.oms.key_value import KeyValue
+from pyrmq.oms.unsupported import OfConsumer
+
+L = TypeVar("L")
+
+
+class Consumer(OfConsumer, Generic[L]):
+    """`attached` has the queues and what belongs to each (a listener). The client begins with no
+    topic but the retry topic of its group; queues are subscribed as they are attached."""
+
+    def __init__(
+        self, settings: Settings, listener: Callable[[Any], Any] | None, **options: Any
+    ) -> None:
+        self._attributes = settings.attributes
+        self._namespace = settings.url.namespace
+        group = with_namespace(self._namespace, settings.attributes[Attribute.CONSUMER_ID])
+        timeout = settings.consume_timeout
+        self._consume_timeout = timeout
+        self._client = consumers.PushConsumer(
+            group,
+            {retry_topic(group): ALL},
+            namesrv=settings.url.namesrv,
+            listener=listener,
+            max_reconsume_times=settings.whole(Attribute.MAX_REDELIVERY_TIMES),
+            # The client's own limit is for listeners that never return.
+            consume_timeout=timeout + 1,
+            **options,
+        )
+        self._attached: dict[str, L] = {}
+        self._tasks = Tasks()
+        self._left = False
+
+    @property
+    def attributes(self) -> KeyValue:
+        """What it was made with, and the defaults; a copy."""
+        return KeyValue(self._attributes)
+
+    async def __aenter__(self) -> Self:
+        check_entering()
+        await self._client.__aenter__()
+        try:
+            await self._tasks.__aenter__()
+        except BaseException as e:
+            await self._client.__aexit__(type(e), e, e.__traceback__)
+            raise
+        try:
+            for queue in list(self._attached):
+                await self._subscribe(queue)
+        except BaseException as e:
+            await self.__aexit__(type(e), e, e.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._left = True
+        try:
+            await self._tasks.__aexit__(*error)
+        finally:
+            await self._client.__aexit__(*error)
+
+    def attach_first(self, queue: str, what: L) -> None:
+        """Notes a queue that is subscribed later."""
+        self._check_not_left()
+        check_topic(queue)
+        if queue in self._attached:
+            raise ClientError(f"queue {queue} is attached already: detach it first")
+        self._attached[queue] = what
+
+    async def _subscribe(self, queue: str) -> None:
+        if self._tasks.running:
+            try:
+                await self._client.subscribe(self._topic(queue))
+            except BaseException:
+                self._attached.pop(queue, None)
+                raise
+
+    def detach_first(self, queue: str) -> None:
+        """The opposite of `attach_first`."""
+        self._check_not_left()
+        if queue not in self._attached:
+            raise ClientError(f"queue {queue!r:.200} is not attached")
+        del self._attached[queue]
+
+    async def detach_queue(self, queue: str) -> None:
+        """Gives a queue up; others of the group get its messages. ClientError for one that is not
+        attached."""
+        self.detach_first(queue)
+        if self._tasks.running:
+            await self._client.unsubscribe(self._topic(queue))
+
+    def _check_not_left(self) -> None:
+        if self._left:
+            raise ClientError("the consumer was left: make a new one")
+
+    def _topic(self, queue: str) -> str:
+        return with_namespace(self._namespace, queue)

@@ -1,0 +1,174 @@
+"""Messages with system headers and user headers, and what they are in RocketMQ. [BytesMessageImpl,
+OMSUtil]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pyrmq.client.refusals import check_kind
+from pyrmq.errors import NotSupportedError, UnsendableMessageError
+from pyrmq.model.message import Message as RocketMessage
+from pyrmq.model.namespace import without_namespace
+from pyrmq.model.properties import KEYS, SHARDING_KEY, SYSTEM_PROPERTIES, TAGS
+from pyrmq.model.record import ReceivedMessage
+from pyrmq.oms.key_value import KeyValue, Value
+
+
+class Header(StrEnum):
+    """Names of system headers; plain texts do as well. [Message.BuiltinKeys]"""
+
+    MESSAGE_ID = "MESSAGE_ID"
+    DESTINATION = "DESTINATION"
+    RECEIPT_HANDLE = "RECEIPT_HANDLE"
+    BORN_TIMESTAMP = "BORN_TIMESTAMP"
+    BORN_HOST = "BORN_HOST"
+    STORE_TIMESTAMP = "STORE_TIMESTAMP"
+    STORE_HOST = "STORE_HOST"
+    START_TIME = "START_TIME"
+    STOP_TIME = "STOP_TIME"
+    TIMEOUT = "TIMEOUT"
+    PRIORITY = "PRIORITY"
+    RELIABILITY = "RELIABILITY"
+    SEARCH_KEYS = "SEARCH_KEYS"
+    SCHEDULE_EXPRESSION = "SCHEDULE_EXPRESSION"
+    TRACE_ID = "TRACE_ID"
+    STREAM_KEY = "STREAM_KEY"
+    REDELIVERED_NUMBER = "REDELIVERED_NUMBER"
+    REDELIVERED_REASON = "REDELIVERED_REASON"
+
+
+_NOT_SUPPORTED = {
+    Header.STOP_TIME: "messages do not expire in RocketMQ",
+    Header.TIMEOUT: "messages do not expire in RocketMQ; for the time of a send use its `timeout`",
+    Header.PRIORITY: "messages of a topic have one priority",
+    Header.RELIABILITY: "it is the broker's flushDiskType that says how safe a message is",
+    Header.SCHEDULE_EXPRESSION: "a message has one time, START_TIME",
+}
+_SENT = (Header.START_TIME, Header.TRACE_ID, Header.STREAM_KEY)
+_NAMES = frozenset(str(header) for header in Header)
+_HIDDEN = SYSTEM_PROPERTIES | {SHARDING_KEY, "__STARTDELIVERTIME"}
+_INSTEAD = {
+    KEYS: ": use the header SEARCH_KEYS",
+    SHARDING_KEY: ": use the header STREAM_KEY",
+    "__STARTDELIVERTIME": ": use the header START_TIME",
+}
+
+
+class BytesMessage:
+    """A message to send, or one that was received.
+
+        BytesMessage("Orders", b"...", user_headers={"region": "eu", "attempt": 1})
+
+    queue: the topic, header DESTINATION. user_headers: the user's own; TAGS among them is the tag
+    that RocketMQ's consumers select by. sys_headers, by `Header`: SEARCH_KEYS (keys, separated by
+    blanks), START_TIME (not before, ms since 1970; a timer message), STREAM_KEY (messages with one
+    key go to one queue of the topic, in order), TRACE_ID. Others are written when a message is
+    stored and delivered, and not sent, so that a message that was received can be sent on; or they
+    are refused by `send`.
+    """
+
+    __slots__ = ("_body", "received", "sys_headers", "user_headers")
+
+    def __init__(
+        self,
+        queue: str,
+        body: bytes,
+        *,
+        user_headers: Mapping[str, Value] | None = None,
+        sys_headers: Mapping[str, Value] | None = None,
+    ) -> None:
+        check_kind("the queue", queue, (str,), "str, the name of a topic,")
+        self.sys_headers = KeyValue(sys_headers).put(Header.DESTINATION, queue)
+        self.user_headers = KeyValue(user_headers)
+        self.body = body
+        self.received: ReceivedMessage | None = None
+        """As pyrmq has it: offsets, and the body as it is stored."""
+
+    @property
+    def body(self) -> bytes:
+        """The body. UndecodableBodyError for one that was received and cannot be decompressed."""
+        if self._body is None:
+            assert self.received is not None
+            return self.received.body
+        return self._body
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        check_kind("the body", body, (bytes, bytearray), "bytes")
+        self._body: bytes | None = body
+
+    @property
+    def queue(self) -> str:
+        """The topic: header DESTINATION."""
+        return self.sys_headers.get(Header.DESTINATION, "")
+
+    @property
+    def message_id(self) -> str | None:
+        """Header MESSAGE_ID; None before it was sent."""
+        return self.sys_headers.get(Header.MESSAGE_ID)
+
+    def __repr__(self) -> str:
+        return (
+            f"BytesMessage(queue={self.queue!r}, message_id={self.message_id!r}, "
+            f"user_headers={dict(self.user_headers)!r})"
+        )
+
+
+def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
+    """As RocketMQ takes it, and its sharding key. NotSentError, NotSupportedError."""
+    check_kind("what is sent", message, (BytesMessage,), "a BytesMessage")
+    system = message.sys_headers
+    for name in system:
+        if name in _NOT_SUPPORTED:
+            raise NotSupportedError(
+                f"header {name} is not supported: {_NOT_SUPPORTED[Header(name)]}"
+            )
+        if name not in _NAMES:
+            raise UnsendableMessageError(
+                f"{name!r:.80} is no system header: put it into user_headers"
+            )
+    user = dict(message.user_headers)
+    tags = user.pop(TAGS, None)
+    for name in user:
+        if name in _NAMES:
+            raise UnsendableMessageError(f"{name} is a system header: put it into sys_headers")
+        if name in _HIDDEN:
+            raise UnsendableMessageError(
+                f"{name} is a property of RocketMQ's own{_INSTEAD.get(name, '')}"
+            )
+    start = system.get_int(Header.START_TIME)
+    return RocketMessage(
+        message.queue,
+        message.body,
+        tags=tags,
+        keys=system.get(Header.SEARCH_KEYS),
+        properties=user | {str(name): system[name] for name in _SENT if name in system},
+        deliver_at=start / 1000 if start > 0 else None,
+    ), system.get(Header.STREAM_KEY)
+
+
+def from_rocketmq(message: ReceivedMessage, namespace: str) -> BytesMessage:
+    """As OpenMessaging has it. Of RocketMQ's own properties only TAGS is a header."""
+    properties = message.properties
+    user = {
+        name: text
+        for name, text in properties.items()
+        if name == TAGS or (name not in _HIDDEN and name not in _NAMES)
+    }
+    system: dict[str, Value] = {n: properties[n] for n in Header if n in properties}
+    if keys := properties.get(KEYS):
+        system[Header.SEARCH_KEYS] = keys
+    system |= {
+        Header.MESSAGE_ID: message.msg_id,
+        Header.BORN_TIMESTAMP: message.born_timestamp,
+        Header.BORN_HOST: message.born_host,
+        Header.STORE_TIMESTAMP: message.store_timestamp,
+        Header.STORE_HOST: message.store_host,
+        Header.REDELIVERED_NUMBER: message.reconsume_times,
+    }
+    out = BytesMessage(
+        without_namespace(namespace, message.topic), b"", user_headers=user, sys_headers=system
+    )
+    out.received, out._body = message, None
+    return out

@@ -1,0 +1,159 @@
+"""Messages that are given to listeners, one for each queue. [PushConsumerImpl]"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import isawaitable
+from typing import Any
+
+import trio
+
+from pyrmq.client.call_listener import ConsumeResult
+from pyrmq.client.listener import in_thread, is_async
+from pyrmq.client.option_checks import check_function
+from pyrmq.errors import ClientError
+from pyrmq.escape import escape
+from pyrmq.model.record import ReceivedMessage
+from pyrmq.oms.attributes import Attribute, Settings
+from pyrmq.oms.consumer import Consumer
+from pyrmq.oms.message import BytesMessage, from_rocketmq
+
+log = logging.getLogger(__name__)
+
+
+class Context:
+    """What a listener says of its message; any task and any thread may."""
+
+    def __init__(self, message_id: str) -> None:
+        self._message_id = message_id
+        self._token = trio.lowlevel.current_trio_token()
+        self._said = trio.Event()
+        self._lock = threading.Lock()
+        self._acknowledged = False
+        self._late = False
+
+    def ack(self) -> None:
+        """The message is consumed. ClientError once it has gone back to its broker."""
+        with self._lock:
+            if self._late:
+                raise ClientError(
+                    f"message {self._message_id} is not acknowledged: it is delivered again, as "
+                    "its listener failed, the consumer was left or the consume timeout was over"
+                )
+            self._acknowledged = True
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._said.set)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether `ack` was called in time."""
+        return self._acknowledged
+
+    async def wait(self, seconds: float) -> bool:
+        """For the consumer: whether it is acknowledged in this time."""
+        try:
+            if not self._acknowledged:
+                with trio.move_on_after(seconds):
+                    await self._said.wait()
+        finally:
+            self.close()
+        return self._acknowledged
+
+    def close(self) -> None:
+        """For the consumer: from now on it is too late."""
+        with self._lock:
+            self._late = not self._acknowledged
+
+
+Listener = Callable[[BytesMessage, Context], Any]
+LISTENER = "a function of a message and a context"
+
+
+class PushConsumer(Consumer[Listener]):
+    """Gives messages to listeners, as a member of the group CONSUMER_ID; an async context manager
+    on trio. `MessagingAccessPoint.create_push_consumer` makes it.
+
+        async def on_received(message, context):
+            ...
+            context.ack()
+
+        async with access_point.create_push_consumer({"CONSUMER_ID": "group"}) as consumer:
+            await consumer.attach_queue("Orders", on_received)
+            await trio.sleep_forever()
+
+    A message counts as consumed with `context.ack()`, also when another task or thread calls it
+    later; until then it keeps its place among the `rmq.max.consume.thread.nums` (20) that are
+    consumed at a time. One that the listener raises on is delivered again after a delay, as is one
+    that is not acknowledged in `rmq.message.consume.timeout` (15) minutes. After
+    `rmq.max.redelivery.times` (16) of these it goes to the group's dead-letter topic.
+
+    A new group starts behind the last message of a topic. Leaving the consumer gives listeners
+    under way five seconds.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        workers = settings.whole(Attribute.MAX_CONSUME_THREAD_NUMS)
+        super().__init__(settings, self._received, concurrency=workers)
+        self._threads = trio.CapacityLimiter(workers)
+
+    async def attach_queue(self, queue: str, listener: Listener) -> None:
+        """Consumes a queue, which is a topic, before or after entering. listener: a function of a
+        message and a `Context`; an async one runs in this trio loop, a plain one in a thread.
+        ClientError for a queue that is attached already."""
+        self.attach_first(queue, check_function("listener", listener, LISTENER))
+        await self._subscribe(queue)
+
+    def suspend(self) -> None:
+        """Nothing more is pulled until `resume`. What waits for listeners already still comes."""
+        self._client.suspend()
+
+    def resume(self) -> None:
+        """Goes on after `suspend`."""
+        self._client.resume()
+
+    def is_suspended(self) -> bool:
+        """Whether it was suspended and not resumed since."""
+        return self._client.is_suspended()
+
+    async def _received(self, received: ReceivedMessage) -> ConsumeResult:
+        message = from_rocketmq(received, self._namespace)
+        listener = self._attached.get(message.queue)
+        if listener is None:
+            log.warning(
+                "message %s is of %s, which is not attached: it goes back",
+                escape(received.msg_id), escape(message.queue),
+            )  # fmt: skip
+            return ConsumeResult.RECONSUME_LATER
+        context = Context(received.msg_id)
+        began = trio.current_time()
+        try:
+            await self._call(listener, message, context)
+        except BaseException as e:
+            context.close()
+            if not (context.acknowledged and isinstance(e, Exception)):
+                raise
+            log.exception(
+                "the listener of %s failed after it acknowledged %s",
+                escape(message.queue), escape(received.msg_id),
+            )  # fmt: skip
+        left = began + self._consume_timeout - trio.current_time()
+        if await context.wait(max(left, 0)):
+            return ConsumeResult.SUCCESS
+        log.warning(
+            "message %s was not acknowledged in %g s: it goes back",
+            escape(received.msg_id), self._consume_timeout,
+        )  # fmt: skip
+        return ConsumeResult.RECONSUME_LATER
+
+    async def _call(self, listener: Listener, message: BytesMessage, context: Context) -> None:
+        if is_async(listener):
+            await listener(message, context)
+            return
+        (answer,) = await trio.to_thread.run_sync(
+            in_thread, listener, message, context, limiter=self._threads, abandon_on_cancel=True
+        )
+        if isawaitable(answer):
+            await answer

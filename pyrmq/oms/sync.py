@@ -1,0 +1,181 @@
+"""OpenMessaging for plain code: the same names, and each call blocks.
+
+    from pyrmq.oms.sync import MessagingAccessPoint
+
+    access_point = MessagingAccessPoint("oms:rocketmq://127.0.0.1:9876/default")
+    with access_point.create_producer() as producer:
+        producer.send(producer.create_bytes_message("Orders", b"Hello"))
+
+They run on the background thread of `pyrmq.sync`. `startup` and `shutdown` are there for programs
+that cannot use `with`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from pyrmq.background import C, complete
+from pyrmq.client.listener import is_async
+from pyrmq.client.option_checks import check_function
+from pyrmq.errors import ClientError
+from pyrmq.oms import producer as producers
+from pyrmq.oms import pull_consumer as pull_consumers
+from pyrmq.oms import push_consumer as push_consumers
+from pyrmq.oms.access_point import AccessPoint
+from pyrmq.oms.access_point import MessagingAccessPoint as _OnTrio
+from pyrmq.oms.attributes import Kind
+from pyrmq.oms.consumer import Consumer
+from pyrmq.oms.key_value import KeyValue, Value
+from pyrmq.oms.message import BytesMessage
+from pyrmq.oms.producer import SendResult
+from pyrmq.oms.promise import Promise
+from pyrmq.oms.push_consumer import LISTENER, Context
+from pyrmq.oms.unsupported import OfConsumer, OfProducer
+from pyrmq.sync import _Client, blocking
+
+K = TypeVar("K", bound=Consumer[Any])
+Listener = Callable[[BytesMessage, Context], object]
+
+
+class _Lifecycle(_Client[C]):
+    def __init__(self, client: C) -> None:
+        super().__init__(client)
+        self._leaving = threading.Lock()
+
+    def startup(self) -> None:
+        """As entering a `with`."""
+        self.__enter__()
+
+    def shutdown(self) -> None:
+        """As leaving a `with`; nothing if it was not started, or is shut down already."""
+        self.__exit__(None, None, None)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._leaving:  # of several threads the first one leaves, the others wait for it
+            if self._background is not None:
+                super().__exit__(kind, error, trace)
+
+
+class Producer(OfProducer, _Lifecycle[producers.Producer]):
+    __doc__ = producers.Producer.__doc__
+
+    create_bytes_message = staticmethod(producers.Producer.create_bytes_message)
+    send = blocking(producers.Producer.send)
+    send_oneway = blocking(producers.Producer.send_oneway)
+
+    def send_async(
+        self, message: BytesMessage, *, timeout: float | None = None
+    ) -> Future[SendResult]:
+        """Begins to send; the future has what `send` gives. Its callbacks run in the background
+        thread: short ones, that block on nothing. Headers that cannot be sent are an error at once.
+        Waits while 1024 of these sends are under way."""
+        future: Future[SendResult] = Future()
+        future.set_running_or_notify_cancel()  # it cannot be cancelled
+        self._running.call(partial(_begin, self._client, message, timeout, future))
+        return future
+
+    @property
+    def attributes(self) -> KeyValue:
+        """What it was made with, and the defaults; a copy."""
+        return self._client.attributes
+
+
+async def _begin(
+    client: producers.Producer,
+    message: BytesMessage,
+    timeout: float | None,
+    future: Future[SendResult],
+) -> None:
+    promise = await client.send_async(message, timeout=timeout)
+
+    def done(promise: Promise[SendResult]) -> None:
+        error = promise.exception()
+        if error is None:
+            future.set_result(promise.result())
+        else:
+            future.set_exception(error)
+
+    promise.add_done_callback(done)
+
+
+class _Consumer(OfConsumer, _Lifecycle[K]):
+    @property
+    def attributes(self) -> KeyValue:
+        """What it was made with, and the defaults; a copy."""
+        return self._client.attributes
+
+    def detach_queue(self, queue: str) -> None:
+        """Gives a queue up; others of the group get its messages. ClientError for one that is not
+        attached."""
+        if self._held is None:
+            self._client.detach_first(queue)
+        else:
+            self._running.call(partial(self._client.detach_queue, queue))
+
+
+class PushConsumer(_Consumer[push_consumers.PushConsumer]):
+    """As `pyrmq.oms.PushConsumer`; listeners are plain functions, which run in worker threads."""
+
+    def attach_queue(self, queue: str, listener: Listener) -> None:
+        """Consumes a queue, which is a topic, before or after entering. listener: a plain function
+        of a message and a `Context`. ClientError for a queue that is attached already."""
+        check_function("listener", listener, LISTENER)
+        if is_async(listener):
+            raise ClientError("the listener must be a plain function, not an async one")
+        if self._held is None:
+            self._client.attach_first(queue, listener)
+        else:
+            self._running.call(partial(self._client.attach_queue, queue, listener))
+
+    suspend: Callable[[], None]
+    resume: Callable[[], None]
+    is_suspended: Callable[[], bool]
+
+
+class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
+    __doc__ = pull_consumers.PullConsumer.__doc__
+
+    def attach_queue(self, queue: str) -> None:
+        """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
+        attached already."""
+        if self._held is None:
+            self._client.attach_first(queue, None)
+        else:
+            self._running.call(partial(self._client.attach_queue, queue))
+
+    receive = blocking(pull_consumers.PullConsumer.receive)
+    ack: Callable[[BytesMessage | str], None]
+
+
+_FIRST = {"attach_first", "detach_first"}
+complete(PushConsumer, push_consumers.PushConsumer, blocking, _FIRST)
+complete(PullConsumer, pull_consumers.PullConsumer, blocking, _FIRST)
+
+
+class MessagingAccessPoint(AccessPoint):
+    """As `pyrmq.oms.MessagingAccessPoint`, for plain code."""
+
+    def create_producer(self, attributes: Mapping[str, Value] | None = None) -> Producer:
+        return Producer(producers.Producer(self._settings(attributes, Kind.PRODUCER)))
+
+    def create_push_consumer(self, attributes: Mapping[str, Value] | None = None) -> PushConsumer:
+        client = push_consumers.PushConsumer(self._settings(attributes, Kind.PUSH_CONSUMER))
+        return PushConsumer(client)
+
+    def create_pull_consumer(self, attributes: Mapping[str, Value] | None = None) -> PullConsumer:
+        client = pull_consumers.PullConsumer(self._settings(attributes, Kind.PULL_CONSUMER))
+        return PullConsumer(client)
+
+    def startup(self) -> None:
+        """Nothing: an access point holds no connection. Programs of OpenMessaging call it."""
+
+    def shutdown(self) -> None:
+        """Nothing, as `startup`."""
+
+    create_producer.__doc__ = _OnTrio.create_producer.__doc__
+    create_push_consumer.__doc__ = _OnTrio.create_push_consumer.__doc__
+    create_pull_consumer.__doc__ = _OnTrio.create_pull_consumer.__doc__
