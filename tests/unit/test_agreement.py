@@ -23,7 +23,7 @@ class World:
         self.revoked = 0
         self.table = ClientTable(lambda group: self.announced.append(group.name), self._revoke)
 
-    def _revoke(self) -> None:
+    def _revoke(self, name: str, wanted: dict[str, Subscription]) -> None:
         self.revoked += 1
 
     def beat(
