@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 import trio
@@ -30,11 +32,32 @@ async def deadline() -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
+Serve = Callable[..., AbstractAsyncContextManager[Running]]
+"""`serve(store, key=value, …)`: name server and broker; `namesrv` and `broker_address` of what it
+gives."""
+
+
+# What the tests of clients run against: tests/interop/test_client_suite.py has these three fixtures
+# as well, with Apache RocketMQ's broker.
+
+
 @pytest.fixture
-async def embedded(deadline: None) -> AsyncIterator[Running]:
+def serve() -> Serve:
+    """Runs a broker with a configuration of the test's own in this process."""
+    return pyrmq.testing.broker
+
+
+@pytest.fixture
+async def embedded(deadline: None, serve: Serve) -> AsyncIterator[Running]:
     """Name server and broker in this process, on a store of the test's own."""
-    async with pyrmq.testing.broker() as running:
+    async with serve() as running:
         yield running
+
+
+@pytest.fixture
+def serve_apart() -> Callable[[Path], ServerProcess]:
+    """Makes a server that is started, stopped and killed."""
+    return ServerProcess
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import trio
 
-import pyrmq.testing
 from pyrmq import reply_to
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import (
@@ -23,6 +22,7 @@ from pyrmq.errors import (
 from pyrmq.model.message import Message, MessageQueue, SendStatus
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
+from tests.e2e.conftest import Serve
 from tests.e2e.waiting import bodies, take
 
 pytestmark = pytest.mark.usefixtures("deadline")
@@ -274,9 +274,9 @@ async def test_refused_batches(embedded: Running, batch: list[Message], words: s
             await producer.send_batch(batch)
 
 
-async def test_the_brokers_own_limit_counts_too(deadline: None) -> None:
+async def test_the_brokers_own_limit_counts_too(serve: Serve) -> None:
     async with (
-        pyrmq.testing.broker(max_message_size=1000) as server,
+        serve(max_message_size=1000) as server,
         Producer("pg", namesrv=server.namesrv) as producer,
     ):
         with pytest.raises(MessageIllegalError):
@@ -284,9 +284,10 @@ async def test_the_brokers_own_limit_counts_too(deadline: None) -> None:
         await producer.send(Message("T", b"x" * 900))
 
 
-async def test_sync_flush(tmp_path: Path, deadline: None) -> None:
-    async with pyrmq.testing.broker(tmp_path / "store", flush_disk_type="SYNC_FLUSH") as server:
-        async with Producer("pg", namesrv=server.namesrv) as producer:
+async def test_sync_flush(tmp_path: Path, serve: Serve) -> None:
+    async with serve(tmp_path / "store", flush_disk_type="SYNC_FLUSH") as server:
+        # A disk may be slow; what is sent again is there twice.
+        async with Producer("pg", namesrv=server.namesrv, send_timeout=40) as producer:
             results = []
 
             async def send(n: int) -> None:
@@ -311,9 +312,9 @@ async def test_many_tasks_share_one_producer(embedded: Running) -> None:
     assert bodies(await receive(embedded, "Shared", 200)) == [b"%03d" % n for n in range(200)]
 
 
-async def test_no_auto_creation_says_which_topic_is_missing(deadline: None) -> None:
+async def test_no_auto_creation_says_which_topic_is_missing(serve: Serve) -> None:
     async with (
-        pyrmq.testing.broker(auto_create_topic_enable=False) as server,
+        serve(auto_create_topic_enable=False) as server,
         Producer("pg", namesrv=server.namesrv) as producer,
     ):
         with pytest.raises(PyrmqError, match="Missing") as caught:
