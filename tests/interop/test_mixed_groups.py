@@ -38,10 +38,12 @@ def start(
     return lambda count: cluster(request.param, tmp_path / "cluster", count, CONF)
 
 
-def drivers(running: Cluster) -> dict[str, Driver]:
+def drivers(running: Cluster, *names: str) -> dict[str, Driver]:
+    """Of these members, or all."""
     return {
         name: Driver(client, tuple(built(client)), running.namesrv, running.state)
         for name, client in MEMBERS.items()
+        if name in (names or MEMBERS)
     }
 
 
@@ -70,12 +72,12 @@ def test_members_come_and_go(
             for name in ("java-1", "go-1", "pyrmq-1"):
                 members.join(name)
             quiet_moment()
-            members.leave("pyrmq-1")
-            quiet_moment()
-            members.join("pyrmq-2")
             members.kill("go-1")
+            members.join("pyrmq-2")
             quiet_moment()
             members.leave("java-1")
+            members.kill("pyrmq-1")
+            members.join("go-2")
             quiet_moment()
             sender.rest()
             members.await_all(range(sender.sent))
