@@ -3,6 +3,7 @@ sent back, while members and brokers come and go; on our brokers and on Apache R
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -20,7 +21,9 @@ from .drivers import Driver, Line
 from .mixed import Group, Sender, delivered_by_owners, in_order
 
 MEMBERS = {"java": f"java-{toolchain.NEWEST}", "go": "go", "pyrmq": "pyrmq"}
-CONF = f"messageDelayLevel={' '.join(['2s'] * 18)}\n"
+DELAYED = "SCHEDULE_TOPIC_XXXX"
+LEVELS = 18
+CONF = f"messageDelayLevel={' '.join(['2s'] * LEVELS)}\n"
 COMMANDS = [
     "consume",
     pytest.param("consume-orderly", marks=pytest.mark.thorough("the same steps, in order")),
@@ -152,25 +155,48 @@ def test_what_one_sends_back_another_consumes(
             Sender(running, topic) as sender,
             Group(running, drivers(running), topic, group, "consume") as members,
         ):
-            indexes = sender.round()
+            indexes = {str(index) for index in sender.round()}
             for times, name in enumerate(chain):
                 member = f"{name}-{times}"
                 members.join(member, fail=99 if times < len(chain) - 1 else 0)
-                got = eventually(
-                    lambda member=member: of(members, member),
-                    f"{member} has them",
-                    until=lambda lines: len(lines) >= len(indexes),
+                eventually(
+                    lambda m=member, n=times: {i for i, t in deliveries(members, m) if t >= n},
+                    f"{member} has what was sent back {times} times",
+                    until=lambda found: found == indexes,
                 )
+                await_sent_back(running, (times + 1) * len(indexes), times < len(chain) - 1)
                 members.leave(member)
-                assert [line["reconsumeTimes"] for line in got] == [times] * len(indexes)
-            came = of(members, f"{chain[0]}-0")
+            # A member may leave before it knows that the broker has taken a message back.
+            seen: dict[str, set[int]] = defaultdict(set)
+            for index, count in deliveries(members):
+                seen[index].add(count)
+            assert all(counts == set(range(len(counts))) for counts in seen.values())
+            came = {index_of(line): line for line in of(members, f"{chain[0]}-0")}
             for line in of(members, member):
-                (first,) = (x for x in came if x["properties"]["index"] == index_of(line))
+                first = came[index_of(line)]
                 for field in ("topic", "body", "tags", "keys"):
                     assert line[field] == first[field]
-                origin = first["offsetMsgId"] or first["msgId"]
-                assert line["properties"]["ORIGIN_MESSAGE_ID"] == origin
-            assert {index_of(line) for line in got} == {str(index) for index in indexes}
+                assert line["properties"]["ORIGIN_MESSAGE_ID"] == first["offsetMsgId"]
+
+
+def await_sent_back(running: Cluster, count: int, fails: bool) -> None:
+    """Until so many messages have been delayed."""
+    if fails:
+        with Client(running.brokers["broker-a"].address) as client:
+            eventually(
+                lambda: sum(client.max_offset(DELAYED, level) for level in range(LEVELS)),
+                "what failed is sent back",
+                until=lambda found: found >= count,
+            )
+
+
+def deliveries(members: Group, member: str | None = None) -> list[tuple[str, int]]:
+    """Index and number of retries of each delivery, to one member or to all."""
+    return [
+        (index_of(line), line["reconsumeTimes"])
+        for name, line in members.received()
+        if member in (None, name)
+    ]
 
 
 def of(members: Group, member: str) -> list[Line]:
@@ -208,9 +234,8 @@ def test_what_all_fail_on_is_a_dead_letter(
                 records = client.pull_all(dead, 0, 0, died())
             assert sorted(int(r.properties["index"]) for r in records) == list(indexes)
             found = members.received()
-            assert sorted(
-                (int(index_of(line)), line["reconsumeTimes"]) for _, line in found
-            ) == sorted((index, times) for index in indexes for times in (0, 1))
+            expected = sorted((str(index), times) for index in indexes for times in (0, 1))
+            assert sorted(deliveries(members)) == expected
             assert {name for name, line in found if line["reconsumeTimes"] == 0} == {
                 "java-1", "go-1", "pyrmq-1",
             }  # fmt: skip
