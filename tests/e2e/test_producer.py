@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq import reply_to
+from pyrmq import CompressionType, reply_to
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import (
     ClientError,
@@ -181,6 +181,15 @@ async def test_bodies_of_any_size_arrive(embedded: Running, size: int) -> None:
     assert not got.sys_flag & 1, "the compression bit is gone once the body is plain"
 
 
+@pytest.mark.parametrize("kind", CompressionType, ids=str)
+async def test_every_kind_of_compression(embedded: Running, kind: CompressionType) -> None:
+    async with Producer("pg", namesrv=embedded.namesrv, compress_type=kind) as producer:
+        await producer.send(Message("Kinds", b"compresses well " * 1000))
+    (got,) = await receive(embedded, "Kinds", 1)
+    assert got.body == b"compresses well " * 1000
+    assert got.store_size < 1000
+
+
 async def test_uncompressed_large_body(embedded: Running) -> None:
     body = b"x" * 50_000
     async with Producer("pg", namesrv=embedded.namesrv, compress_over=1 << 30) as producer:
@@ -221,11 +230,14 @@ async def test_refused_messages_name_the_reason(
 
 
 async def test_timer_messages_are_refused_by_a_broker_that_has_none(embedded: Running) -> None:
-    """Where the delay is that of a level, the level does it."""
     async with Producer("pg", namesrv=embedded.namesrv) as producer:
         for message in (Message("T", b"x", delay=7), Message("T", b"x", deliver_at=2e9)):
             with pytest.raises(MessageIllegalError, match="timer messages are not supported"):
                 await producer.send(message)
+
+
+async def test_a_delay_that_has_a_level_needs_no_timer(embedded: Running) -> None:
+    async with Producer("pg", namesrv=embedded.namesrv) as producer:
         await producer.send(Message("Soon", b"x", delay=timedelta(seconds=1)))
     (got,) = await receive(embedded, "Soon", 1)
     assert got.store_timestamp - got.born_timestamp >= 990

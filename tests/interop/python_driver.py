@@ -2,7 +2,7 @@
 
     python -m tests.interop.python_driver consume namesrv=HOST:PORT topic=T group=G count=10
 
-`produce`, `consume` and `consume-orderly`, with the words of the Java driver.
+`produce`, `consume` and `consume-orderly`, with the words of the Java driver; compress=LZ4 or ZSTD.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -18,7 +19,7 @@ from typing import Any
 import trio
 
 import pyrmq
-from pyrmq import Message, Producer, PushConsumer, ReceivedMessage, SendResult
+from pyrmq import CompressionType, Message, Producer, PushConsumer, ReceivedMessage, SendResult
 
 INCOMPLETE, LATE = 2, 3
 GRACE = 10.0
@@ -53,12 +54,21 @@ def message(words: Words, number: int) -> Message:
     tags = words.get("tags", "TagA,TagB,TagC").split(",")
     return Message(
         words["topic"],
-        f"message {number} ☃ of {words.get('label', 'run')}".encode(),
+        body(words, number),
         tags=tags[number % len(tags)],
-        keys=f"key-{number}",
+        keys=[f"key-{number}"],
         properties={"index": str(number), "greeting": "héllo wörld – 你好 🚀"},
         delay_time_level=words.number("delay"),
     )
+
+
+def body(words: Words, number: int) -> bytes:
+    """Mostly short text; number 1 compresses well, number 2 is binary."""
+    if number == 1:
+        return b"".join(b"a line that compresses well, number %d\n" % n for n in range(200))
+    if number == 2:
+        return random.Random(number).randbytes(5000)
+    return f"message {number} ☃ of {words.get('label', 'run')}".encode()
 
 
 def told(number: int, sent: Message, result: SendResult) -> None:
@@ -68,7 +78,7 @@ def told(number: int, sent: Message, result: SendResult) -> None:
         body=text(sent.body),
         tags=sent.tags,
         keys=" ".join(sent.keys),
-        properties={**sent.properties, "UNIQ_KEY": result.msg_id},
+        properties={**sent.all_properties(), "UNIQ_KEY": result.msg_id},
         index=number,
         msgId=result.msg_id,
         offsetMsgId=result.offset_msg_id,
@@ -81,7 +91,12 @@ def told(number: int, sent: Message, result: SendResult) -> None:
 
 async def produce(words: Words) -> dict[str, Any]:
     start, count = words.number("start"), words.number("count", 30)
-    async with Producer(words["group"], namesrv=words["namesrv"], send_timeout=10) as producer:
+    async with Producer(
+        words["group"],
+        namesrv=words["namesrv"],
+        send_timeout=10,
+        compress_type=CompressionType[words.get("compress", "ZLIB")],
+    ) as producer:
         for n in range(start, start + count):
             one = message(words, n)
             told(n, one, await producer.send(one))
