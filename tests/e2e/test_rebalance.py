@@ -158,7 +158,9 @@ async def until_sent(producer: Producer, message: Message) -> None:
             try:
                 await producer.send(message)
                 return
-            except ClientError:
+            except PyrmqError as e:
+                if not e.retriable:
+                    raise
                 await trio.sleep(0.02)
 
 

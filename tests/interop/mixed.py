@@ -16,8 +16,11 @@ from tests.support.waiting import eventually
 from .clusters import Cluster, Queue
 from .drivers import Driver, Line, Running
 
-PATIENCE = 90.0
-"""Seconds for what has to happen: clients look for new routes every 30 s, share every 20 s."""
+PATIENCE = 300.0
+"""Seconds for what has to happen: clients look for new routes every 30 s, share every 20 s, and a
+lock that nobody gives up ends after 60 s."""
+LOOK = 0.1
+"""Seconds from one look at all members to the next."""
 PER_QUEUE = 2
 """Keys of each queue."""
 
@@ -55,7 +58,7 @@ class Group:
         driver = self._drivers[name.partition("-")[0]]
         member = driver.start(
             self._command,
-            timeout=400,
+            timeout=1200,
             topic=self._topic,
             group=self._group,
             instance=name,
@@ -99,6 +102,9 @@ class Group:
 
         def owners() -> dict[str, set[Queue]]:
             nonlocal since, last
+            time.sleep(LOOK)
+            for member in self._members.values():
+                member.check()
             found = self._cluster.owners(self._group, self._topic)
             named = {_name(member): held for member, held in found.items()}
             if named != last:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import random
 import sys
@@ -214,4 +215,6 @@ async def run(command: str, words: Words) -> int:
 
 
 if __name__ == "__main__":
+    if level := os.environ.get("INTEROP_PYTHON_LOG"):
+        logging.basicConfig(level=level.upper(), format="%(asctime)s %(name)s: %(message)s")
     sys.exit(trio.run(run, sys.argv[1], Words(w.split("=", 1) for w in sys.argv[2:])))

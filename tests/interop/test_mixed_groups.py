@@ -23,7 +23,7 @@ from .mixed import Group, Sender, delivered_by_owners, in_order
 MEMBERS = {"java": f"java-{toolchain.NEWEST}", "go": "go", "pyrmq": "pyrmq"}
 DELAYED = "SCHEDULE_TOPIC_XXXX"
 LEVELS = 18
-CONF = f"messageDelayLevel={' '.join(['2s'] * LEVELS)}\n"
+CONF = f"messageDelayLevel={' '.join(['1s'] * LEVELS)}\n"
 COMMANDS = [
     "consume",
     pytest.param("consume-orderly", marks=pytest.mark.thorough("the same steps, in order")),
@@ -208,6 +208,7 @@ def index_of(line: Line) -> str:
     return index
 
 
+@pytest.mark.thorough("the retries of each client and the dead letters of ours are tested alone")
 def test_what_all_fail_on_is_a_dead_letter(
     start: Callable[[int], AbstractContextManager[Cluster]], topic: str, group: str
 ) -> None:
