@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,24 @@ TEST_SECONDS = 45.0
 """Longest that one trio test may take; most need well under a second."""
 
 
-@pytest.fixture
-async def deadline() -> AsyncIterator[None]:
-    """Fails a trio test that hangs (a crash of this fixture's task cancels the test)."""
+@asynccontextmanager
+async def limited(seconds: float) -> AsyncIterator[None]:
+    """Fails a trio test that hangs (a crash of the fixture's task that this is in cancels it)."""
 
     async def watch() -> None:
-        await trio.sleep(TEST_SECONDS)
-        raise TimeoutError(f"the test took more than {TEST_SECONDS:g} s")
+        await trio.sleep(seconds)
+        raise TimeoutError(f"the test took more than {seconds:g} s")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
         yield
         nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def deadline() -> AsyncIterator[None]:
+    async with limited(TEST_SECONDS):
+        yield
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Running]]

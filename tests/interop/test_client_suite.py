@@ -6,7 +6,7 @@ transactions are in test_client_transactions.py, which runs with both brokers it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -21,12 +21,11 @@ from tests.e2e import (
     test_sql_filter,
     test_trace,
 )
-from tests.e2e.conftest import Serve, deadline
+from tests.e2e.conftest import TEST_SECONDS, Serve, limited
 
 from .apache import Apache, Apart, Served, Shared
 from .store import peer
 
-__all__ = ["deadline"]
 pytestmark = [
     pytest.mark.usefixtures("deadline"),
     pytest.mark.thorough("the same tests with Apache RocketMQ's broker"),
@@ -61,6 +60,13 @@ globals().update(
         test_trace,
     )
 )
+
+
+@pytest.fixture
+async def deadline() -> AsyncIterator[None]:
+    """Apache's broker takes 11 s to stop."""
+    async with limited(4 * TEST_SECONDS):
+        yield
 
 
 @pytest.fixture(scope="module")
