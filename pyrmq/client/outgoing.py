@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,14 @@ from pyrmq.model.compression import CompressionType, compress
 from pyrmq.model.message import Message
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.namespace import with_namespace
-from pyrmq.model.properties import INSTANCE_ID, MESSAGE_TYPE, REPLY, TIMER_PROPERTIES, UNIQ_KEY
+from pyrmq.model.properties import (
+    DELAY,
+    INSTANCE_ID,
+    MESSAGE_TYPE,
+    REPLY,
+    TIMER_PROPERTIES,
+    UNIQ_KEY,
+)
 from pyrmq.model.record import encode_batch
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.send import send_code, send_fields
@@ -25,6 +33,8 @@ from pyrmq.net.send import send_code, send_fields
 COMPRESS_HERE = 16 << 10
 """Bodies up to so many bytes are compressed on the event loop: that takes less than a thread."""
 LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
+_LEVEL = re.compile(r"-?[0-9]{1,9}")
+"""A delay level as text; Apache's brokers answer another one with an error of their own."""
 
 
 @dataclass(slots=True)
@@ -88,6 +98,9 @@ class Packer:
             )
         for name in TIMER_PROPERTIES & message.properties.keys():
             raise UnsendableMessageError(f"property {name}: set deliver_at or delay instead")
+        level = message.properties.get(DELAY)
+        if level is not None and not _LEVEL.fullmatch(level):
+            raise UnsendableMessageError(f"property {DELAY}: set delay_time_level or delay instead")
         if TRAN_MSG in message.properties:
             raise UnsendableMessageError(
                 f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"

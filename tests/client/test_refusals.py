@@ -41,6 +41,8 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
         (Message("T", b""), MessageIllegalError),
         (Message("T", b"x" * 101), MessageIllegalError),
         (Message("T", b"x", properties={"TIMER_DELAY_SEC": "1"}), MessageIllegalError),
+        (Message("T", b"x", properties={"DELAY": "x"}), MessageIllegalError),
+        (Message("T", b"x", properties={"DELAY": "9" * 10}), MessageIllegalError),
         (Message("T", b"x", properties={"TRAN_MSG": "true"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),

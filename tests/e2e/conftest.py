@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -16,13 +18,13 @@ TEST_SECONDS = 45.0
 """Longest that one trio test may take; most need well under a second."""
 
 
-@pytest.fixture
-async def deadline() -> AsyncIterator[None]:
-    """Fails a trio test that hangs (a crash of this fixture's task cancels the test)."""
+@asynccontextmanager
+async def limited(seconds: float) -> AsyncIterator[None]:
+    """Fails a trio test that hangs (a crash of the fixture's task that this is in cancels it)."""
 
     async def watch() -> None:
-        await trio.sleep(TEST_SECONDS)
-        raise TimeoutError(f"the test took more than {TEST_SECONDS:g} s")
+        await trio.sleep(seconds)
+        raise TimeoutError(f"the test took more than {seconds:g} s")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
@@ -31,10 +33,37 @@ async def deadline() -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def embedded(deadline: None) -> AsyncIterator[Running]:
+async def deadline() -> AsyncIterator[None]:
+    async with limited(TEST_SECONDS):
+        yield
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Running]]
+"""`serve(store, key=value, …)`: name server and broker; `namesrv` and `broker_address` of what it
+gives."""
+
+
+# What the tests of clients run against: tests/interop/test_client_suite.py has these three fixtures
+# as well, with Apache RocketMQ's broker.
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """Runs a broker with a configuration of the test's own in this process."""
+    return pyrmq.testing.broker
+
+
+@pytest.fixture
+async def embedded(deadline: None, serve: Serve) -> AsyncIterator[Running]:
     """Name server and broker in this process, on a store of the test's own."""
-    async with pyrmq.testing.broker() as running:
+    async with serve() as running:
         yield running
+
+
+@pytest.fixture
+def serve_apart() -> Callable[[Path], ServerProcess]:
+    """Makes a server that is started, stopped and killed."""
+    return ServerProcess
 
 
 @pytest.fixture(scope="module")

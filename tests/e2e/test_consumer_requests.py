@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
-import pyrmq.testing
 from pyrmq.client import ConsumeFrom, ConsumeResult, Producer, PushConsumer, ReconsumeLater
 from pyrmq.model.message import Message, MessageQueue, ReceivedMessage
 from pyrmq.net import fastjson
 from pyrmq.server import Running
+from tests.e2e.conftest import Serve
 from tests.e2e.waiting import bodies, queues_assigned, take, take_none
 from tests.support.client import Client
 from tests.support.waiting import eventually_trio
@@ -153,8 +153,8 @@ async def test_a_loop_consumes_nothing_directly(embedded: Running) -> None:
         assert "no listener" in (answer.remark or "")
 
 
-async def test_offsets_are_reset_through_the_clients() -> None:
-    async with pyrmq.testing.broker(use_server_side_reset_offset=False) as server:
+async def test_offsets_are_reset_through_the_clients(serve: Serve) -> None:
+    async with serve(use_server_side_reset_offset=False) as server:
         await send(server, "1", "2", "3")
         async with consumer(server) as reader:
             await take(reader, 3)

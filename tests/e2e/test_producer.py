@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-import pyrmq.testing
-from pyrmq import reply_to
+from pyrmq import CompressionType, reply_to
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import (
     ClientError,
@@ -23,6 +22,7 @@ from pyrmq.errors import (
 from pyrmq.model.message import Message, MessageQueue, SendStatus
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
+from tests.e2e.conftest import Serve
 from tests.e2e.waiting import bodies, take
 
 pytestmark = pytest.mark.usefixtures("deadline")
@@ -181,6 +181,15 @@ async def test_bodies_of_any_size_arrive(embedded: Running, size: int) -> None:
     assert not got.sys_flag & 1, "the compression bit is gone once the body is plain"
 
 
+@pytest.mark.parametrize("kind", CompressionType, ids=str)
+async def test_every_kind_of_compression(embedded: Running, kind: CompressionType) -> None:
+    async with Producer("pg", namesrv=embedded.namesrv, compress_type=kind) as producer:
+        await producer.send(Message("Kinds", b"compresses well " * 1000))
+    (got,) = await receive(embedded, "Kinds", 1)
+    assert got.body == b"compresses well " * 1000
+    assert got.store_size < 1000
+
+
 async def test_uncompressed_large_body(embedded: Running) -> None:
     body = b"x" * 50_000
     async with Producer("pg", namesrv=embedded.namesrv, compress_over=1 << 30) as producer:
@@ -221,11 +230,14 @@ async def test_refused_messages_name_the_reason(
 
 
 async def test_timer_messages_are_refused_by_a_broker_that_has_none(embedded: Running) -> None:
-    """Where the delay is that of a level, the level does it."""
     async with Producer("pg", namesrv=embedded.namesrv) as producer:
         for message in (Message("T", b"x", delay=7), Message("T", b"x", deliver_at=2e9)):
             with pytest.raises(MessageIllegalError, match="timer messages are not supported"):
                 await producer.send(message)
+
+
+async def test_a_delay_that_has_a_level_needs_no_timer(embedded: Running) -> None:
+    async with Producer("pg", namesrv=embedded.namesrv) as producer:
         await producer.send(Message("Soon", b"x", delay=timedelta(seconds=1)))
     (got,) = await receive(embedded, "Soon", 1)
     assert got.store_timestamp - got.born_timestamp >= 990
@@ -274,9 +286,9 @@ async def test_refused_batches(embedded: Running, batch: list[Message], words: s
             await producer.send_batch(batch)
 
 
-async def test_the_brokers_own_limit_counts_too(deadline: None) -> None:
+async def test_the_brokers_own_limit_counts_too(serve: Serve) -> None:
     async with (
-        pyrmq.testing.broker(max_message_size=1000) as server,
+        serve(max_message_size=1000) as server,
         Producer("pg", namesrv=server.namesrv) as producer,
     ):
         with pytest.raises(MessageIllegalError):
@@ -284,9 +296,10 @@ async def test_the_brokers_own_limit_counts_too(deadline: None) -> None:
         await producer.send(Message("T", b"x" * 900))
 
 
-async def test_sync_flush(tmp_path: Path, deadline: None) -> None:
-    async with pyrmq.testing.broker(tmp_path / "store", flush_disk_type="SYNC_FLUSH") as server:
-        async with Producer("pg", namesrv=server.namesrv) as producer:
+async def test_sync_flush(tmp_path: Path, serve: Serve) -> None:
+    async with serve(tmp_path / "store", flush_disk_type="SYNC_FLUSH") as server:
+        # A disk may be slow; what is sent again is there twice.
+        async with Producer("pg", namesrv=server.namesrv, send_timeout=40) as producer:
             results = []
 
             async def send(n: int) -> None:
@@ -311,9 +324,9 @@ async def test_many_tasks_share_one_producer(embedded: Running) -> None:
     assert bodies(await receive(embedded, "Shared", 200)) == [b"%03d" % n for n in range(200)]
 
 
-async def test_no_auto_creation_says_which_topic_is_missing(deadline: None) -> None:
+async def test_no_auto_creation_says_which_topic_is_missing(serve: Serve) -> None:
     async with (
-        pyrmq.testing.broker(auto_create_topic_enable=False) as server,
+        serve(auto_create_topic_enable=False) as server,
         Producer("pg", namesrv=server.namesrv) as producer,
     ):
         with pytest.raises(PyrmqError, match="Missing") as caught:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import trio
 
-import pyrmq.testing
 from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
+from tests.e2e.conftest import Serve
 
 pytestmark = pytest.mark.usefixtures("deadline")
 
 
 @pytest.mark.parametrize("auto_batch", [False, True])
-async def test_producer_trace(auto_batch: bool) -> None:
-    async with pyrmq.testing.broker(trace_topic_enable=True) as server:
+async def test_producer_trace(auto_batch: bool, serve: Serve) -> None:
+    async with serve(trace_topic_enable=True) as server:
         async with Producer(
             "pg", namesrv=server.namesrv, trace=True, auto_batch=auto_batch
         ) as producer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,7 +66,9 @@ def _command(name: str, build: Callable[[], Command]) -> Command:
 
 
 def built(client: str) -> Command:
-    """The command of the driver of a client: "go", or "java-" and a version."""
+    """The command of the driver of a client: "go", "pyrmq", or "java-" and a version."""
+    if client == "pyrmq":
+        return [sys.executable, "-m", "tests.interop.python_driver"]
     if client == "go":
         return _command("go", toolchain.go_driver)
     version = client.removeprefix("java-")

@@ -159,6 +159,13 @@ class Running:
                 self._news.wait(left)
             return report
 
+    def check(self) -> None:
+        """DriverFailed if the process has ended."""
+        with self._news:
+            ended = self._ended
+        if ended:
+            raise self._failed("ended by itself")
+
     def tell(self, text: str) -> None:
         """One more line on its stdin."""
         assert self._process.stdin is not None

@@ -34,6 +34,7 @@ LONG: tuple[str, ...] = (
     "tests/crash/test_kill_loop.py",
     "tests/interop/test_client_transactions.py",
     "tests/interop/test_mqadmin.py",
+    "tests/interop/test_mixed_groups.py",
     "tests/outbox/test_example.py",
     "tests/soak/test_soak.py",
     "tests/crash/test_transaction_kill_loop.py",

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -54,14 +56,29 @@ func received(m *primitive.MessageExt) object {
 // consume takes messages until count different ones came or the time is up, then leaves in good
 // order. The client may call the listener for one queue from several goroutines: the lines are not
 // in queue order.
+//
+// instance=NAME makes it known by that name, work=MILLISECONDS lets the listener take so long, and with
+// stay=1 it stays until its stdin ends.
 func consume(args *arguments) (object, error) {
-	c, err := rocketmq.NewPushConsumer(
+	return consumeWith(args, consumer.ConsumeRetryLater)
+}
+
+// consumeOrderly does the same in order: a queue at a time, message by message.
+func consumeOrderly(args *arguments) (object, error) {
+	return consumeWith(args, consumer.SuspendCurrentQueueAMoment, consumer.WithConsumerOrder(true))
+}
+
+func consumeWith(args *arguments, failed consumer.ConsumeResult, more ...consumer.Option) (object, error) {
+	if name := args.get("instance", ""); name != "" {
+		more = append(more, consumer.WithInstance(name))
+	}
+	c, err := rocketmq.NewPushConsumer(append(more,
 		consumer.WithNsResolver(primitive.NewPassthroughResolver([]string{args.get("namesrv", "")})),
 		consumer.WithGroupName(args.get("group", "")),
 		consumer.WithConsumerModel(consumer.Clustering),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithMaxReconsumeTimes(int32(args.number("max", -1))),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +95,9 @@ func consume(args *arguments) (object, error) {
 					write(received(m))
 					got.add(m)
 				}
+				time.Sleep(time.Duration(args.number("work", 0)) * time.Millisecond)
 				if int(messages[0].ReconsumeTimes) < args.number("fail", 0) {
-					return consumer.ConsumeRetryLater, nil
+					return failed, nil
 				}
 				return consumer.ConsumeSuccess, nil
 			})
@@ -89,6 +107,13 @@ func consume(args *arguments) (object, error) {
 	}
 	if err := c.Start(); err != nil {
 		return nil, err
+	}
+	if args.number("stay", 0) != 0 {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		err = c.Shutdown()
+		got.Lock()
+		defer got.Unlock()
+		return object{"deliveries": got.deliveries}, err
 	}
 	complete := false
 	select {

@@ -95,6 +95,7 @@ func run(words []string) (object, error) {
 		"produce-transaction": produceTransaction,
 		"answer-transaction":  answerTransaction,
 		"consume":             consume,
+		"consume-orderly":     consumeOrderly,
 	}
 	command, found := commands[args.command]
 	if !found {

@@ -22,6 +22,7 @@ class Tool:
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 peer.java_command(home, "interop.store.Tool"),
+                cwd=home,  # some commands write files where they are
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

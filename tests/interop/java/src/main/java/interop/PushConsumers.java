@@ -63,8 +63,9 @@ final class PushConsumers {
     static DefaultMQPushConsumer create(Args args, String instance) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.group());
         consumer.setNamesrvAddr(args.namesrv());
-        if (instance != null) {
-            consumer.setInstanceName(instance);
+        String name = instance != null ? instance : args.get("instance", null);
+        if (name != null) {
+            consumer.setInstanceName(name);
         }
         // A broker refuses pulls (SUBSCRIPTION_NOT_LATEST) whose subscription version is newer than
         // that of the last heartbeat. Seen against Apache RocketMQ 5.3.3: right after the first
@@ -102,6 +103,15 @@ final class PushConsumers {
         }
     }
 
+    /** What a listener does with a message beside telling of it: work=MILLISECONDS. */
+    private static void work(Args args) {
+        try {
+            Thread.sleep(args.number("work", 0));
+        } catch (InterruptedException leaving) {
+            throw new IllegalStateException("the consumer leaves", leaving);
+        }
+    }
+
     /** Whether the listener fails on a message: it does on its first deliveries, fail=N. */
     private static boolean fails(Args args, MessageExt message) {
         return message.getReconsumeTimes() < args.number("fail", 0);
@@ -135,6 +145,7 @@ final class PushConsumers {
         MessageListenerConcurrently listener = listener("one", seen, out);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             listener.consumeMessage(messages, context);
+            work(args);
             return fails(args, messages.get(0)) ? ConsumeConcurrentlyStatus.RECONSUME_LATER
                 : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
@@ -149,6 +160,7 @@ final class PushConsumers {
                 out.write(Out.received("received", "one", message));
                 seen.add(message);
             }
+            work(args);
             return fails(args, messages.get(0)) ? ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
                 : ConsumeOrderlyStatus.SUCCESS;
         });
@@ -158,13 +170,22 @@ final class PushConsumers {
     /**
      * Consumes until count different messages came, or so many deliveries if deliveries=N says so, or
      * the time is up, then leaves in good order. With deliveries=N some may have failed: it stays for
-     * two seconds more, for what becomes of the last ones, and for deliveries that are too many.
+     * two seconds more, for what becomes of the last ones, and for deliveries that are too many. With
+     * stay=1 it stays until its stdin ends.
      */
     private static void run(Args args, DefaultMQPushConsumer consumer, Seen seen, Map<String, Object> summary)
         throws Exception {
         int count = args.number("count", 1);
         int deliveries = args.number("deliveries", 0);
         consumer.start();
+        if (args.number("stay", 0) != 0) {
+            while (System.in.read() >= 0) {
+                continue;
+            }
+            consumer.shutdown();
+            summary.put("deliveries", seen.deliveries);
+            return;
+        }
         boolean complete = await(args.timeout() - 10, () -> deliveries > 0
             ? seen.deliveries >= deliveries : seen.distinct() >= count);
         if (deliveries > 0) {
