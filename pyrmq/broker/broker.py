@@ -339,6 +339,7 @@ class Broker:
             with trio.CancelScope(shield=True):
                 try:
                     try:
+                        broker.filters.stopped()
                         await broker.save()
                     finally:
                         await broker.delays.finish()

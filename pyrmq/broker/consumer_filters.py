@@ -10,96 +10,65 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.filter_data import FilterData, bit_num, bits_of, now_ms, read_data
+from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.sql_filters import sql_filter
 from pyrmq.broker.tables import PersistentTable
-from pyrmq.engine import SqlFilter, Store, bitmap_bits, subscription_bits
-from pyrmq.errors import SubscriptionError
+from pyrmq.engine import SqlFilter, Store
+from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.model.names import check_group, check_topic
 from pyrmq.model.subscription import SQL92, Subscription
 
 log = logging.getLogger(__name__)
 
 MAX_EVALUATED = 64
 """Groups of one topic whose expressions are evaluated as messages are stored."""
-MAX_FILTERS = 10_000
+MAX_FILTERS = 2000
 """Groups and topics that are remembered."""
-
-
-@dataclass(slots=True)
-class FilterData:
-    """The filter of a group and a topic. [ConsumerFilterData]"""
-
-    topic: str
-    group: str
-    expression: str
-    filter: SqlFilter
-    """With its bits, once they are set."""
-    client_version: int
-    bits: list[int]
-    born_time: int = 0
-    """Messages that were stored up to this time, or below this offset, do not have its bits."""
-    born_offset: int = 0
-    dead_time: int = 0
-    """When the group stopped to want it; 0: it does."""
-
-    def to_json(self, bit_num: int) -> dict[str, Any]:
-        return {
-            "bloomFilterData": {"bitNum": bit_num, "bitPos": self.bits},
-            "bornOffset": self.born_offset,
-            "bornTime": self.born_time,
-            "clientVersion": self.client_version,
-            "consumerGroup": self.group,
-            "dead": self.dead_time != 0,
-            "deadTime": self.dead_time,
-            "expression": self.expression,
-            "expressionType": SQL92,
-            "topic": self.topic,
-        }
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
+MAX_TEXT = 1 << 20
+"""Characters of their expressions in all; compiled they take some 15 times as many bytes."""
 
 
 def bitmap_len(config: BrokerConfig) -> int:
     """Bytes of a bitmap; 0: there are none."""
-    if not config.enable_calc_filter_bit_map:
-        return 0
-    return _bit_num(config) // 8
-
-
-def _bit_num(config: BrokerConfig) -> int:
-    return bitmap_bits(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+    return bit_num(config) // 8 if config.enable_calc_filter_bit_map else 0
 
 
 class ConsumerFilters(PersistentTable):
     """The filters of all groups, by topic and group.
 
-    `bornOffset` of a filter and `logEnd` of the file are not RocketMQ's. A file whose `logEnd` is
-    not where the log ends was not written last: its filters count from there on.
+    `bornOffset` of a filter and `logEnd` of the file are not RocketMQ's. `logEnd` is written at a
+    stop. Filters of a file whose `logEnd` is not where the log ends count from there on: the broker
+    was killed, or the file is older, or RocketMQ's, whose filters are born before they count.
     """
 
     def __init__(self, path: Path, config: BrokerConfig, store: Store) -> None:
         super().__init__(path)
         self._store = store
-        self._error = config.max_error_rate_of_bloom_filter
-        self._consumers = config.expect_consumer_num_use_filter
-        self._keep_ms = config.filter_data_clean_time_span
-        self._bit_num = _bit_num(config)
+        self._config = config
+        self._bit_num = bit_num(config)
         self._evaluates = config.enable_calc_filter_bit_map
         self._topics: dict[str, dict[str, FilterData]] = {}
         self._topics_of: dict[str, set[str]] = {}
         """By group."""
-        self._count = 0
+        self._dead: dict[tuple[str, str], FilterData] = {}
+        """By topic and group; who died first comes first."""
+        self._count = self._text = 0
+        """How many there are; characters of their expressions."""
         self._waiting: set[str] = set()
         """Topics that the store did not know when their expressions were to be evaluated."""
+        self._time = LoopTime(0.05, 1.0)
+        """For what heartbeats bring."""
+        self._later: dict[str, dict[str, Subscription]] = {}
+        """What there was no time for, by group and topic."""
         self._is_full = False
+        self._is_stopped = False
         if self._evaluates:
             self._load()
 
@@ -114,93 +83,144 @@ class ConsumerFilters(PersistentTable):
         """What a group wants from now on; nothing: it has no members."""
         if not self._evaluates:
             return
+        self._later.pop(group, None)
         wanted = {t: s for t, s in subscriptions.items() if s.expression_type == SQL92}
+        for topic in self._topics_of.get(group, set()) - wanted.keys():
+            self._die(self._topics[topic][group])
         for topic, subscription in wanted.items():
             self._register(group, topic, subscription)
-        for topic in self._topics_of.get(group, set()) - wanted.keys():
-            data = self._topics[topic][group]
-            if not data.dead_time:
-                data.dead_time = now_ms()
-                self.changed()
+
+    def _die(self, data: FilterData) -> None:
+        if not data.dead_time:
+            data.dead_time = now_ms()
+            self._dead[data.topic, data.group] = data
+            self.changed()
 
     def _register(self, group: str, topic: str, wanted: Subscription) -> None:
         data = self._topics.get(topic, {}).get(group)
         if data is not None and data.expression == wanted.sub_string:
             if data.dead_time or data.client_version != wanted.version:
                 data.dead_time, data.client_version = 0, wanted.version
+                self._dead.pop((topic, group), None)
                 self.changed()
             return
-        try:
-            compiled = sql_filter(wanted.sub_string)
-        except SubscriptionError:  # its pulls are told
-            if data is not None:
-                self._remove(data)
-                self._tell(topic)
+        # What it has wanted is evaluated still, until its place is needed.
+        if data is not None:
+            self._die(data)
+        if not self._time.may_begin():
+            self._later.setdefault(group, {})[topic] = wanted
             return
-        bits = subscription_bits(group, topic, self._error, self._consumers)
-        new = FilterData(topic, group, wanted.sub_string, compiled, wanted.version, bits)
+        began = time.thread_time()
+        try:
+            if self._make_room(group, topic, len(wanted.sub_string)):
+                self._compile(group, topic, wanted)
+        finally:
+            self._time.took(time.thread_time() - began)
+
+    def _compile(self, group: str, topic: str, wanted: Subscription) -> None:
+        data = self._topics.get(topic, {}).get(group)
         if data is not None:
             self._remove(data)
-        if self._add(new):
-            self._tell(topic, new)
+        try:
+            check_group(group)
+            check_topic(topic)
+            compiled = sql_filter(wanted.sub_string)
+        except PyrmqError:  # its pulls are told
+            if data is not None:
+                self._tell(topic)
+            return
+        bits = bits_of(self._config, group, topic)
+        self._add(FilterData(topic, group, wanted.sub_string, compiled, wanted.version, bits))
+        self._tell(topic)
 
-    def _add(self, data: FilterData) -> bool:
-        groups = self._topics.get(data.topic, {})
-        if len(groups) < MAX_EVALUATED and self._count < MAX_FILTERS:
-            self._topics.setdefault(data.topic, groups)[data.group] = data
-            self._topics_of.setdefault(data.group, set()).add(data.topic)
-            self._count += 1
-            return True
+    def _make_room(self, group: str, topic: str, length: int) -> bool:
+        """Has one more fit, also in place of those that nobody wants any more."""
+        groups = self._topics.get(topic, {})
+        if len(groups) >= MAX_EVALUATED and group not in groups:
+            dead = [data for data in groups.values() if data.dead_time]
+            if not dead:
+                return self._full()
+            self._remove(min(dead, key=lambda data: data.dead_time))
+        while self._dead and not self._has_room(length):
+            data = next(iter(self._dead.values()))
+            self._remove(data)
+            self._tell(data.topic)
+        return self._has_room(length) or self._full()
+
+    def _has_room(self, length: int) -> bool:
+        return self._count < MAX_FILTERS and self._text + length <= MAX_TEXT
+
+    def _full(self) -> bool:
         if not self._is_full:
             self._is_full = True
             log.warning(
-                "the filters of some groups have no bits: %d groups of a topic and %d in all do",
+                "the filters of some groups have no bits: %d groups of a topic do, and %d in all "
+                "with expressions of %d characters",
                 MAX_EVALUATED,
                 MAX_FILTERS,
+                MAX_TEXT,
             )
         return False
+
+    def _add(self, data: FilterData) -> None:
+        self._topics.setdefault(data.topic, {})[data.group] = data
+        self._topics_of.setdefault(data.group, set()).add(data.topic)
+        if data.dead_time:
+            self._dead[data.topic, data.group] = data
+        self._count += 1
+        self._text += len(data.expression)
+        self.changed()
 
     def _remove(self, data: FilterData) -> None:
         groups, topics = self._topics[data.topic], self._topics_of[data.group]
         del groups[data.group]
         topics.discard(data.topic)
+        self._dead.pop((data.topic, data.group), None)
         self._count -= 1
+        self._text -= len(data.expression)
         if not groups:
             del self._topics[data.topic]
         if not topics:
             del self._topics_of[data.group]
-
-    def _tell(self, topic: str, *new: FilterData) -> None:
-        """Has the filters of a topic evaluated; the `new` ones count from now on."""
         self.changed()
+
+    def _tell(self, topic: str) -> None:
+        """Has the filters of a topic evaluated; those that were not so far count from now on."""
         groups = self._topics.get(topic, {}).values()
         told = self._store.set_expressions(topic, [(d.filter, d.bits) for d in groups])
-        if told is None and groups:
-            self._waiting.add(topic)
         if told is None:
+            if groups:
+                self._waiting.add(topic)
             return
         self._waiting.discard(topic)
-        for data in new:
-            data.born_time, data.born_offset = told
-            self._set_bits(data)
-
-    def _set_bits(self, data: FilterData) -> None:
-        data.filter = data.filter.with_bits(
-            data.bits, self._bit_num // 8, data.born_time, data.born_offset
-        )
+        for data in groups:
+            if data.born_offset < 0:
+                data.born(*told, self._bit_num // 8)
+                self.changed()
 
     def look_again(self) -> None:
-        """Has those evaluated whose topics the store knows by now, and forgets the long dead."""
+        """Has those evaluated for which there was no time, or whose topics the store did not know,
+        and forgets the long dead."""
+        for group in list(self._later):
+            if not self._time.may_begin():
+                break
+            for topic, subscription in self._later.pop(group).items():
+                self._register(group, topic, subscription)
         for topic in list(self._waiting):
             self._waiting.discard(topic)
-            self._tell(topic, *self._topics.get(topic, {}).values())
-        before = now_ms() - self._keep_ms
-        for topic, groups in list(self._topics.items()):
-            dead = [data for data in groups.values() if 0 < data.dead_time <= before]
-            for data in dead:
-                self._remove(data)
-            if dead:
-                self._tell(topic)
+            self._tell(topic)
+        before = now_ms() - self._config.filter_data_clean_time_span
+        dead = [data for data in self._dead.values() if data.dead_time <= before]
+        for data in dead:
+            self._remove(data)
+        for topic in {data.topic for data in dead}:
+            self._tell(topic)
+
+    def stopped(self) -> None:
+        """No more messages come: the file that is written now is the last one."""
+        if self._evaluates:
+            self._is_stopped = True
+            self.changed()
 
     def to_json(self) -> dict[str, Any]:
         topics = {
@@ -210,7 +230,8 @@ class ConsumerFilters(PersistentTable):
             }
             for topic, groups in sorted(self._topics.items())
         }
-        return {"filterDataByTopic": topics, "logEnd": self._store.stats()["maxPhyOffset"]}
+        end = self._store.stats()["maxPhyOffset"] if self._is_stopped else -1
+        return {"filterDataByTopic": topics, "logEnd": end}
 
     def _load(self) -> None:
         file = config_file.load(self.path)
@@ -218,7 +239,8 @@ class ConsumerFilters(PersistentTable):
         rows = topics.values() if isinstance(topics, dict) else ()
         groups = (t.get("groupFilterData") for t in rows if isinstance(t, dict))
         found = [d for g in groups if isinstance(g, dict) for d in g.values()]
-        loaded = [d for d in map(self._read, found) if d is not None]
+        is_last = file.get("logEnd") == self._store.stats()["maxPhyOffset"]
+        loaded = [d for value in found if (d := read_data(value, self._config, is_last))]
         if len(loaded) < len(found):
             log.warning(
                 "%s: %d of %d filters are not taken over: they are damaged, or have bits of other "
@@ -227,46 +249,11 @@ class ConsumerFilters(PersistentTable):
                 len(found) - len(loaded),
                 len(found),
             )
-        end = self._store.stats()["maxPhyOffset"]
-        is_last = file.get("logEnd", end) == end
-        for data in loaded:
-            self._add(data)
+        for data in sorted(loaded, key=lambda data: data.dead_time):
+            if len(self._topics.get(data.topic, {})) < MAX_EVALUATED and self._has_room(
+                len(data.expression)
+            ):
+                self._add(data)
         for topic in list(self._topics):
-            all_of = list(self._topics[topic].values())
-            self._tell(topic, *(() if is_last else all_of))
-            if is_last:
-                for data in all_of:
-                    self._set_bits(data)
-
-    def _read(self, value: Any) -> FilterData | None:
-        """A filter as it was written; None if it is no good, or would have other bits now."""
-        match value:
-            case {
-                "topic": str(topic),
-                "consumerGroup": str(group),
-                "expression": str(expression),
-                "clientVersion": int(version),
-                "bornTime": int(born),
-                "deadTime": int(dead),
-                "bloomFilterData": {"bitNum": self._bit_num, "bitPos": list(bits)},
-            }:
-                pass
-            case _:
-                return None
-        if bits != subscription_bits(group, topic, self._error, self._consumers):
-            return None
-        offset = value.get("bornOffset", 0)
-        try:
-            return FilterData(
-                topic,
-                group,
-                expression,
-                sql_filter(expression),
-                version,
-                bits,
-                born,
-                offset if isinstance(offset, int) else 0,
-                dead or max(now_ms() - 30_000, born),  # no group has members yet
-            )
-        except SubscriptionError:
-            return None
+            self._tell(topic)
+        self.changed()  # it is not the last one any more

@@ -15,6 +15,7 @@ from pyrmq.broker.clients import BROADCASTING, ClientTable
 from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.stats import BrokerStats
@@ -54,25 +55,6 @@ MAX_COUNT = 256
 MAX_READS = 64
 """Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
 sent on to pull from there."""
-
-
-class LoopTime:
-    """Time on the event loop that some work may take: `share` of all time, counted by windows."""
-
-    def __init__(self, share: float, window: float) -> None:
-        self._most = share * window
-        self._window = window
-        self._end = 0.0
-        self._used = 0.0
-
-    def may_begin(self) -> bool:
-        now = time.monotonic()
-        if now >= self._end:
-            self._end, self._used = now + self._window, 0.0
-        return self._used < self._most
-
-    def took(self, seconds: float) -> None:
-        self._used += seconds
 
 
 SQL_WAKES = LoopTime(0.1, 0.1)

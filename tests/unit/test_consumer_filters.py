@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from pyrmq.broker import consumer_filters
+from pyrmq.broker import consumer_filters, filter_data
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.consumer_filters import ConsumerFilters, bitmap_len
+from pyrmq.broker.loop_time import LoopTime
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, SubscriptionError
 from pyrmq.model.subscription import SQL92, Subscription
@@ -58,7 +59,9 @@ def found(store: Store, filters: ConsumerFilters, group: str, expression: str) -
     return numbers
 
 
-def save(filters: ConsumerFilters) -> dict[str, Any]:
+def save(filters: ConsumerFilters, *, stopped: bool = False) -> dict[str, Any]:
+    if stopped:
+        filters.stopped()
     trio.run(filters.save_if_changed)
     content: dict[str, Any] = json.loads(filters.path.read_bytes())
     return content
@@ -71,6 +74,7 @@ class Opened:
         self.store = open_store(root)
         put(self.store, 0)
         self.filters = ConsumerFilters(root / FILE, config, self.store)
+        self.filters._time = LoopTime(1e9, 1e9)
 
     def __enter__(self) -> Opened:
         return self
@@ -84,7 +88,8 @@ def test_the_file(tmp_path: Path) -> None:
     with Opened(tmp_path) as at:
         end = at.store.stats()["maxPhyOffset"]
         at.filters.subscribed("g1", wanted("n > 3", 7, "T"))
-        content = save(at.filters)
+        assert save(at.filters)["logEnd"] == -1
+        content = save(at.filters, stopped=True)
         data = content["filterDataByTopic"]["T"]["groupFilterData"]["g1"]
         assert content["filterDataByTopic"]["T"]["topic"] == "T"
         assert content["logEnd"] == end
@@ -135,7 +140,7 @@ def test_the_file_is_read_again(tmp_path: Path, logged: bool) -> None:
     with Opened(tmp_path) as at:
         at.filters.subscribed("g", wanted("n > 3"))
         put(at.store, 3, 4)
-        before = save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+        before = save(at.filters, stopped=True)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
         if not logged:
             at.filters.subscribed("g", wanted("n < 3", 2))  # the file does not tell of this
             put(at.store, 2, 5)
@@ -183,7 +188,8 @@ def test_what_is_damaged_is_left_out(
 
 def test_who_is_gone_for_long_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000_000
-    monkeypatch.setattr(consumer_filters, "now_ms", lambda: now)
+    for module in (consumer_filters, filter_data):
+        monkeypatch.setattr(module, "now_ms", lambda: now)
     with Opened(tmp_path) as at:
         at.filters.subscribed("g", wanted("n > 3"))
         at.filters.subscribed("g", {})
@@ -222,6 +228,90 @@ def test_limits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         for n in range(consumer_filters.MAX_EVALUATED + 2):
             expected = [k for k in range(8) if k > n % 5]
             assert found(at.store, at.filters, f"g{n}", f"n > {n % 5}") == expected
+
+
+def groups_of(filters: ConsumerFilters, topic: str = "T") -> set[str]:
+    rows = filters.to_json()["filterDataByTopic"]
+    return set(rows[topic]["groupFilterData"]) if topic in rows else set()
+
+
+def test_the_dead_make_room(tmp_path: Path) -> None:
+    """Those that nobody wants any more keep no place from those that somebody wants."""
+    with Opened(tmp_path) as at:
+        for n in range(consumer_filters.MAX_EVALUATED):
+            at.filters.subscribed(f"g{n}", wanted("n > 3"))
+        at.filters.subscribed("g7", {})
+        at.filters.subscribed("new", wanted("n > 4"))
+        assert len(groups_of(at.filters)) == consumer_filters.MAX_EVALUATED
+        assert "new" in groups_of(at.filters)
+        assert "g7" not in groups_of(at.filters)
+        put(at.store, *range(8))
+        assert found(at.store, at.filters, "new", "n > 4") == [5, 6, 7]
+        assert found(at.store, at.filters, "g7", "n > 3") == [4, 5, 6, 7]
+
+
+def test_long_expressions_have_a_limit_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_filters, "MAX_TEXT", 20)
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("a", wanted("n > 3 OR n > 3"))
+        at.filters.subscribed("b", wanted("n > 3 OR n > 4"))
+        assert groups_of(at.filters) == {"a"}
+        at.filters.subscribed("a", {})
+        at.filters.subscribed("b", wanted("n > 3 OR n > 4", 2))
+        assert groups_of(at.filters) == {"b"}
+        at.filters.subscribed("b", wanted("n > 3 OR n > 5", 3))
+        put(at.store, 3, 5)
+        assert groups_of(at.filters) == {"b"}
+        assert found(at.store, at.filters, "b", "n > 3 OR n > 5") == [5]
+
+
+def test_what_there_is_no_time_for_comes_later(tmp_path: Path) -> None:
+    """Heartbeats have so much of the loop's time; the last word of a group counts."""
+    with Opened(tmp_path) as at:
+        enough, at.filters._time = at.filters._time, LoopTime(0, 1)
+        at.filters.subscribed("g", wanted("n > 3"))
+        at.filters.subscribed("h", wanted("n > 3"))
+        at.filters.subscribed("h", {})
+        at.filters.look_again()
+        assert groups_of(at.filters) == set()
+        put(at.store, 4)
+        at.filters._time = enough
+        at.filters.look_again()
+        assert groups_of(at.filters) == {"g"}
+        put(at.store, 3, 5)
+        assert found(at.store, at.filters, "g", "n > 3") == [4, 5]
+
+
+def test_names_that_no_topic_has(tmp_path: Path) -> None:
+    """A heartbeat may state any text as a topic."""
+    with Opened(tmp_path) as at:
+        for topic in ("\ud800", "x" * 1000, "a/b", ""):
+            at.filters.subscribed("g", wanted("n > 3", topic=topic))
+        at.filters.subscribed("\ud800", wanted("n > 3"))
+        assert at.filters.to_json()["filterDataByTopic"] == {}
+
+
+def test_a_topic_that_does_not_come_changes_nothing(tmp_path: Path) -> None:
+    """The file is not written again and again for it."""
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3", topic="Never"))
+        save(at.filters)
+        changes: list[None] = []
+        at.filters.on_changed = lambda: changes.append(None)
+        at.filters.look_again()
+        assert not changes
+
+
+def test_all_groups_of_a_topic_that_comes_later(tmp_path: Path) -> None:
+    """Also those that were told before the one whose heartbeat finds it there."""
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3", topic="Later"))
+        put(at.store, 3, topic="Later")
+        at.filters.subscribed("h", wanted("n > 4", topic="Later"))
+        rows = at.filters.to_json()["filterDataByTopic"]["Later"]["groupFilterData"]
+        assert rows["g"]["bornOffset"] == rows["h"]["bornOffset"] > 0
 
 
 EXPRESSIONS = {
@@ -274,7 +364,7 @@ class FiltersMachine(RuleBasedStateMachine):
     @rule(saved=st.booleans())
     def stop(self, saved: bool) -> None:
         if saved:
-            trio.run(self.at.filters.save_if_changed)
+            save(self.at.filters, stopped=True)
         self.at.store.close()
         self.reopen()
 
