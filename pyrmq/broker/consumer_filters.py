@@ -62,7 +62,8 @@ class ConsumerFilters(PersistentTable):
         self._count = self._text = 0
         """How many there are; characters of their expressions."""
         self._waiting: set[str] = set()
-        """Topics that the store did not know when their expressions were to be evaluated."""
+        """Topics that the store did not know when their expressions were to be evaluated, or whose
+        expressions it could not take as its disk was slow."""
         self._time = LoopTime(0.05, 1.0)
         """For what heartbeats bring."""
         self._later: dict[str, dict[str, Subscription]] = {}
@@ -187,6 +188,9 @@ class ConsumerFilters(PersistentTable):
     def _tell(self, topic: str) -> None:
         """Has the filters of a topic evaluated; those that were not so far count from now on."""
         groups = self._topics.get(topic, {}).values()
+        if self._store.stall():  # it would wait for the put lock
+            self._waiting.add(topic)
+            return
         told = self._store.set_expressions(topic, [(d.filter, d.bits) for d in groups])
         if told is None:
             if groups:

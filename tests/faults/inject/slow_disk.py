@@ -7,8 +7,10 @@ makes the case hang. Exit code 77: this file system keeps all of its files in me
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
@@ -20,6 +22,7 @@ import trio
 
 import pyrmq.testing
 from pyrmq.engine import BUSY, SLOW, Store
+from pyrmq.model.codes import RequestCode
 from pyrmq.server import Running
 from tests.faults.inject.calls import HELD, FailingCalls, Fault
 from tests.support.client import Client, Pulled
@@ -161,9 +164,52 @@ async def hung_write(root: Path, calls: FailingCalls) -> None:
     assert bodies == [b"%d" % n for n in range(6)]
 
 
+def sql_heartbeat(client: Client, expression: str, version: int) -> float:
+    """A consumer of the topic; returns how long the answer took, seconds."""
+    began = time.monotonic()
+    subscription = {
+        "topic": TOPIC, "subString": expression, "expressionType": "SQL92", "subVersion": version,
+    }  # fmt: skip
+    consumer = {"groupName": "g", "subscriptionDataSet": [subscription]}
+    body = {"clientID": "c", "consumerDataSet": [consumer], "producerDataSet": []}
+    assert client.call(RequestCode.HEART_BEAT, json.dumps(body).encode()).code == 0
+    return time.monotonic() - began
+
+
+async def hung_write_and_sql(root: Path, calls: FailingCalls) -> None:
+    """While a write of the log hangs, an expression that is to be evaluated as messages are stored
+    holds up nobody; it is evaluated later."""
+    calls.arm(root, Fault())
+    settings = {"enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}
+    async with broker(root, os_page_cache_busy_time_out_mills=300, **settings) as running:
+        store, filters = running.broker.store, running.broker.filters
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(running.broker_address)) for _ in range(2)]
+            first, second = clients
+            assert (await thread(partial(first.send, TOPIC, b"0", queues=1))).code == 0
+            await thread(sql_heartbeat, second, "n > 0", 1)
+            calls.arm(root, Fault("write", "commitlog/*", 1, 0, HELD))
+            timer = Timer(0.3, calls.disarm)
+            timer.start()
+            assert (await thread(partial(first.send, TOPIC, b"1"))).code == 0
+            timer.join()
+            calls.arm(root, Fault("write", "commitlog/*", 1, 0, HELD))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(thread, partial(first.send, TOPIC, b"2"))
+                await eventually_trio(lambda: store.stall() == BUSY, "a write hangs")
+                timer = Timer(3, calls.disarm)
+                timer.start()
+                assert await thread(sql_heartbeat, second, "n > 1", 2) < 2
+                timer.cancel()
+                calls.disarm()
+            assert filters._topics[TOPIC]["g"].born_offset == -1
+            assert filters._waiting == {TOPIC}
+
+
 CASES: dict[str, Callable[[Path, FailingCalls], Awaitable[None]]] = {
     "cold-pull": cold_pull,
     "hung-write": hung_write,
+    "hung-write-and-sql": hung_write_and_sql,
 }
 
 
