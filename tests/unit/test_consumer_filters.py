@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,7 @@ def test_a_pull_that_was_checked_before_a_change(tmp_path: Path) -> None:
         at.filters.subscribed("g", wanted("n > 3"))
         late = at.filters.of("g", "T", "n > 3")
         at.filters.subscribed("g", wanted("n < 3", 2))
+        time.sleep(0.005)  # bits count from the next millisecond on
         put(at.store, 4)
         at.filters.subscribed("g", wanted("n > 3", 3))
         assert at.store.get("T", 0, 0, sql=late).count == 1
@@ -359,6 +361,7 @@ class FiltersMachine(RuleBasedStateMachine):
     def subscribe(self, group: str, expression: str) -> None:
         self.version += 1
         self.at.filters.subscribed(group, wanted(expression, self.version))
+        time.sleep(0.002)  # bits count from the next millisecond on
 
     @rule(group=st.sampled_from("ab"))
     def leave(self, group: str) -> None:
