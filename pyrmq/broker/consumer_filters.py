@@ -64,6 +64,8 @@ class ConsumerFilters(PersistentTable):
         self._waiting: set[str] = set()
         """Topics that the store did not know when their expressions were to be evaluated, or whose
         expressions it could not take as its disk was slow."""
+        self._ended: dict[str, list[SqlFilter]] = {}
+        """By topic: filters that are evaluated no more once the store is told so."""
         self._time = LoopTime(0.05, 1.0)
         """For what heartbeats bring."""
         self._later: dict[str, dict[str, Subscription]] = {}
@@ -177,6 +179,8 @@ class ConsumerFilters(PersistentTable):
         del groups[data.group]
         topics.discard(data.topic)
         self._dead.pop((data.topic, data.group), None)
+        if data.born_offset >= 0:
+            self._ended.setdefault(data.topic, []).append(data.filter)
         self._count -= 1
         self._text -= len(data.expression)
         if not groups:
@@ -191,11 +195,14 @@ class ConsumerFilters(PersistentTable):
         if self._store.stall():  # it would wait for the put lock
             self._waiting.add(topic)
             return
-        told = self._store.set_expressions(topic, [(d.filter, d.bits) for d in groups])
+        told = self._store.set_expressions(
+            topic, [(d.filter, d.bits) for d in groups], self._ended.get(topic, [])
+        )
         if told is None:
-            if groups:
+            if groups or topic in self._ended:
                 self._waiting.add(topic)
             return
+        self._ended.pop(topic, None)
         self._waiting.discard(topic)
         for data in groups:
             if data.born_offset < 0:

@@ -158,7 +158,6 @@ def bitmaps_in_a_burst(store: Store, root: Path, topic: str, count: int) -> int:
     return sum(size > 20 for size in sizes[-count:])
 
 
-@pytest.mark.xfail(strict=True, reason="each `Expressions` has a tenth of the time for itself")
 @pytest.mark.parametrize("topic", ["T", "Other"])
 def test_evaluating_has_a_share_of_the_time_in_all(tmp_path: Path, topic: str) -> None:
     """Whoever changes an expression, or has those of many topics, has no more of it."""

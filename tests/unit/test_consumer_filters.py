@@ -285,7 +285,6 @@ def test_what_there_is_no_time_for_comes_later(tmp_path: Path) -> None:
         assert found(at.store, at.filters, "g", "n > 3") == [4, 5]
 
 
-@pytest.mark.xfail(strict=True, reason="bits of a filter have no end, only a beginning")
 def test_a_pull_that_was_checked_before_a_change(tmp_path: Path) -> None:
     """It reads in a thread, which may be late; what came since is not told by its bits."""
     with Opened(tmp_path) as at:

@@ -6,6 +6,7 @@ use crate::store::{BitTest, Expression};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Selects messages by an SQL92 expression over their properties. ValueError if it does not
 /// compile: the text says where and why.
@@ -25,6 +26,7 @@ struct Bits {
     bitmap_len: usize,
     born_time: i64,
     born_offset: i64,
+    until: AtomicI64,
 }
 
 impl Selection {
@@ -39,6 +41,7 @@ impl Selection {
             bitmap_len: b.bitmap_len,
             born_time: b.born_time,
             born_offset: b.born_offset,
+            until: &b.until,
         })
     }
 }
@@ -47,6 +50,13 @@ impl SqlFilter {
     fn of(program: Arc<Program>, bits: Option<Bits>) -> Self {
         SqlFilter {
             selection: Box::new(Selection { program, bits }),
+        }
+    }
+
+    /// Its bits say nothing of messages from a physical offset on.
+    pub fn end_bits(&self, offset: u64) {
+        if let Some(bits) = &self.selection.bits {
+            bits.until.fetch_min(offset as i64, Ordering::Relaxed);
         }
     }
 
@@ -87,6 +97,7 @@ impl SqlFilter {
             bitmap_len,
             born_time,
             born_offset,
+            until: AtomicI64::new(i64::MAX),
         };
         SqlFilter::of(self.selection.program.clone(), Some(bits))
     }

@@ -122,13 +122,16 @@ impl Store {
     }
 
     /// Has expressions evaluated for the messages of a topic that follow, each with the bits of the
-    /// entries' bitmaps that it sets where it is true; none: no more. Returns (time, physical offset): the
-    /// messages before were stored up to that time, and below that offset. None: there is no such topic.
+    /// entries' bitmaps that it sets where it is true; none: no more. The bits of `ended` count up to here
+    /// only. Returns (time, physical offset): the messages before were stored up to that time, and below
+    /// that offset. None: nothing has changed, as there is no such topic, or the log is being written.
+    #[pyo3(signature = (topic, filters, ended=Vec::new()))]
     fn set_expressions(
         &self,
         py: Python<'_>,
         topic: &str,
         filters: Vec<(PyRef<'_, SqlFilter>, Vec<u32>)>,
+        ended: Vec<Py<SqlFilter>>,
     ) -> Option<(i64, u64)> {
         let expressions: Vec<_> = filters
             .into_iter()
@@ -137,7 +140,11 @@ impl Store {
         let expressions = (!expressions.is_empty()).then(|| Expressions::new(expressions));
         py.detach(|| {
             let topic = self.inner.topics().get(topic.as_bytes())?;
-            Some(self.inner.set_expressions(&topic, expressions))
+            self.inner.set_expressions(&topic, expressions, |offset| {
+                ended
+                    .iter()
+                    .for_each(|filter| filter.get().end_bits(offset));
+            })
         })
     }
 

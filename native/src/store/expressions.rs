@@ -20,43 +20,59 @@ pub struct Expression {
     pub bits: Vec<u32>,
 }
 
+/// What evaluating takes of the time, for all topics of a store together.
+pub struct Share {
+    start: Instant,
+    /// When what it has taken is no more than its share, nanoseconds from `start`. The holder of the put lock
+    /// alone uses it.
+    paid_at: AtomicU64,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share {
+            start: Instant::now(),
+            paid_at: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Share {
+    fn paid_at(&self) -> Duration {
+        Duration::from_nanos(self.paid_at.load(Ordering::Relaxed))
+    }
+
+    fn took(&self, began: Duration, took: Duration) {
+        let paid_at = self.paid_at().max(began) + took * SHARE;
+        self.paid_at
+            .store(paid_at.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
 pub struct Expressions {
     all: Vec<Expression>,
-    start: Instant,
-    /// When what evaluating has taken is no more than its share, nanoseconds from `start`. The holder of the
-    /// put lock alone uses it.
-    paid_at: AtomicU64,
     /// `LONG`, but for tests.
     long: Duration,
 }
 
 impl Expressions {
     pub fn new(all: Vec<Expression>) -> Self {
-        Expressions {
-            all,
-            start: Instant::now(),
-            paid_at: AtomicU64::new(0),
-            long: LONG,
-        }
+        Expressions { all, long: LONG }
     }
 
     /// The same, evaluated however long one message takes.
     #[cfg(test)]
     pub fn patient(all: Vec<Expression>) -> Self {
         let long = Duration::MAX;
-        Expressions {
-            long,
-            ..Expressions::new(all)
-        }
+        Expressions { all, long }
     }
 
     /// Makes `bitmap` the bits of the expressions that are true of a property string, in `len` bytes. It is
     /// left empty, which says nothing of any of them, where evaluating takes too long.
-    pub fn evaluate(&self, properties: &[u8], len: usize, bitmap: &mut Vec<u8>) {
+    pub fn evaluate(&self, share: &Share, properties: &[u8], len: usize, bitmap: &mut Vec<u8>) {
         bitmap.clear();
-        let began = self.start.elapsed();
-        let paid_at = Duration::from_nanos(self.paid_at.load(Ordering::Relaxed));
-        if paid_at > began + BURST {
+        let began = share.start.elapsed();
+        if share.paid_at() > began + BURST {
             return;
         }
         bitmap.resize(len, 0);
@@ -69,11 +85,9 @@ impl Expressions {
             if e.program.matches(properties) {
                 bloom::set(bitmap, &e.bits);
             }
-            took = self.start.elapsed() - began;
+            took = share.start.elapsed() - began;
         }
-        let paid_at = paid_at.max(began) + took * SHARE;
-        self.paid_at
-            .store(paid_at.as_nanos() as u64, Ordering::Relaxed);
+        share.took(began, took);
     }
 }
 
@@ -94,7 +108,7 @@ mod tests {
         let all = Expressions::patient(all);
         let of = |properties: &[u8]| {
             let mut bitmap = vec![7; 3];
-            all.evaluate(properties, 2, &mut bitmap);
+            all.evaluate(&Share::default(), properties, 2, &mut bitmap);
             bitmap
         };
         assert_eq!(of(b"a\x014\x02"), [1, 2]);
@@ -106,27 +120,29 @@ mod tests {
     #[test]
     fn nothing_is_said_while_it_has_taken_more_than_its_share() {
         let all = Expressions::patient(vec![expression("a > 3", &[0])]);
+        let other = Expressions::patient(vec![expression("a > 3", &[1])]);
+        let share = Share::default();
         let mut bitmap = vec![7];
-        all.paid_at.store(u64::MAX, Ordering::Relaxed);
-        all.evaluate(b"a\x014\x02", 1, &mut bitmap);
+        share.took(Duration::ZERO, BURST);
+        all.evaluate(&share, b"a\x014\x02", 1, &mut bitmap);
         assert!(bitmap.is_empty());
-        let soon = all.start.elapsed() + BURST / 2;
-        all.paid_at.store(soon.as_nanos() as u64, Ordering::Relaxed);
-        all.evaluate(b"a\x014\x02", 1, &mut bitmap);
+        other.evaluate(&share, b"a\x014\x02", 1, &mut bitmap);
+        assert!(bitmap.is_empty(), "the share is that of all topics");
+        let share = Share::default();
+        share.took(Duration::ZERO, BURST / 2 / SHARE);
+        let before = share.paid_at();
+        all.evaluate(&share, b"a\x014\x02", 1, &mut bitmap);
         assert_eq!(bitmap, [1]);
-        assert!(all.paid_at.load(Ordering::Relaxed) > soon.as_nanos() as u64);
+        assert!(share.paid_at() > before);
     }
 
     #[test]
     fn one_message_that_takes_long_has_no_bits() {
         let all = vec![expression("a > 3", &[0]), expression("a > 5", &[1])];
         let long = Duration::ZERO;
-        let all = Expressions {
-            long,
-            ..Expressions::new(all)
-        };
+        let all = Expressions { all, long };
         let mut bitmap = vec![7];
-        all.evaluate(b"a\x016\x02", 1, &mut bitmap);
+        all.evaluate(&Share::default(), b"a\x016\x02", 1, &mut bitmap);
         assert!(bitmap.is_empty(), "the second one was not evaluated");
     }
 }

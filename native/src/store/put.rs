@@ -88,6 +88,9 @@ impl Appended {
     }
 }
 
+/// Who is on the event loop waits so long for the put lock.
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// State that only the holder of the put lock sees.
 #[derive(Default)]
 struct Position {
@@ -223,13 +226,23 @@ impl Writer {
     }
 
     /// Has these expressions evaluated for the messages of a topic that follow. Returns what lies before all
-    /// of those: a time that is not before their predecessors', and a physical offset.
-    pub fn set_expressions(&self, topic: &Topic, expressions: Option<Expressions>) -> (i64, u64) {
-        let position = self.position.lock();
-        topic.set_expressions(expressions.map(Arc::new));
+    /// of those: a time that is not before their predecessors', and a physical offset, which `told` gets
+    /// before any of them is stored. None where the log is being written for longer than a moment.
+    pub fn set_expressions(
+        &self,
+        topic: &Topic,
+        expressions: Option<Expressions>,
+        told: impl FnOnce(u64),
+    ) -> Option<(i64, u64)> {
+        let position = self.position.try_lock_for(MOMENT)?;
+        let replaced = topic.set_expressions(expressions);
         let base = position.segment.as_ref().map_or(0, |s| s.base());
+        let offset = base + position.at() as u64;
+        told(offset);
         let time = self.links.time.clock().max(position.last_timestamp);
-        (time, base + position.at() as u64)
+        drop(position);
+        drop(replaced); // who puts does not wait for that
+        Some((time, offset))
     }
 
     /// Has the next write tried at once, also behind one that failed just now.
@@ -430,7 +443,7 @@ impl PutGuard<'_> {
         let place = staging.place(size);
         record::encode(place, &head, m.topic.name(), c.body, &c.props);
         position.bitmap.clear();
-        if m.topic.has_expressions() {
+        if queued && m.topic.has_expressions() {
             let properties = record::props(place).unwrap_or(&[]);
             m.topic.evaluate(properties, &mut position.bitmap);
         }

@@ -46,8 +46,9 @@ impl QueueExt {
     pub fn ready(&self, more: usize) -> Result<()> {
         let (size, unit) = (self.files.file_size() as u64, self.unit as u64);
         let mut byte = self.files.end();
-        // The end of each file stays free, which is less than one more unit a file.
-        let need = (more as u64 + more as u64 * unit / size + 2) * unit;
+        // At the end of each file less than a unit and `END_LEN` stay free.
+        let (in_a_file, free) = ((size - END_LEN as u64) / unit, unit + END_LEN as u64);
+        let need = more as u64 * unit + (more as u64 / in_a_file.max(1) + 2) * free;
         let end = byte + need;
         while byte < end {
             let base = self.start_of_file(byte);

@@ -129,6 +129,9 @@ impl Staging {
         self.entries.clear();
         self.bitmaps.clear();
         self.bitmap_of.clear();
+        if self.bitmaps.capacity() > LIMIT {
+            self.bitmaps = Vec::new();
+        }
         if self.bytes.len() > LIMIT {
             self.bytes.truncate(LIMIT);
             self.bytes.shrink_to_fit();

@@ -269,8 +269,13 @@ impl Store {
     }
 
     /// See `Writer::set_expressions`.
-    pub fn set_expressions(&self, topic: &Topic, expressions: Option<Expressions>) -> (i64, u64) {
-        self.writer.set_expressions(topic, expressions)
+    pub fn set_expressions(
+        &self,
+        topic: &Topic,
+        expressions: Option<Expressions>,
+        told: impl FnOnce(u64),
+    ) -> Option<(i64, u64)> {
+        self.writer.set_expressions(topic, expressions, told)
     }
 
     /// What is confirmed: readers, arrivals and answers ask here.

@@ -3,7 +3,7 @@
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
-use super::expressions::Expressions;
+use super::expressions::{Expressions, Share};
 use super::guard::create_dirs;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
@@ -44,6 +44,7 @@ struct Shared {
     ext_exists: bool,
     ext_writing: bool,
     bitmap_len: usize,
+    share: Share,
     maps: Arc<Maps>,
 }
 
@@ -64,7 +65,7 @@ pub struct Topic {
     shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
     /// Evaluated for each of its messages. The holder of the put lock alone uses it.
-    expressions: RwLock<Option<Arc<Expressions>>>,
+    expressions: RwLock<Option<Expressions>>,
     has_expressions: AtomicBool,
     queues: RwLock<Vec<Option<Arc<ConsumeQueue>>>>,
     /// Messages and bytes of records that were appended since the store was opened. The holder of the
@@ -86,10 +87,12 @@ impl Topic {
         *self.settings.write() = settings;
     }
 
-    /// What is evaluated for the messages that follow; the caller holds the put lock.
-    pub fn set_expressions(&self, expressions: Option<Arc<Expressions>>) {
-        self.has_expressions.store(expressions.is_some(), Relaxed);
-        *self.expressions.write() = expressions;
+    /// What is evaluated for the messages that follow, instead of what is returned; the caller holds the put
+    /// lock.
+    pub fn set_expressions(&self, expressions: Option<Expressions>) -> Option<Expressions> {
+        let are_used = expressions.is_some() && !self.is_batch(); // a batch queue has no extension
+        self.has_expressions.store(are_used, Relaxed);
+        std::mem::replace(&mut *self.expressions.write(), expressions)
     }
 
     #[inline]
@@ -100,7 +103,8 @@ impl Topic {
     /// Makes `bitmap` that of a message with these properties; empty: it says nothing.
     pub fn evaluate(&self, properties: &[u8], bitmap: &mut Vec<u8>) {
         if let Some(expressions) = &*self.expressions.read() {
-            expressions.evaluate(properties, self.shared.bitmap_len, bitmap);
+            let shared = &self.shared;
+            expressions.evaluate(&shared.share, properties, shared.bitmap_len, bitmap);
         }
     }
 
@@ -202,6 +206,7 @@ impl Topics {
                 ext_file: cfg.queue_ext_file_size as usize,
                 ext_writing: cfg.queue_ext,
                 bitmap_len: cfg.bitmap_len,
+                share: Share::default(),
                 maps: Arc::new(Maps::new(cfg.max_mapped_queue_files)),
             }),
             batch: Mutex::default(),

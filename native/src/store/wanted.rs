@@ -9,6 +9,7 @@ use crate::format::cq_entry::CqEntry;
 use crate::format::queue_ext::{self, Unit};
 use crate::format::record;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Which tag codes a consumer wants; only the low 32 bits count. [DefaultMessageFilter]
@@ -36,13 +37,17 @@ pub struct BitTest<'a> {
     /// Messages stored up to this time, or below this physical offset, were not evaluated for it.
     pub born_time: i64,
     pub born_offset: i64,
+    /// Nor were those from this physical offset on.
+    pub until: &'a AtomicI64,
 }
 
 impl BitTest<'_> {
     /// Whether an entry's record is not wanted for sure.
     #[inline]
     pub fn rules_out(&self, cq: &CqEntry, unit: &Unit<'_>) -> bool {
+        // Whoever sees the entry sees the end that was set before it was made.
         cq.phys >= self.born_offset
+            && cq.phys < self.until.load(Ordering::Relaxed)
             && unit.store_time > self.born_time
             && unit.bitmap.len() == self.bitmap_len
             && !bloom::has_all(unit.bitmap, self.bits)

@@ -4,11 +4,11 @@ use super::*;
 use crate::filter::sql::Program;
 use crate::store::{Expression, Expressions, GetStatus, Store, StoreConfig, testing};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 const TOPIC: &[u8] = b"Orders";
 const BITS: [u32; 3] = [9, 33, 77];
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000);
+static ALWAYS: AtomicI64 = AtomicI64::new(i64::MAX);
 
 struct Rig {
     store: Arc<Store>,
@@ -42,7 +42,10 @@ impl Rig {
         let topic = rig.store.topics().get(TOPIC).unwrap();
         let (program, bits) = (rig.program.clone(), BITS.to_vec());
         let expressions = Expressions::patient(vec![Expression { program, bits }]);
-        rig.born = rig.store.set_expressions(&topic, Some(expressions));
+        rig.born = rig
+            .store
+            .set_expressions(&topic, Some(expressions), |_| ())
+            .unwrap();
         rig
     }
 
@@ -81,6 +84,7 @@ impl Rig {
             bitmap_len: 14,
             born_time: self.born.0,
             born_offset: self.born.1 as i64,
+            until: &ALWAYS,
         }
     }
 }
@@ -130,7 +134,7 @@ fn bits_of_messages_from_before_say_nothing() {
 fn no_bits_once_nothing_is_evaluated() {
     let rig = Rig::new();
     let topic = rig.store.topics().get(TOPIC).unwrap();
-    rig.store.set_expressions(&topic, None);
+    rig.store.set_expressions(&topic, None, |_| ()).unwrap();
     rig.put(0..5);
     assert_eq!(rig.read(Some(rig.test())), (9, 15));
 }
@@ -146,4 +150,19 @@ fn a_batch_has_bits_for_each_message() {
     }
     drop(guard);
     assert_eq!(rig.read(Some(rig.test())), (11, 12));
+}
+
+#[test]
+fn bits_say_nothing_from_their_end_on() {
+    let rig = Rig::new();
+    rig.put(95..100);
+    let until = AtomicI64::new(i64::MAX);
+    let test = BitTest {
+        bits: &[1], // of an expression that was never evaluated
+        until: &until,
+        ..rig.test()
+    };
+    assert_eq!(rig.read(Some(test)), (9, 10));
+    until.store(rig.born.1 as i64, Ordering::Relaxed);
+    assert_eq!(rig.read(Some(test)), (14, 15));
 }
