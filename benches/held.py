@@ -37,17 +37,21 @@ class Line:
     def send(self, frames: bytes) -> None:
         self._socket.sendall(frames)
 
-    def code(self) -> int:
-        """Of the next answer."""
+    def answered(self) -> None:
+        """The next answer is there; it is no refusal."""
         while len(self._left) < 4 or len(self._left) < 4 + self._length():
             piece = self._socket.recv(1 << 16)
             assert piece, "the broker closed the connection"
             self._left += piece
         end = 4 + self._length()
         (header,) = struct.unpack_from(">I", self._left, 4)
-        code: int = json.loads(self._left[8 : 8 + (header & 0xFFFFFF)])["code"]
+        said = json.loads(self._left[8 : 8 + (header & 0xFFFFFF)])
         del self._left[:end]
-        return code
+        assert said["code"] == 0, said
+
+    def silent(self) -> bool:
+        """Nothing but answers that were waited for has come."""
+        return not self._left
 
     def _length(self) -> int:
         (length,) = struct.unpack_from(">I", self._left)
@@ -104,7 +108,7 @@ class Held:
             mine = range(n, others, connections)
             line.send(b"".join(self._idle(at) for at in mine) + self._question())
         for line in self._lines:
-            assert line.code() == 0, "the pulls wait, and what was asked behind them is answered"
+            line.answered()  # what was asked behind the pulls: they wait
         self.mib = memory(self.pid).private - before
         """What they take of the broker's memory, with their connections."""
 
@@ -125,7 +129,7 @@ class Held:
             "order": False,
         }
         self._sender.send(encode_request(CREATE_TOPIC, 1, fields))
-        assert self._sender.code() == 0
+        self._sender.answered()
 
     def _idle(self, at: int) -> bytes:
         group, queue = divmod(at, TOPICS * QUEUES)
@@ -138,13 +142,13 @@ class Held:
     def hold(self) -> None:
         if not self._waits:
             self._holder.send(_pull(AWAITED, 0, self._offset, "CG") + self._question())
-            assert self._holder.code() == 0
+            self._holder.answered()
             self._waits = True
 
     def wake(self) -> None:
         self._sender.send(self._message)
-        assert self._holder.code() == 0
-        assert self._sender.code() == 0
+        self._holder.answered()
+        self._sender.answered()
         self._offset += 1
         self._waits = False
 
@@ -153,7 +157,7 @@ class Held:
         for _ in range(count // WINDOW):
             self._sender.send(self._window)
             for _ in range(WINDOW):
-                assert self._sender.code() == 0
+                self._sender.answered()
 
     def cpu_seconds(self) -> float:
         """Of all threads of the broker so far, to the nanosecond."""
@@ -161,10 +165,11 @@ class Held:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     def still_there(self) -> bool:
-        """None of the others was answered or closed meanwhile."""
+        """None of the others was answered or closed meanwhile: what is asked now comes first."""
         for line in self._lines:
             line.send(self._question())
-        return all(line.code() == 0 and not line._left for line in self._lines)
+            line.answered()
+        return all(line.silent() for line in self._lines)
 
 
 @contextmanager
