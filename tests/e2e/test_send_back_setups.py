@@ -162,18 +162,17 @@ def test_a_broker_with_an_address_of_the_other_family(
     """The new record has its host, and can be read. (RocketMQ 5.5.0 keeps a bit that says 16 bytes
     for the four of an IPv4 address: nobody can read the record.)"""
     server = start()
-    server.host = before
-    server.restart(same_ports=False)
+    if before != server.host:
+        server.host = before
+        server.restart(same_ports=False)
     with Client((before, server.broker[1])) as client:
         message = sent(client)
     server.host = after
     server.restart(same_ports=False)
     with Client((after, server.broker[1])) as client:
-        for level in (-1, 3):
+        for level in (-1, 1):
             assert send_back(client, message, "G", level).code == 0
-        (dead,) = dead_letters(client, "G")
-        (returned,) = await_records(client, "%RETRY%G", 1)
-        for record in (dead, returned):
-            assert (record.store_host[0], record.born_host[0]) == (after, before)
+        records = [*dead_letters(client, "G"), *(record for _, record in waiting(client, "G"))]
+        assert [(r.store_host[0], r.born_host[0]) for r in records] == [(after, before)] * 2
         assert client.send("T", b"goes on").code == 0
         assert [record.body for record in client.pull_all("T", 0, 0, 2)] == [b"x", b"goes on"]
