@@ -7,6 +7,7 @@ of properties come from the same pool as the literals, so that comparisons go ei
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -35,6 +36,29 @@ TEXTS = (
     "-1e400", "1e-400", "4.9e-324", "0.1", "0.10", "100000000000000000000", "000000000000000002",
     "1,5", "٣", "-٣", "３", "२", "1٣", "\U0001d7d8",
 )  # fmt: skip
+PARTS = (
+    "x",
+    "a",
+    "b",
+    "ax",
+    "xb",
+    "X",
+    "1",
+    "2",
+    "0",
+    ".",
+    "e",
+    "E",
+    "N",
+    "-",
+    " ",
+    "本",
+    "日",
+    "t",
+)
+"""What texts may begin or end with."""
+NUMBERS = ("0", "1", "2", "3", "10", "2.5", "1.0", "2147483647", "3000000000")
+"""Of the values that literals have."""
 ORDERS = (">", ">=", "<", "<=")
 SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 STRANGE = (
@@ -64,11 +88,14 @@ class Cases:
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
+        self._texts: Sequence[str] = TEXTS
+        """Those that this expression and its messages share."""
 
     def next(self) -> list[Case]:
         """One expression, and if it is whole the same behind NOT and before IS NULL: together they
         tell TRUE, FALSE, NULL and an error apart although each says only whether it is TRUE."""
         chance = self._chance
+        self._texts = chance.sample(TEXTS, 8)
         _, words = self._condition(chance.choice((0, 1, 1, 2, 2, 3, 4)))
         properties = tuple(self._properties() for _ in range(4))
         if chance.random() < 0.25:
@@ -131,11 +158,12 @@ class Cases:
                 words = self._inside(left if chance.random() < 0.1 else self._name(), COMPARISON)
                 words += [*self._maybe_not(), "IN", "("]
                 for at in range(chance.choice((1, 1, 2, 3, 12))):
-                    words += [","] * (at > 0) + [_quoted(chance.choice(TEXTS))]
+                    words += [","] * (at > 0) + [_quoted(self._text())]
                 return COMPARISON, [*words, ")"]
             case _:
                 words = [*self._inside(left, COMPARISON), *self._maybe_not()]
-                words += [chance.choice(SEARCHES), _quoted(chance.choice(TEXTS))]
+                part = chance.choice(PARTS) if chance.random() < 0.7 else self._text()
+                words += [chance.choice(SEARCHES), _quoted(part)]
                 return COMPARISON, words
 
     def _equality(self, left: tuple[int, Words], right: tuple[int, Words]) -> tuple[int, Words]:
@@ -160,9 +188,12 @@ class Cases:
             case 2:
                 return UNARY, [*signs, chance.choice(FLOATS)]
             case 3:
-                return UNARY, [*signs, _quoted(chance.choice(TEXTS))]
+                return UNARY, [*signs, _quoted(self._text())]
             case _:
                 return UNARY, [*signs, chance.choice(("TRUE", "FALSE", "NULL"))]
+
+    def _text(self) -> str:
+        return self._chance.choice(self._texts if self._chance.random() < 0.8 else TEXTS)
 
     def _number(self) -> tuple[int, Words]:
         """What may stand beside > and in BETWEEN, most of the time."""
@@ -221,10 +252,12 @@ class Cases:
 
     def _properties(self) -> bytes:
         chance = self._chance
-        pairs = [(name, chance.choice(TEXTS)) for name in FEW_NAMES if chance.random() < 0.75]
-        pairs += [
-            (chance.choice(NAMES), chance.choice(TEXTS)) for _ in range(chance.choice((0, 0, 1, 3)))
+        pairs = [
+            (name, chance.choice(NUMBERS) if chance.random() < 0.35 else self._text())
+            for name in FEW_NAMES
+            if chance.random() < 0.75
         ]
+        pairs += [(chance.choice(NAMES), self._text()) for _ in range(chance.choice((0, 0, 1, 3)))]
         chance.shuffle(pairs)
         found = b"".join(f"{name}\x01{value}\x02".encode() for name, value in pairs)
         if chance.random() < 0.9:
