@@ -47,7 +47,7 @@ def join(server: TxnServer, topic: str, group: str) -> Iterator[Callable[..., Ru
 
         def start(client: str, command: str = "consume", of: str = group) -> Running:
             driver = Driver(client, tuple(built(client)), server.namesrv, server.state)
-            words = {"topic": topic, "group": of, "until": "end", "timeout": SECONDS}
+            words = {"topic": topic, "group": of, "stay": 1, "timeout": SECONDS}
             return stack.enter_context(driver.start(command, **words))
 
         yield start
