@@ -151,3 +151,28 @@ def test_messages_that_only_the_disk_has(start: Start) -> None:
         assert {asked[a.opaque]: a.code for a in answers} == {n: n % 2 for n in range(400)}
         found = [int(r.body[:4]) for r in dead_letters(client, "G", 200)]
         assert sorted(found) == list(range(0, 400, 2))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("::1", "127.0.0.1"), ("127.0.0.1", "::1")], ids=["to-4", "to-6"]
+)
+def test_a_broker_with_an_address_of_the_other_family(
+    start: Start, before: str, after: str
+) -> None:
+    """The new record has its host, and can be read. (RocketMQ 5.5.0 keeps a bit that says 16 bytes
+    for the four of an IPv4 address: nobody can read the record.)"""
+    server = start()
+    if before != server.host:
+        server.host = before
+        server.restart(same_ports=False)
+    with Client((before, server.broker[1])) as client:
+        message = sent(client)
+    server.host = after
+    server.restart(same_ports=False)
+    with Client((after, server.broker[1])) as client:
+        for level in (-1, 1):
+            assert send_back(client, message, "G", level).code == 0
+        records = [*dead_letters(client, "G"), *(record for _, record in waiting(client, "G"))]
+        assert [(r.store_host[0], r.born_host[0]) for r in records] == [(after, before)] * 2
+        assert client.send("T", b"goes on").code == 0
+        assert [record.body for record in client.pull_all("T", 0, 0, 2)] == [b"x", b"goes on"]

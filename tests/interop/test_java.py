@@ -165,6 +165,8 @@ def test_lite_pull(java: Driver, topic: str, group: str) -> None:
 def test_requests_get_their_replies(java: Driver, topic: str, group: str) -> None:
     """The reply goes through the broker to the client that asked, compressed or not, and is stored
     as well; a request that nobody answers times out."""
+    if java.name == "java-4.9.4":
+        pytest.skip("request() of this client gives the request itself back: apache/rocketmq#4841")
     report = java.run("request-reply", topic=topic, group=group, count=3)
     asked = report.of("request")
     assert [line.get("error") for line in asked] == [None] * 3

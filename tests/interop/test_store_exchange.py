@@ -17,6 +17,7 @@ from tests.support.records import MAGIC_V2
 
 from .store import cargo, peer
 from .store.ledger import Ledger
+from .store.returned import Returned
 from .store.special import (
     INNER,
     arrives_later,
@@ -87,6 +88,7 @@ def ours(store: Path) -> Iterator[Callable[..., Ours]]:
 def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, tool):
     """Ours, then Apache's, then ours. After the kill all our records have IPv6 hosts."""
     ledger = Ledger()
+    returned = Returned(ledger)
     with_long_topic(store, ledger)
     host = "::1" if how == "kill" else "127.0.0.1"
     server = ours(host).start()
@@ -115,12 +117,14 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
         await_text(store / "config" / "topics.json", '"Made"')
     with Client(server.address) as client:
         delayed(ledger, client)  # at the end: they come due in Apache's turn
+        returned.begin(client)
     stop(server, how, ledger, "ours")
     rolled_over(store)
 
     apache.start()
     with Client(apache.address) as client:
         arrives_later(ledger, client)
+        returned.go_on(client)
         ledger.check(client)
         assert committed(client) == half
     ledger.check_with(tool, namesrv)
@@ -136,13 +140,17 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
     with Client(apache.address) as client:
         cargo.load(ledger, client, 1000, 60)
         ledger.check(client)
+        if how == "clean":
+            # Returned to Apache's broker on an IPv4 address, a message that was stored on an IPv6
+            # one becomes a record that nobody can read: storeHost has 4 bytes, sysFlag says 16.
+            returned.once_more(client)
     stop(apache, "kill", ledger, "apache")
 
     server.start()
     with Client(server.address) as client:
         ledger.check(client)
         cargo.load(ledger, client, 2000, 20)
-        ledger.check(client)
+        returned.end(client)
     ledger.check_with(tool, server.names)
     server.terminate()
     found_by_the_engine(store, ledger)
@@ -152,6 +160,7 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
 def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool):
     """Apache's, then ours, then Apache's."""
     ledger = Ledger()
+    returned = Returned(ledger)
     with_long_group(store)
     apache.start()
     tool.make_topic(namesrv, apache.name_and_port, INNER, 1, queue_type="BatchCQ")
@@ -170,6 +179,7 @@ def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool
         await_text(store / "config" / "delayOffset.json", r"[{,\s]\"?1\"?:5\b")
     with Client(apache.address) as client:
         delayed(ledger, client)
+        returned.begin(client)
     stop(apache, how, ledger, "apache")
     rolled_over(store)
     if how == "kill":
@@ -182,14 +192,16 @@ def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool
             assert committed(client) == half
         cargo.load(ledger, client, 1000, 60)
         arrives_later(ledger, client)
+        returned.go_on(client)
     ledger.check_with(tool, server.names)
     inner_arrived(tool, server.names, inner)
     with Client(server.address) as client:
         inner += inner_batches(client, len(inner))
+        returned.once_more(client)
     if how == "clean":
         rest_is_consumed(ledger, half, server.names, server.stderr_text)
     else:
-        await_text(store / "config" / "delayOffset.json", r'"2":2\b')
+        await_text(store / "config" / "delayOffset.json", r'"2":5\b')
     stop(server, how, ledger, "ours")
     if how == "kill":
         # Apache's broker drops the index files of a broker that was killed, and dispatches again
@@ -201,6 +213,7 @@ def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool
     with Client(apache.address) as client:
         cargo.load(ledger, client, 2000, 20)
         arrives_later(ledger, client)  # once: Apache's broker goes on behind what we delivered
+        returned.end(client)
     ledger.check_with(tool, namesrv)
     told = tool.describe(namesrv, apache.name_and_port, [INNER], ["TUNED"])
     assert told["topics"][INNER]["attributes"] == {"queue.type": "BatchCQ"}

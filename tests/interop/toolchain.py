@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE / ".build"
 NEWEST = "5.5.0"
 """The version of Apache RocketMQ that `make test` runs: its client, broker, name server, tools."""
-OLDER_JAVA_CLIENTS = ("5.3.3", "4.9.8")
+OLDER_JAVA_CLIENTS = ("5.3.3", "5.1.4", "4.9.8", "4.9.4")
 """Further versions of org.apache.rocketmq:rocketmq-client, for `make thorough-interop`."""
 BUILD_TIMEOUT = 600.0
 """Seconds for one build; the first one downloads the client and its dependencies."""

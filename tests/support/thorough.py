@@ -24,6 +24,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "segments-stream": (),
     "simulation": (),
     "simulation-groups": (),
+    "sql-filter": (),
     "spark-archive-kill": (),
     "spark-stream-kill": (),
     "spark-stream-stop": (),

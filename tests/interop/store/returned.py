@@ -1,0 +1,98 @@
+"""Messages that a consumer returns: they wait, come again and become dead letters, a broker's turn
+each."""
+
+from __future__ import annotations
+
+from tests.support.client import Client
+from tests.support.delays import levels, send_back
+from tests.support.records import Record
+from tests.support.waiting import eventually
+
+from . import cargo
+from .ledger import Ledger
+from .special import SCHEDULE, await_messages
+
+GROUP = "Returning"
+RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
+LATER = 3
+"""Messages that come due in the next turn."""
+
+
+class Returned:
+    """What is returned from queue 2 of the main topic in the first turn, and what becomes of it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._origins: list[Record] = []
+        self._more = 0
+
+    def _send_back(self, client: Client, record: Record, level: int, most: int = 16) -> None:
+        self._ledger.unanswered(record.body)  # stored elsewhere than the answer will have been read
+        answer = send_back(
+            client,
+            record.physical_offset,
+            GROUP,
+            level,
+            originMsgId=record.offset_msg_id,
+            originTopic=cargo.MAIN,
+            maxReconsumeTimes=most,
+        )
+        assert answer.code == 0, answer.remark
+
+    def begin(self, client: Client) -> None:
+        """Three are to come in the next turn, one does not within this test, two are dead."""
+        self._ledger.knows(RETRY, 1)
+        self._origins = self._ledger.records[cargo.MAIN, 2][:6]
+        assert client.heartbeat("returning@1", GROUP, cargo.MAIN).code == 0
+        for record, level in zip(self._origins, (2, 2, 2, 18, -1, -1), strict=True):
+            self._send_back(client, record, level)
+        self._ledger.knows(DEAD, 1)
+        await_messages(client, DEAD, 2)
+        self._ledger.check(client)
+        self._are(DEAD, self._origins[4:], [1, 1])
+
+    def go_on(self, client: Client) -> None:
+        """The next turn: they have come, and the dead ones are still there."""
+        await_messages(client, RETRY, LATER)
+        self._ledger.check(client)
+        self._are(RETRY, self._origins[:LATER], [1] * LATER)
+        self._are(DEAD, self._origins[4:], [1, 1])
+        waits = self._ledger.records[SCHEDULE, 17]
+        assert [r.body for r in waits if r.properties["REAL_TOPIC"] == RETRY] == [
+            self._origins[3].body
+        ]
+
+    def once_more(self, client: Client) -> None:
+        """At its end one of those that came is returned again, and one becomes a dead letter."""
+        again, dies, _ = self._ledger.records[RETRY, 0]
+        self._send_back(client, again, 1)
+        self._send_back(client, dies, 0, most=1)
+        self._more = 1
+
+    def end(self, client: Client) -> None:
+        """The third turn. What a broker delivers right before it is killed may come once more."""
+        await_messages(client, RETRY, LATER + self._more)
+        eventually(
+            lambda: levels(client)[0],
+            "what may come once more has come",
+            until=lambda found: found[0] == found[1],
+        )
+        self._ledger.check(client)
+        more = len(self._ledger.records[RETRY, 0]) - LATER
+        origins = self._origins[:LATER] + [self._origins[0]] * more
+        self._are(RETRY, origins, [1] * LATER + [2] * more)
+        dead = self._origins[4:] + self._origins[1:2] * self._more
+        self._are(DEAD, dead, [1, 1] + [2] * self._more)
+
+    def _are(self, topic: str, origins: list[Record], times: list[int]) -> None:
+        found = self._ledger.records[topic, 0]
+        assert [r.reconsume_times for r in found] == times, topic
+        for record, origin in zip(found, origins, strict=True):
+            assert record.body == origin.body
+            assert record.properties["RETRY_TOPIC"] == cargo.MAIN
+            assert record.properties["ORIGIN_MESSAGE_ID"] == origin.offset_msg_id
+            assert record.properties.get("KEYS") == origin.properties.get("KEYS")
+            assert (record.born_timestamp, record.born_host) == (
+                origin.born_timestamp,
+                origin.born_host,
+            )
