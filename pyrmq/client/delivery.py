@@ -23,7 +23,7 @@ from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.channel import Channel
-from pyrmq.net.send import queue_fields, stored_at
+from pyrmq.net.send import queue_text, stored_at
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,11 @@ class _Sending:
     failure: PyrmqError | None = None
     stored: SendResult | None = None
     """Where an attempt has stored it, less safely than asked."""
+
+    @property
+    def avoid(self) -> str | None:
+        """The broker of the last attempt."""
+        return self.tried[-1] if self.tried else None
 
 
 class Delivery:
@@ -176,13 +181,18 @@ class Delivery:
         failure.add_note(f"attempts: {len(sending.tried)}, brokers tried: {brokers}")
         raise failure
 
-    async def _target(self, sending: _Sending) -> MessageQueue:
-        """Where the next attempt goes. Only a route that has to be asked for takes time."""
-        topic, select = sending.request.topic, sending.select
-        avoid = sending.tried[-1] if sending.tried else None
+    def _target_now(self, sending: _Sending) -> MessageQueue | None:
+        """Where the next attempt goes, if that is known at once."""
+        topic = sending.request.topic
         route = self._client.known_route(topic)
-        if route is not None and select is None and (queues := self._queues_of(topic, route)):
-            return self._chooser.choose(queues, avoid)
+        if route is None or sending.select is not None:
+            return None
+        queues = self._queues_of(topic, route)
+        return self._chooser.choose(queues, sending.avoid) if queues else None
+
+    async def _target(self, sending: _Sending) -> MessageQueue:
+        """The same, where the route has to be asked for, or the user chooses."""
+        topic, select, avoid = sending.request.topic, sending.select, sending.avoid
         target = None
         with trio.move_on_at(sending.deadline):
             target = await self.choose(topic, select, avoid)
@@ -192,8 +202,8 @@ class Delivery:
 
     async def _attempt(self, sending: _Sending, left: int) -> SendResult:
         """One attempt, with `left` others to come."""
-        request, began = sending.request, trio.current_time()
-        target = sending.queue or await self._target(sending)
+        request = sending.request
+        target = sending.queue or self._target_now(sending) or await self._target(sending)
         broker, began = target.broker_name, trio.current_time()
         sending.tried.append(broker)
         until = self._until(sending, left, began)
@@ -204,10 +214,9 @@ class Delivery:
                     channel = await self._channel_of(target, request.topic)
             if channel is None:
                 raise RequestTimeoutError(f"no connection to broker {broker} in time")
-            fields = request.fields | queue_fields(target.queue_id, broker)
-            left_time = until - trio.current_time()
+            fields = request.fields + queue_text(target.queue_id, broker)
             answer = await channel.call(
-                request.code, fields, request.body, timeout=max(left_time, 0)
+                request.code, fields, request.body, timeout=max(until - trio.current_time(), 0)
             )
             result = _result(answer, target, request.key)
         except ResponseError:
@@ -258,7 +267,9 @@ def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
         status,
         key,
         ext.get("msgId", ""),
-        MessageQueue(queue.topic, queue.broker_name, queue_id),
+        queue
+        if queue_id == queue.queue_id
+        else MessageQueue(queue.topic, queue.broker_name, queue_id),
         offset,
         ext.get("transactionId"),
         ext.get("MSG_REGION", "DefaultRegion"),

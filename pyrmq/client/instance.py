@@ -79,6 +79,8 @@ class ClientInstance:
         self._all_masters: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
+        self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
+        """Addresses that were asked for, by topic and broker name, with the route they are of."""
         self._watched: set[str] = set()
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
@@ -223,8 +225,18 @@ class ClientInstance:
     def open_master(self, topic: str, broker_name: str) -> Channel | None:
         """The channel that `master` returns at once; None if it would have to wait."""
         route = self.known_route(topic)
-        address = None if route is None else route.master_of(broker_name)
-        return None if address is None else self._channels.open(parse_address(address))
+        if route is None:
+            return None
+        known = self._masters.get(topic)
+        if known is None or known[0] is not route:
+            known = self._masters[topic] = route, {}
+        address = known[1].get(broker_name)
+        if address is None:
+            text = route.master_of(broker_name)
+            if text is None:
+                return None
+            address = known[1][broker_name] = parse_address(text)
+        return self._channels.open(address)
 
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""

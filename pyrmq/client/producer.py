@@ -25,7 +25,7 @@ from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
 from pyrmq.net.channel import Channel
-from pyrmq.net.send import queue_fields
+from pyrmq.net.send import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
@@ -233,7 +233,8 @@ class Producer:
         """
         self._packer.check(message)
         accumulator = self._accumulator
-        if accumulator is not None and (select, sharding_key, timeout) == (None, None, None):
+        plain = select is None and sharding_key is None and timeout is None
+        if accumulator is not None and plain:
             check_queue(queue)
             if accumulator.takes(message):
                 return self._names.shown_result(await accumulator.send(message, queue))
@@ -315,8 +316,8 @@ class Producer:
         request = await self._packer.single(message, self._packer.properties(message))
         target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
         channel = await self._channel_of(target, request.topic)
-        ext = request.fields | queue_fields(target.queue_id, target.broker_name)
-        await channel.oneway(request.code, ext, request.body)
+        fields = request.fields + queue_text(target.queue_id, target.broker_name)
+        await channel.oneway(request.code, fields, request.body)
 
     def _keyed(
         self, message: Message, select: Selector | None, sharding_key: str | None
