@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import trio
 
@@ -18,6 +19,7 @@ BODY = bytes(range(128))
 IN_FLIGHT = 256
 WARM_UP = 5000
 """Messages before the measurement begins."""
+WINDOW = 1000
 LIMIT = 600.0
 """Seconds that a load may take."""
 BATCH = 500
@@ -26,18 +28,23 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of `count` messages: CPU (user and kernel) and wall seconds of this process, and the bytes
-    by which it grew meanwhile."""
+    """Of `count` messages: microseconds of CPU (user and kernel) for each in every window of
+    WINDOW messages, wall seconds in all, and the bytes by which the process grew meanwhile."""
 
     count: int
-    cpu: float
+    windows: list[float]
     wall: float
     grown: int
 
     @property
     def cpu_us(self) -> float:
-        """CPU of one message."""
-        return self.cpu / self.count * 1e6
+        """CPU of one message in the median window."""
+        return median(self.windows)
+
+    @property
+    def best_us(self) -> float:
+        """The same in the best window: others on the machine make everything slower."""
+        return min(self.windows)
 
     @property
     def rate(self) -> float:
@@ -45,17 +52,26 @@ class Measured:
 
 
 class _Meter:
-    """Begins when it is made."""
+    """Begins when it is made; `count` is called for each message."""
 
     def __init__(self) -> None:
         gc.collect()
+        self._seen = 0
+        self._windows: list[float] = []
         self._resident = _resident()
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def read(self, count: int) -> Measured:
-        cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
+    def count(self) -> None:
+        self._seen += 1
+        if not self._seen % WINDOW:
+            now = time.process_time()
+            self._windows.append((now - self._cpu) / WINDOW * 1e6)
+            self._cpu = now
+
+    def read(self) -> Measured:
+        wall = time.perf_counter() - self._wall
         gc.collect()
-        return Measured(count, cpu, wall, _resident() - self._resident)
+        return Measured(self._seen, self._windows, wall, _resident() - self._resident)
 
 
 def _resident() -> int:
@@ -66,23 +82,29 @@ async def send(
     namesrv: str, topic: str, count: int, *, auto_batch: bool = False, in_flight: int = IN_FLIGHT
 ) -> Measured:
     """So many tasks, each of which sends one message after the other and has its result."""
-    async with Producer("bench-client", namesrv=namesrv, auto_batch=auto_batch) as producer:
+    async with Producer(
+        "bench-client", namesrv=namesrv, auto_batch=auto_batch, send_timeout=LIMIT
+    ) as producer:
 
         async def one() -> None:
             await producer.send(Message(topic, BODY))
 
         await _spread(WARM_UP, in_flight, one)
         meter = _Meter()
-        await _spread(count, in_flight, one)
-        return meter.read(count)
+        await _spread(count, in_flight, one, meter)
+        return meter.read()
 
 
-async def _spread(count: int, tasks: int, work: Callable[[], Awaitable[None]]) -> None:
+async def _spread(
+    count: int, tasks: int, work: Callable[[], Awaitable[None]], meter: _Meter | None = None
+) -> None:
     turns = itertools.count()
 
     async def run() -> None:
         while next(turns) < count:
             await work()
+            if meter is not None:
+                meter.count()
 
     with trio.fail_after(LIMIT):
         async with trio.open_nursery() as nursery:
@@ -111,9 +133,11 @@ async def consume(namesrv: str, group: str, topic: str, count: int) -> Measured:
     async def listener(message: ReceivedMessage) -> None:
         nonlocal seen, meter
         seen += 1
-        if seen == WARM_UP:
+        if meter is not None:
+            meter.count()
+        elif seen == WARM_UP:
             meter = _Meter()
-        elif seen == count:
+        if seen == count:
             done.set()
 
     async with PushConsumer(
@@ -126,7 +150,7 @@ async def consume(namesrv: str, group: str, topic: str, count: int) -> Measured:
         with trio.fail_after(LIMIT):
             await done.wait()
         assert meter is not None
-        return meter.read(count - WARM_UP)
+        return meter.read()
 
 
 async def switches(count: int, tasks: int = IN_FLIGHT) -> Measured:
@@ -149,6 +173,6 @@ async def switches(count: int, tasks: int = IN_FLIGHT) -> Measured:
     meter = _Meter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wake)
-        await _spread(count, tasks, wait)
+        await _spread(count, tasks, wait, meter)
         nursery.cancel_scope.cancel()
-    return meter.read(count)
+    return meter.read()

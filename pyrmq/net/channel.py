@@ -20,7 +20,6 @@ from pyrmq.net.client_protocol import (
     CloseReason,
     Event,
     Ext,
-    Request,
     RequestEnded,
     ServerRequest,
 )
@@ -225,15 +224,23 @@ class Channel:
             code, ext, len(body), now=trio.current_time(), timeout=timeout
         )
         try:
-            if not self._has_room(len(body)):
+            room = self._has_room(len(body))
+            if not room:
                 with trio.CancelScope(deadline=request.deadline):
                     await self._wait_for_room(len(body))
-            if request.outcome is None and self._has_room(len(body)):
+                    room = request.outcome is None
+            if room:
                 self._collect(head, body)
             if request.deadline < self._sweep.deadline:
                 self._sweep.deadline = request.deadline
             if request.outcome is None:
-                await _ended(request)
+
+                def abort(_: object) -> trio.lowlevel.Abort:
+                    request.waiter = None
+                    return trio.lowlevel.Abort.SUCCEEDED
+
+                request.waiter = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(abort)
             answer = protocol.result(request)
         finally:
             protocol.forget(request)
@@ -256,17 +263,6 @@ class Channel:
     ) -> None:
         """Sends a request that is not answered. ConnectError."""
         await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
-
-
-async def _ended(request: Request) -> None:
-    """Returns when a request is no longer in flight."""
-
-    def abort(_: object) -> trio.lowlevel.Abort:
-        request.waiter = None
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    request.waiter = trio.lowlevel.current_task()
-    await trio.lowlevel.wait_task_rescheduled(abort)
 
 
 class Channels:
