@@ -24,6 +24,8 @@ class Ready:
         self._size = size
         self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
+        self._parked = 0
+        """How many wait there."""
         self._waking = False
         """A task that waits was woken and has not run yet."""
         self._taken = 0
@@ -32,8 +34,11 @@ class Ready:
     def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Messages of one queue, in order."""
         size = self._size
-        chunks = [list(messages[at : at + size]) for at in range(0, len(messages), size)]
-        self._line.extend((process, chunk) for chunk in chunks)
+        if size == 1:
+            self._line.extend([(process, [message]) for message in messages])
+        else:
+            starts = range(0, len(messages), size)
+            self._line.extend([(process, list(messages[at : at + size])) for at in starts])
         self._wake()
 
     def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
@@ -43,7 +48,7 @@ class Ready:
 
     def _wake(self) -> None:
         """One at a time, and each the next: those that return at once need no help."""
-        if self._line and self._waiting and not self._waking:
+        if self._parked and not self._waking and self._line:
             self._waking = True
             self._waiting.unpark()
 
@@ -66,10 +71,11 @@ class Ready:
     def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
         """The same without turns."""
         while self._line:
-            process, chunk = self._line.popleft()
-            if not process.dropped:
-                self._wake()
-                return process, chunk
+            entry = self._line.popleft()
+            if not entry[0].dropped:
+                if self._parked:
+                    self._wake()
+                return entry
         return None
 
     async def take(self) -> tuple[ProcessQueue, Chunk]:
@@ -83,6 +89,10 @@ class Ready:
                 self._wake()  # this task may be cancelled before it takes anything
                 await trio.lowlevel.checkpoint()
             else:
-                await self._waiting.park()
+                self._parked += 1
+                try:
+                    await self._waiting.park()
+                finally:
+                    self._parked -= 1
                 self._waking = False
         raise ClientError("the consumer was left")

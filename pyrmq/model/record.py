@@ -24,6 +24,8 @@ INNER_BATCH = 0x80
 _FIXED = struct.Struct(">iIiiiqqiq8sq8siqi")
 """What stands before the body if both hosts have 4 bytes."""
 _SHORT = struct.Struct(">h")
+_NO_RECORD = (struct.error, ValueError, IndexError)
+"""What reading something else as a record may come to."""
 _ENTRY = struct.Struct(">iiiii")
 
 
@@ -147,13 +149,9 @@ def _digits(raw: bytes) -> str:
 def decode_record(data: bytes | memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
     """Reads the record that `data` starts with; the body may be left as it is stored. Where it
     cannot be decompressed the message is an UndecodableMessage. ProtocolError if it is none."""
-    return _decode_at(bytes(data), 0, inflate_body)
-
-
-def _decode_at(data: bytes, start: int, inflate_body: bool) -> ReceivedMessage:
     try:
-        message = _decode(data, start)
-    except (struct.error, ValueError, IndexError) as e:
+        message = _decode(bytes(data), 0)
+    except _NO_RECORD as e:
         raise ProtocolError(f"not a message record: {e}") from e
     return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
 
@@ -236,7 +234,7 @@ def _decode(data: bytes, start: int) -> ReceivedMessage:
         prepared,
         size,
         crc,
-        decode_properties(data[at:end].decode(errors="replace")),
+        decode_properties(data[at:end].decode("utf-8", "replace")),
         f"{_digits(store_host)}{phys & 0xFFFFFFFFFFFFFFFF:016X}",
     )
 
@@ -266,9 +264,12 @@ def decode_records(
         if not 0 < size <= len(data) - start:
             raise ProtocolError("not message records: sizes do not add up")
         try:
-            message = _decode_at(data, start, inflate_body)
-            if message.sys_flag & INNER_BATCH and message.body_error is None:
-                yield from _unwrap(message)
+            try:
+                message = _decode(data, start)
+            except _NO_RECORD as e:
+                raise ProtocolError(f"not a message record: {e}") from e
+            if message.sys_flag & (COMPRESSED | INNER_BATCH):
+                yield from _contained(message, inflate_body)
             else:
                 yield message
         except ProtocolError as e:
@@ -276,6 +277,14 @@ def decode_records(
                 raise
             on_damage(e)
         start += size
+
+
+def _contained(message: ReceivedMessage, inflate_body: bool) -> Iterator[ReceivedMessage]:
+    """A message that is compressed, or an inner batch."""
+    if inflate_body and message.sys_flag & COMPRESSED:
+        message = _unpacked(message)
+    whole = message.sys_flag & INNER_BATCH and message.body_error is None
+    return _unwrap(message) if whole else iter((message,))
 
 
 def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
