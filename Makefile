@@ -16,7 +16,7 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
+.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback bench-client \
 	bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -118,6 +118,10 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
 	@mkdir -p build
 	$(BIN)/python -m benches.loopback $(if $(PEER),--peer) --json build/bench-loopback.json
+
+bench-client: $(STAMP) ## CPU of clients for each message, with the broker in another process
+	@mkdir -p build
+	$(BIN)/pytest benches/test_client.py --benchmark-only --benchmark-json=build/bench-client.json
 
 bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
 	@mkdir -p build
