@@ -172,9 +172,11 @@ class ClientInstance:
             route = self.known_route(topic)
             if route is not None:
                 return route
-            _, older = self._new_topics.pop(topic, (0.0, None))
+            _, older = self._new_topics.get(topic, (0.0, None))
             with suppress(TopicNotExistError):
-                return await self.route(topic)
+                route = await self.route(topic)
+                self._new_topics.pop(topic, None)
+                return route
             try:
                 route = await self._channels.perform(self._routes.auto_create_route(topic))
             except TopicNotExistError:
