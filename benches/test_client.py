@@ -7,8 +7,10 @@ windows of 1,000 messages; others on the machine make all of them slower, the ya
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -17,11 +19,15 @@ from benches.client import loads
 from benches.client.imports import import_seconds
 from benches.client.loads import Measured
 from benches.loopback.harness import server
+from tests.interop import toolchain
 
 FULL = os.environ.get("PYRMQ_BENCH_FULL") == "1"
 COUNT = 200_000 if FULL else 20_000
 MEMORY = 10_000_000 if FULL else 100_000
 ROUNDS = 3
+PEER = Path(__file__).parent / "client" / "Peer.java"
+PEER_WARM_UP = 20_000
+"""As in Peer.java: a virtual machine has to compile what it runs."""
 
 pytestmark = pytest.mark.benchmark(group="client CPU a message, 128 B")
 
@@ -73,6 +79,27 @@ def test_consume(namesrv: str, benchmark, report: Report) -> None:
         return trio.run(loads.consume, namesrv, group, "BenchFilled", COUNT + loads.WARM_UP)
 
     in_turns(benchmark, report, work, "12 us")
+
+
+@pytest.mark.parametrize("load", ["send", "send-collected", "consume"])
+def test_java(load: str, namesrv: str, benchmark, report: Report) -> None:
+    """The same with Apache's Java client."""
+    try:
+        driver = toolchain.java_driver(toolchain.NEWEST)
+    except (toolchain.Missing, toolchain.BuildFailed) as e:
+        pytest.skip(str(e))
+    java = [word for word in driver[:-1] if word not in toolchain.SHORT_LIVED_JVM]
+    if load == "consume":
+        trio.run(loads.fill, namesrv, "BenchPeer", COUNT + PEER_WARM_UP)
+    topic = "BenchPeer" if load == "consume" else "BenchSend"
+    words = [*java, str(PEER), load, namesrv, topic, str(COUNT), "bench-client-java"]
+    done = benchmark.pedantic(
+        subprocess.run,
+        args=(words,),
+        kwargs={"capture_output": True, "text": True, "check": True, "timeout": loads.LIMIT},
+        rounds=1,
+    )
+    report(f"{float(done.stdout):.1f} us of CPU", "")
 
 
 def test_memory(namesrv: str, benchmark, report: Report) -> None:

@@ -15,7 +15,7 @@ import org.apache.rocketmq.common.message.Message;
 
 /** The loads of loads.py with Apache's Java client. Prints CPU microseconds of one message. */
 public final class Peer {
-    private static final int WARM_UP = 50_000;
+    private static final int WARM_UP = 20_000;
     private static final int IN_FLIGHT = 256;
     private static final OperatingSystemMXBean PROCESS =
         (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
