@@ -24,8 +24,6 @@ class Ready:
         self._size = size
         self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
-        self._parked = 0
-        """How many wait there."""
         self._waking = False
         """A task that waits was woken and has not run yet."""
         self._taken = 0
@@ -48,7 +46,7 @@ class Ready:
 
     def _wake(self) -> None:
         """One at a time, and each the next: those that return at once need no help."""
-        if self._parked and not self._waking and self._line:
+        if self._line and not self._waking and self._waiting:
             self._waking = True
             self._waiting.unpark()
 
@@ -73,8 +71,7 @@ class Ready:
         while self._line:
             entry = self._line.popleft()
             if not entry[0].dropped:
-                if self._parked:
-                    self._wake()
+                self._wake()
                 return entry
         return None
 
@@ -89,10 +86,6 @@ class Ready:
                 self._wake()  # this task may be cancelled before it takes anything
                 await trio.lowlevel.checkpoint()
             else:
-                self._parked += 1
-                try:
-                    await self._waiting.park()
-                finally:
-                    self._parked -= 1
+                await self._waiting.park()
                 self._waking = False
         raise ClientError("the consumer was left")
