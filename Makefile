@@ -16,8 +16,8 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback bench-client \
-	bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
+.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
+	bench-client bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
