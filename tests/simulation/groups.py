@@ -227,7 +227,8 @@ def run_seed(seed: int) -> GroupWorld:
     """Runs one seed. AssertionError, with its trace, if something does not hold."""
     world = GroupWorld(seed)
     logger = logging.getLogger("pyrmq")
-    level, logger.level = logger.level, logging.CRITICAL
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # assigning would leave what loggers below have cached
     try:
         with (
             patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
@@ -242,7 +243,7 @@ def run_seed(seed: int) -> GroupWorld:
         text = "\n".join([f"seed {seed}", *world.trace, repr(broken)])
         raise Broken(text) from e
     finally:
-        logger.level = level
+        logger.setLevel(level)
     return world
 
 
