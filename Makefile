@@ -17,7 +17,7 @@ SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
-	bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
+	bench-client bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -118,6 +118,10 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
 	@mkdir -p build
 	$(BIN)/python -m benches.loopback $(if $(PEER),--peer) --json build/bench-loopback.json
+
+bench-client: $(STAMP) ## CPU of clients for each message, with the broker in another process
+	@mkdir -p build
+	$(BIN)/pytest benches/test_client.py --benchmark-only --benchmark-json=build/bench-client.json
 
 bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
 	@mkdir -p build

@@ -35,6 +35,8 @@ class Broker:
     pid: int | None
     started: float
     """`time.perf_counter()` just before the process was created; 0.0 for one already running."""
+    namesrv: str = ""
+    """Its name server, `host:port`, if that is known."""
 
     @property
     def addr(self) -> str:
@@ -92,7 +94,8 @@ def server(
         try:
             fields = _await_ready(process, log)
             host, _, port = fields["broker"].rpartition(":")
-            yield Broker(host, int(port), int(fields.get("pid", process.pid)), started)
+            pid = int(fields.get("pid", process.pid))
+            yield Broker(host, int(port), pid, started, fields.get("namesrv", ""))
         finally:
             stop(process)
             assert process.stdout is not None

@@ -1,15 +1,48 @@
-"""Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers."""
+"""Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers.
 
-from pyrmq.client.call_listener import ConsumeResult, ReconsumeLater
-from pyrmq.client.consumer import PushConsumer
-from pyrmq.client.listener import TransactionListener
-from pyrmq.client.lite_pull import LitePullConsumer
-from pyrmq.client.offsets import ConsumeFrom
-from pyrmq.client.producer import Producer
-from pyrmq.client.push_options import MessageModel
-from pyrmq.client.transaction import TransactionalProducer
-from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
-from pyrmq.model.transaction import TransactionState
+Each name is loaded from the module that defines it when it is first asked for: a program that only
+sends does not wait for the consumers, nor one that imports all for what it does not use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_NAMES = {
+    "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
+    "pyrmq.client.consumer": "PushConsumer",
+    "pyrmq.client.listener": "TransactionListener",
+    "pyrmq.client.lite_pull": "LitePullConsumer",
+    "pyrmq.client.offsets": "ConsumeFrom",
+    "pyrmq.client.producer": "Producer",
+    "pyrmq.client.push_options": "MessageModel",
+    "pyrmq.client.transaction": "TransactionalProducer",
+    "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.model.transaction": "TransactionState",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+if TYPE_CHECKING:
+    from pyrmq.client.call_listener import ConsumeResult, ReconsumeLater
+    from pyrmq.client.consumer import PushConsumer
+    from pyrmq.client.listener import TransactionListener
+    from pyrmq.client.lite_pull import LitePullConsumer
+    from pyrmq.client.offsets import ConsumeFrom
+    from pyrmq.client.producer import Producer
+    from pyrmq.client.push_options import MessageModel
+    from pyrmq.client.transaction import TransactionalProducer
+    from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
+    from pyrmq.model.transaction import TransactionState
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Loads what is asked for; from then on it is an attribute like others."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_HOME[name]), name)
+        return found
+
 
 __all__ = [
     "ConsumeFrom",

@@ -20,7 +20,6 @@ from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net.tasks import Tasks
 
 _Kind = tuple[str, MessageQueue | None, str | None, bool]
-_Entry = tuple[str, tuple[int, bytes, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,16 @@ class BatchLimits:
             raise ClientError("batch_total_bytes is at least batch_bytes")
 
 
-@dataclass(slots=True, eq=False)
 class _Item:
-    entry: _Entry
-    size: int
-    index: int = -1
-    """Its place in the batch that was sent."""
+    """A message of a batch, and the task that waits for its result. `index` is its place in the
+    batch that was sent."""
+
+    __slots__ = ("entry", "index", "waiter")
+
+    def __init__(self, entry: tuple[str, bytes]) -> None:
+        self.entry = entry
+        self.index = -1
+        self.waiter: trio.lowlevel.Task | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -55,10 +58,16 @@ class _Batch:
     since: float
     items: list[_Item] = field(default_factory=list)
     bytes: int = 0
-    done: trio.Event = field(default_factory=trio.Event)
     result: SendResult | None = None
     offset_ids: list[str] = field(default_factory=list)
     failure: Exception | None = None
+
+    def end(self) -> None:
+        """Everybody has a result, or the failure."""
+        for item in self.items:
+            if item.waiter is not None:
+                trio.lowlevel.reschedule(item.waiter)
+                item.waiter = None
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +109,7 @@ class Accumulator:
             for group in self._groups.values():
                 if group.batch is not None:
                     group.batch.failure = ClientError("the producer was left: it was not sent")
-                    group.batch.done.set()
+                    group.batch.end()
 
     def takes(self, message: Message) -> bool:
         """Whether a message may share a request: others are sent alone."""
@@ -115,19 +124,20 @@ class Accumulator:
 
     async def send(self, message: Message, queue: MessageQueue | None) -> SendResult:
         """Where a message that was checked, and that it `takes`, went."""
-        entry = self._packer.entry(message)
-        flag_body_text = entry[1]
-        item = _Item(entry, 22 + len(message.body) + len(flag_body_text[2]))
+        item = _Item(self._packer.entry(message))
         kind = (message.topic, queue, message.tags, message.wait_store_ok)
         batch = self._add(kind, message, item)
-        try:
-            await batch.done.wait()
-        except trio.Cancelled:
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            item.waiter = None
             if item.index < 0:  # it has not left
                 batch.items.remove(item)
-                batch.bytes -= item.size
-                self._held -= item.size
-            raise
+                batch.bytes -= len(item.entry[1])
+                self._held -= len(item.entry[1])
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        item.waiter = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(abort)
         if batch.failure is not None:
             # Of its own: each has the traceback of whoever waited.
             raise copy.copy(batch.failure) from batch.failure
@@ -136,7 +146,7 @@ class Accumulator:
         ids, index = batch.offset_ids, item.index
         return SendResult(
             result.status,
-            entry[0],
+            item.entry[0],
             ids[index] if index < len(ids) else "",
             result.queue,
             result.queue_offset + index,
@@ -150,14 +160,15 @@ class Accumulator:
         if group is None:
             group = self._groups[kind] = _Group(kind[1])
         batch = group.batch
-        if batch is not None and batch.bytes + item.size > self._limits.batch_bytes:
+        size = len(item.entry[1])
+        if batch is not None and batch.bytes + size > self._limits.batch_bytes:
             self._start(kind, group)
             batch = None
         if batch is None:
             batch = group.batch = _Batch(message, trio.current_time())
         batch.items.append(item)
-        batch.bytes += item.size
-        self._held += item.size
+        batch.bytes += size
+        self._held += size
         if not group.running:
             group.running = True
             self._tasks.start_soon(self._run, kind, group)
@@ -201,7 +212,7 @@ class Accumulator:
                 )
             self._held -= batch.bytes
             group.sending -= 1
-            batch.done.set()
+            batch.end()
             group.wake.set()
             if not group.sending and not group.running:
                 self._groups.pop(kind, None)

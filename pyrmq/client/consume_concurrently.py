@@ -73,11 +73,16 @@ class ConsumeConcurrently(ConsumeService):
     async def _work(self, slot: int) -> None:
         ready, call, under_way = self._ready, self._call, self._under_way
         direct = call.direct
+        now, topic, counts = trio.current_time(), None, None
         while not self.closing:
-            process, chunk = ready.take_now() or await ready.take()
+            entry = ready.take_now()
+            if entry is None:
+                entry = await ready.take()
+                now = trio.current_time()
             if self.closing:
                 return
-            began = trio.current_time()
+            process, chunk = entry
+            began = now
             under_way[slot] = process, chunk, began
             process.last_consume = time.time_ns() // 1_000_000
             level, done = BROKERS_CHOICE, 0
@@ -92,8 +97,11 @@ class ConsumeConcurrently(ConsumeService):
                 )  # fmt: skip
             else:
                 done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
-            took = trio.current_time() - began
-            self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
+            now = trio.current_time()
+            if counts is None or topic != process.queue.topic:
+                topic = process.queue.topic
+                counts = self._statistics.of(topic)
+            counts.consumed(done, len(chunk) - done, now - began)
             if not process.dropped:
                 for message in chunk[:done]:
                     process.finish(message.queue_offset)

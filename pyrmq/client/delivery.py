@@ -23,7 +23,7 @@ from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.channel import Channel
-from pyrmq.net.send import queue_fields, stored_at
+from pyrmq.net.send import queue_text, stored_at
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,19 @@ class _Sending:
     request: Outgoing
     queue: MessageQueue | None
     select: Selector | None
+    limit: float
+    """Seconds for all attempts."""
     deadline: float
-    attempts: int
     tried: list[str] = field(default_factory=list)
     """Names of brokers, one for each attempt that chose one."""
     failure: PyrmqError | None = None
     stored: SendResult | None = None
     """Where an attempt has stored it, less safely than asked."""
+
+    @property
+    def avoid(self) -> str | None:
+        """The broker of the last attempt."""
+        return self.tried[-1] if self.tried else None
 
 
 class Delivery:
@@ -122,47 +128,45 @@ class Delivery:
         """Sends until a broker has it, or the attempts or the time are used up."""
         rules, size = self._rules, len(request.body)
         limit = rules.timeout if timeout is None else timeout
-        attempts = 1 if queue or select else rules.retry_times + 1
-        sending = _Sending(request, queue, select, trio.current_time() + limit, attempts)
+        left = 0 if queue or select else rules.retry_times
+        sending = _Sending(request, queue, select, limit, trio.current_time() + limit)
         if not self._in_flight.try_enter(size):
-            entered = False
-            with trio.move_on_at(sending.deadline):
-                await self._in_flight.enter(size)
-                entered = True
-            if not entered:
-                raise RequestTimeoutError(
-                    f"not sent: there was no room among the messages in flight for {limit:g} s "
-                    "(max_in_flight, max_in_flight_bytes)"
-                )
+            await self._wait_for_room(sending)
         try:
-            return await self._attempts(sending, limit)
+            while True:
+                try:
+                    result = await self._attempt(sending, left)
+                except PyrmqError as e:
+                    if not may_send_again(e, rules.retry_codes):
+                        if sending.stored is None:
+                            raise
+                        return sending.stored
+                    sending.failure = e
+                    log.info("an attempt to send failed: %s", escape(e))
+                else:
+                    again = left and rules.retry_another_broker_when_not_store_ok
+                    if result.status is SendStatus.SEND_OK or not again:
+                        return result
+                    sending.stored = result
+                if not left or trio.current_time() >= sending.deadline:
+                    return self._given_up(sending)
+                await self._refresh(sending, left)
+                left -= 1
         finally:
             self._in_flight.leave(size)
 
-    async def _attempts(self, sending: _Sending, limit: float) -> SendResult:
-        for left in reversed(range(sending.attempts)):
-            try:
-                result = await self._attempt(sending, left)
-            except PyrmqError as e:
-                if not may_send_again(e, self._rules.retry_codes):
-                    if sending.stored is None:
-                        raise
-                    break
-                sending.failure = e
-                number = sending.attempts - left
-                log.info("send attempt %d failed: %s", number, escape(e))
-            else:
-                again = left and self._rules.retry_another_broker_when_not_store_ok
-                if result.status is SendStatus.SEND_OK or not again:
-                    return result
-                sending.stored = result
-            if trio.current_time() >= sending.deadline:
-                break
-            if left:
-                await self._refresh(sending, left)
-        return self._given_up(sending, limit)
+    async def _wait_for_room(self, sending: _Sending) -> None:
+        entered = False
+        with trio.move_on_at(sending.deadline):
+            await self._in_flight.enter(len(sending.request.body))
+            entered = True
+        if not entered:
+            raise RequestTimeoutError(
+                f"not sent: there was no room among the messages in flight for {sending.limit:g} s "
+                "(max_in_flight, max_in_flight_bytes)"
+            )
 
-    def _given_up(self, sending: _Sending, limit: float) -> SendResult:
+    def _given_up(self, sending: _Sending) -> SendResult:
         if sending.stored is not None:
             return sending.stored
         failure = sending.failure
@@ -170,19 +174,24 @@ class Delivery:
         brokers = ", ".join(dict.fromkeys(sending.tried)) or "none"
         if trio.current_time() >= sending.deadline:
             raise RequestTimeoutError(
-                f"message to {sending.request.topic} not acknowledged in {limit:g} s "
+                f"message to {sending.request.topic} not acknowledged in {sending.limit:g} s "
                 f"(brokers tried: {brokers}): {failure}"
             ) from failure
         failure.add_note(f"attempts: {len(sending.tried)}, brokers tried: {brokers}")
         raise failure
 
-    async def _target(self, sending: _Sending) -> MessageQueue:
-        """Where the next attempt goes. Only a route that has to be asked for takes time."""
-        topic, select = sending.request.topic, sending.select
-        avoid = sending.tried[-1] if sending.tried else None
+    def _target_now(self, sending: _Sending) -> MessageQueue | None:
+        """Where the next attempt goes, if that is known at once."""
+        topic = sending.request.topic
         route = self._client.known_route(topic)
-        if route is not None and select is None and (queues := self._queues_of(topic, route)):
-            return self._chooser.choose(queues, avoid)
+        if route is None or sending.select is not None:
+            return None
+        queues = self._queues_of(topic, route)
+        return self._chooser.choose(queues, sending.avoid) if queues else None
+
+    async def _target(self, sending: _Sending) -> MessageQueue:
+        """The same, where the route has to be asked for, or the user chooses."""
+        topic, select, avoid = sending.request.topic, sending.select, sending.avoid
         target = None
         with trio.move_on_at(sending.deadline):
             target = await self.choose(topic, select, avoid)
@@ -192,22 +201,25 @@ class Delivery:
 
     async def _attempt(self, sending: _Sending, left: int) -> SendResult:
         """One attempt, with `left` others to come."""
-        request, began = sending.request, trio.current_time()
-        target = sending.queue or await self._target(sending)
+        request = sending.request
+        target = sending.queue or self._target_now(sending) or await self._target(sending)
         broker, began = target.broker_name, trio.current_time()
         sending.tried.append(broker)
         until = self._until(sending, left, began)
         try:
             channel = self._channel_now(target, request.topic)
+            now = began
             if channel is None:
                 with trio.move_on_at(until):
                     channel = await self._channel_of(target, request.topic)
+                now = trio.current_time()
             if channel is None:
                 raise RequestTimeoutError(f"no connection to broker {broker} in time")
-            fields = request.fields | queue_fields(target.queue_id, broker)
-            left_time = until - trio.current_time()
             answer = await channel.call(
-                request.code, fields, request.body, timeout=max(left_time, 0)
+                request.code,
+                request.fields + queue_text(target.queue_id, broker),
+                request.body,
+                timeout=max(until - now, 0),
             )
             result = _result(answer, target, request.key)
         except ResponseError:
@@ -258,7 +270,9 @@ def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
         status,
         key,
         ext.get("msgId", ""),
-        MessageQueue(queue.topic, queue.broker_name, queue_id),
+        queue
+        if queue_id == queue.queue_id
+        else MessageQueue(queue.topic, queue.broker_name, queue_id),
         offset,
         ext.get("transactionId"),
         ext.get("MSG_REGION", "DefaultRegion"),

@@ -274,8 +274,17 @@ class HeldQueues:
                 offset = process.commit_offset()
                 if last and await self._is_behind(process, offset):
                     return
+            if offset != process.committed and not last and not await self._is_own(process):
+                return
             if offset != process.committed and await self._store.write(process.queue, offset):
                 process.committed = offset
+
+    async def _is_own(self, process: ProcessQueue) -> bool:
+        """Whether an offset may be written at once. A connection that has to be opened for it may
+        take long, and another member may have had the queue meanwhile."""
+        if not await self._store.reach(process.queue):
+            return False
+        return not process.dropped and process.queue.topic not in self._doubted
 
     async def _is_behind(self, process: ProcessQueue, offset: int) -> bool:
         """Whether the next owner of a queue that was given up late has got further already."""

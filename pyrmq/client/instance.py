@@ -79,6 +79,8 @@ class ClientInstance:
         self._all_masters: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
+        self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
+        """Addresses that were asked for, by topic and broker name, with the route they are of."""
         self._watched: set[str] = set()
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
@@ -170,9 +172,11 @@ class ClientInstance:
             route = self.known_route(topic)
             if route is not None:
                 return route
-            _, older = self._new_topics.pop(topic, (0.0, None))
+            _, older = self._new_topics.get(topic, (0.0, None))
             with suppress(TopicNotExistError):
-                return await self.route(topic)
+                route = await self.route(topic)
+                self._new_topics.pop(topic, None)
+                return route
             try:
                 route = await self._channels.perform(self._routes.auto_create_route(topic))
             except TopicNotExistError:
@@ -223,8 +227,18 @@ class ClientInstance:
     def open_master(self, topic: str, broker_name: str) -> Channel | None:
         """The channel that `master` returns at once; None if it would have to wait."""
         route = self.known_route(topic)
-        address = None if route is None else route.master_of(broker_name)
-        return None if address is None else self._channels.open(parse_address(address))
+        if route is None:
+            return None
+        known = self._masters.get(topic)
+        if known is None or known[0] is not route:
+            known = self._masters[topic] = route, {}
+        address = known[1].get(broker_name)
+        if address is None:
+            text = route.master_of(broker_name)
+            if text is None:
+                return None
+            address = known[1][broker_name] = parse_address(text)
+        return self._channels.open(address)
 
     async def find_all_masters(self) -> None:
         """From now on `brokers` has every master that the name server knows."""

@@ -56,6 +56,9 @@ class LocalOffsets:
         await trio.lowlevel.checkpoint()
         return self._offsets.get(queue)
 
+    async def reach(self, queue: MessageQueue) -> bool:
+        return True
+
     async def write(self, queue: MessageQueue, offset: int) -> bool:
         await trio.lowlevel.checkpoint()
         self._offsets[queue] = offset

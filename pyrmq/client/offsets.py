@@ -38,6 +38,10 @@ class OffsetStore(Protocol):
         """None if there is none. PyrmqError."""
         ...
 
+    async def reach(self, queue: MessageQueue) -> bool:
+        """Whether a `write` that follows waits for nothing else; a failure is logged."""
+        ...
+
     async def write(self, queue: MessageQueue, offset: int) -> bool:
         """Whether it is kept; a failure is logged."""
         ...
@@ -63,6 +67,14 @@ class BrokerOffsets:
         except QueryNotFoundError:
             return None
         return number(answer, "offset")
+
+    async def reach(self, queue: MessageQueue) -> bool:
+        try:
+            await self._client.known_master(queue.topic, queue.broker_name)
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            return False
+        return True
 
     async def write(self, queue: MessageQueue, offset: int) -> bool:
         try:

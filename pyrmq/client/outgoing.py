@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import trio
@@ -26,9 +26,9 @@ from pyrmq.model.properties import (
     TIMER_PROPERTIES,
     UNIQ_KEY,
 )
-from pyrmq.model.record import encode_batch
+from pyrmq.model.record import encode_entry
 from pyrmq.model.transaction import TRAN_MSG
-from pyrmq.net.send import send_code, send_fields
+from pyrmq.net.send import send_code, send_text
 
 COMPRESS_HERE = 16 << 10
 """Bodies up to so many bytes are compressed on the event loop: that takes less than a thread."""
@@ -39,20 +39,17 @@ _LEVEL = re.compile(r"-?[0-9]{1,9}")
 
 @dataclass(slots=True)
 class Outgoing:
-    """A send request but for its queue; `keys` are the UNIQ_KEYs of its messages, `topic` has its
-    namespace."""
+    """A send request but for its queue; `key` has the UNIQ_KEYs of its messages, joined by commas,
+    `topic` its namespace, `fields` is what `send_text` makes."""
 
     code: int
     topic: str
-    keys: tuple[str, ...]
-    fields: dict[str, str | int | bool]
+    key: str
+    fields: str
     body: bytes
+    sys_flag: int = 0
     message: Message | None = None
     """What it was made of; None for a batch."""
-
-    @property
-    def key(self) -> str:
-        return ",".join(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,8 @@ class Packer:
 
     def check(self, message: Message) -> None:
         """NotSentError unless it can be sent, ClientError for what is no message."""
-        check_kind("what is sent", message, (Message,), "a Message")
+        if not isinstance(message, Message):
+            check_kind("what is sent", message, (Message,), "a Message")
         check_topic(message.topic)
         message.check()
         if not message.body:
@@ -96,6 +94,10 @@ class Packer:
                 f"the message body has {len(message.body)} bytes, the limit is "
                 f"{self._how.max_message_size}"
             )
+        if message.properties:
+            self._check_properties(message)
+
+    def _check_properties(self, message: Message) -> None:
         for name in TIMER_PROPERTIES & message.properties.keys():
             raise UnsendableMessageError(f"property {name}: set deliver_at or delay instead")
         level = message.properties.get(DELAY)
@@ -129,16 +131,17 @@ class Packer:
             sys_flag |= how.compress_type.sys_flag
         reply = properties.get(MESSAGE_TYPE) == REPLY
         topic = message.topic if reply else with_namespace(how.namespace, message.topic)
-        fields = send_fields(
+        fields = send_text(
             how.group, topic, encode_properties(properties), flag=message.flag, sys_flag=sys_flag
         )
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
-        return Outgoing(code, topic, (properties[UNIQ_KEY],), fields, body, message)
+        return Outgoing(code, topic, properties[UNIQ_KEY], fields, body, sys_flag, message)
 
-    def entry(self, message: Message) -> tuple[str, tuple[int, bytes, str]]:
-        """A checked message as part of a batch: its id, and flag, body and property string."""
+    def entry(self, message: Message) -> tuple[str, bytes]:
+        """A checked message as part of a batch: its id, and its bytes there."""
         properties = self.properties(message)
-        return properties[UNIQ_KEY], (message.flag, message.body, encode_properties(properties))
+        text = encode_properties(properties)
+        return properties[UNIQ_KEY], encode_entry(message.flag, message.body, text)
 
     def batch(self, messages: Sequence[Message]) -> Outgoing:
         """The request for messages that are stored in a row."""
@@ -156,13 +159,10 @@ class Packer:
             entries.append(self.entry(message))
         return self.batch_of(first, entries)
 
-    def batch_of(
-        self, first: Message, entries: Iterable[tuple[str, tuple[int, bytes, str]]]
-    ) -> Outgoing:
+    def batch_of(self, first: Message, entries: Sequence[tuple[str, bytes]]) -> Outgoing:
         """The request for entries that belong together; `first` is the message of one of them."""
-        entries = list(entries)
-        keys = tuple(key for key, _ in entries)
-        body = encode_batch(entry for _, entry in entries)
+        key = ",".join([key for key, _ in entries])
+        body = b"".join([entry for _, entry in entries])
         if len(body) > self._how.max_message_size:
             raise UnsendableMessageError(
                 f"the batch has {len(body)} bytes, the limit is {self._how.max_message_size}: "
@@ -170,8 +170,8 @@ class Packer:
             )
         wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
         topic = with_namespace(self._how.namespace, first.topic)
-        fields = send_fields(self._how.group, topic, wait, flag=0, batch=True)
-        return Outgoing(send_code(True), topic, keys, fields, body)
+        fields = send_text(self._how.group, topic, wait, flag=0, batch=True)
+        return Outgoing(send_code(True), topic, key, fields, body)
 
 
 def check_batchable(message: Message) -> None:

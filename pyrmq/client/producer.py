@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +25,7 @@ from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
 from pyrmq.net.channel import Channel
-from pyrmq.net.send import queue_fields
+from pyrmq.net.send import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
@@ -179,21 +179,22 @@ class Producer:
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
 
-    async def _deliver_batch(self, request: Outgoing, queue: MessageQueue | None) -> SendResult:
-        return await self._traced(request, self._names.wire_queue(queue), None, None)
+    def _deliver_batch(
+        self, request: Outgoing, queue: MessageQueue | None
+    ) -> Coroutine[Any, Any, SendResult]:
+        return self._deliver(request, queue, None, None)
 
     async def _traced(
         self,
+        tracer: Tracer,
         request: Outgoing,
         queue: MessageQueue | None,
         select: Selector | None,
         timeout: float | None,
     ) -> SendResult:
-        if self._tracer is None:
-            return await self._delivery.deliver(request, queue, select, timeout)
         began = trio.current_time()
         result = await self._delivery.deliver(request, queue, select, timeout)
-        self._tracer.sent(request, result, began, self._client)
+        tracer.sent(request, result, began, self._client)
         return result
 
     async def _unregister(self) -> None:
@@ -233,12 +234,16 @@ class Producer:
         """
         self._packer.check(message)
         accumulator = self._accumulator
-        if accumulator is not None and (select, sharding_key, timeout) == (None, None, None):
+        plain = select is None and sharding_key is None and timeout is None
+        if accumulator is not None and plain:
             check_queue(queue)
             if accumulator.takes(message):
                 return self._names.shown_result(await accumulator.send(message, queue))
-        properties, select = self._keyed(message, select, sharding_key)
-        request = await self._packer.single(message, properties)
+        if sharding_key is None:
+            request = await self._packer.single(message, self._packer.properties(message))
+        else:
+            properties, select = self._keyed(message, select, sharding_key)
+            request = await self._packer.single(message, properties)
         return self._names.shown_result(await self._deliver(request, queue, select, timeout))
 
     async def request(
@@ -315,8 +320,8 @@ class Producer:
         request = await self._packer.single(message, self._packer.properties(message))
         target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
         channel = await self._channel_of(target, request.topic)
-        ext = request.fields | queue_fields(target.queue_id, target.broker_name)
-        await channel.oneway(request.code, ext, request.body)
+        fields = request.fields + queue_text(target.queue_id, target.broker_name)
+        await channel.oneway(request.code, fields, request.body)
 
     def _keyed(
         self, message: Message, select: Selector | None, sharding_key: str | None
@@ -330,19 +335,22 @@ class Producer:
         properties.setdefault(SHARDING_KEY, sharding_key)
         return properties, select_by_hash(sharding_key)
 
-    async def _deliver(
+    def _deliver(
         self,
         request: Outgoing,
         queue: MessageQueue | None,
         select: Selector | None,
         timeout: float | None,
-    ) -> SendResult:
-        if queue is not None and select is not None:
-            raise ClientError("give either queue, or select or sharding_key, not both")
-        check_queue(queue)
-        return await self._traced(
-            request, self._names.wire_queue(queue), self._names.wire_selector(select), timeout
-        )
+    ) -> Coroutine[Any, Any, SendResult]:
+        """To be awaited; what cannot be meant is raised before."""
+        if queue is not None or select is not None:
+            if queue is not None and select is not None:
+                raise ClientError("give either queue, or select or sharding_key, not both")
+            check_queue(queue)
+            queue, select = self._names.wire_queue(queue), self._names.wire_selector(select)
+        if self._tracer is not None:
+            return self._traced(self._tracer, request, queue, select, timeout)
+        return self._delivery.deliver(request, queue, select, timeout)
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         """The same, if it is there already."""

@@ -18,6 +18,7 @@ from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyErro
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
+from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 
@@ -148,21 +149,21 @@ def read_messages(
 ) -> list[ReceivedMessage]:
     """The messages of a pull's answer that are wanted. One that was sent back has the topic that
     it had. An inner batch comes whole, also when the pull began in the middle of it."""
-    messages = [
-        m
-        for m in decode_records(body, partial(_report_damage, queue))
-        if m.queue_offset >= start and sub.wants(m.tags)
-    ]
-    for m in messages:
-        m.broker_name = queue.broker_name
-        restore_topic(m)
+    broker, selects = queue.broker_name, bool(sub.tags)
+    messages = []
+    for message in decode_records(body, partial(_report_damage, queue)):
+        if message.queue_offset >= start and (not selects or sub.wants(message.tags)):
+            message.broker_name = broker
+            if message.topic.startswith(RETRY_PREFIX):
+                restore_topic(message)
+            messages.append(message)
     return messages
 
 
 def restore_topic(message: ReceivedMessage) -> None:
     """A message of a retry topic gets the topic that it was sent to."""
     original = message.properties.get(RETRY_TOPIC)
-    if original and message.topic.startswith("%RETRY%"):
+    if original and message.topic.startswith(RETRY_PREFIX):
         message.topic = original
 
 

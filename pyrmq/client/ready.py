@@ -32,8 +32,11 @@ class Ready:
     def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Messages of one queue, in order."""
         size = self._size
-        chunks = [list(messages[at : at + size]) for at in range(0, len(messages), size)]
-        self._line.extend((process, chunk) for chunk in chunks)
+        if size == 1:
+            self._line.extend([(process, [message]) for message in messages])
+        else:
+            starts = range(0, len(messages), size)
+            self._line.extend([(process, list(messages[at : at + size])) for at in starts])
         self._wake()
 
     def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
@@ -43,7 +46,7 @@ class Ready:
 
     def _wake(self) -> None:
         """One at a time, and each the next: those that return at once need no help."""
-        if self._line and self._waiting and not self._waking:
+        if self._line and not self._waking and self._waiting:
             self._waking = True
             self._waiting.unpark()
 
@@ -66,10 +69,10 @@ class Ready:
     def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
         """The same without turns."""
         while self._line:
-            process, chunk = self._line.popleft()
-            if not process.dropped:
+            entry = self._line.popleft()
+            if not entry[0].dropped:
                 self._wake()
-                return process, chunk
+                return entry
         return None
 
     async def take(self) -> tuple[ProcessQueue, Chunk]:

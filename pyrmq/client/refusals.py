@@ -45,12 +45,14 @@ def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -
 
 def check_queue(queue: object) -> None:
     """ClientError for a queue that is neither None nor one of `queues(topic)`."""
-    check_kind("queue", queue, (MessageQueue, type(None)), "a MessageQueue of `queues(topic)`")
+    if queue is not None:
+        check_kind("queue", queue, (MessageQueue,), "a MessageQueue of `queues(topic)`")
 
 
 def check_topic(topic: str) -> None:
     """UnusableNameError unless a topic may have this name."""
-    check_kind("the topic", topic, (str,), "str")
+    if not isinstance(topic, str):
+        check_kind("the topic", topic, (str,), "str")
     try:
         names.check_topic(topic)
     except InvalidParameterError as e:

@@ -131,7 +131,7 @@ class Tracer:
         cost = round((trio.current_time() - began) * 1000)
         first = request.message
         kind = MessageType.NORMAL
-        if int(request.fields["f"]) & PREPARED:
+        if request.sys_flag & PREPARED:
             kind = MessageType.HALF
         elif first is not None and first.is_delayed:
             kind = MessageType.DELAYED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import struct
 import time
 from collections.abc import Callable
 
@@ -20,7 +19,7 @@ def key_maker(clock: Callable[[], float] = time.time) -> Callable[[], str]:
     """Makes keys of 32 hex digits: IP, low half of the process id, a random constant, ms since
     the month began (local time), a counter."""
     ip = ip_bytes(own_ip())
-    prefix = ip + struct.pack(">H", os.getpid() & 0xFFFF) + os.urandom(4)
+    prefix = f"{ip.hex()}{os.getpid() & 0xFFFF:04x}{os.urandom(4).hex()}".upper()
     counter = itertools.count(int.from_bytes(os.urandom(2), "big"))
     start = _month_start(clock())
 
@@ -30,6 +29,6 @@ def key_maker(clock: Callable[[], float] = time.time) -> Callable[[], str]:
         if now - start > 28 * 86_400:
             start = _month_start(now)
         ms = max(int((now - start) * 1000), 0) & 0xFFFFFFFF
-        return (prefix + struct.pack(">IH", ms, next(counter) & 0xFFFF)).hex().upper()
+        return f"{prefix}{ms:08X}{next(counter) & 0xFFFF:04X}"
 
     return make

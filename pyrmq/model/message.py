@@ -86,22 +86,38 @@ class Message:
 
     def check(self) -> None:
         """UnsendableMessageError unless each field is of its kind. (A producer checks again.)"""
-        _check_kind("the topic", self.topic, str, "str")
-        _check_kind("the message body", self.body, (bytes, bytearray), "bytes")
-        if self.tags is not None:
-            _check_kind("tags", self.tags, str, "str, one tag,")
-        if isinstance(self.keys, list | tuple):
-            for key in self.keys:
-                _check_kind("one of keys", key, str, "str")
-        elif self.keys is not None:
-            _check_kind("keys", self.keys, str, "str or a list of them")
-        _check_kind("properties", self.properties, dict, "a dict")
+        # Twice for each message that is sent: no calls where all is well.
+        if not isinstance(self.topic, str):
+            raise _wrong("the topic", self.topic, "str")
+        if not isinstance(self.body, (bytes, bytearray)):
+            raise _wrong("the message body", self.body, "bytes")
+        if self.tags is not None and not isinstance(self.tags, str):
+            raise _wrong("tags", self.tags, "str, one tag,")
+        if self.keys is not None and not isinstance(self.keys, str):
+            self._check_keys()
+        if not isinstance(self.properties, dict):
+            raise _wrong("properties", self.properties, "a dict")
         for name, value in self.properties.items():
-            _check_kind("the name of a property", name, str, "str")
-            _check_kind(f"property {name!r}", value, str, "str")
-        if type(self.flag) is not int or not -1 << 31 <= self.flag < 1 << 31:
+            if not isinstance(name, str):
+                raise _wrong("the name of a property", name, "str")
+            if not isinstance(value, str):
+                raise _wrong(f"property {name!r}", value, "str")
+        if type(self.flag) is not int or not -0x80000000 <= self.flag < 0x80000000:
             raise UnsendableMessageError(f"flag {self.flag!r}: an int of 32 bits is needed")
-        self._check_delay()
+        if (
+            type(self.delay_time_level) is not int
+            or self.delay_time_level
+            or self.delay is not None
+            or self.deliver_at is not None
+        ):
+            self._check_delay()
+
+    def _check_keys(self) -> None:
+        if not isinstance(self.keys, list | tuple):
+            raise _wrong("keys", self.keys, "str or a list of them")
+        for key in self.keys:
+            if not isinstance(key, str):
+                raise _wrong("one of keys", key, "str")
 
     def _check_delay(self) -> None:
         level = self.delay_time_level
@@ -153,8 +169,13 @@ class Message:
             self.delay_time_level > 0
             or bool(self.delay)
             or self.deliver_at is not None
-            or self.properties.get(DELAY, "0") != "0"
-            or not TIMER_PROPERTIES.isdisjoint(self.properties)
+            or (
+                bool(self.properties)
+                and (
+                    self.properties.get(DELAY, "0") != "0"
+                    or not TIMER_PROPERTIES.isdisjoint(self.properties)
+                )
+            )
         )
 
     @property
@@ -163,9 +184,8 @@ class Message:
         return self.properties.get(UNIQ_KEY)
 
 
-def _check_kind(what: str, value: object, kinds: type | tuple[type, ...], wanted: str) -> None:
-    if not isinstance(value, kinds):
-        raise UnsendableMessageError(f"{what} is {type(value).__name__}, {wanted} is needed")
+def _wrong(what: str, value: object, wanted: str) -> UnsendableMessageError:
+    return UnsendableMessageError(f"{what} is {type(value).__name__}, {wanted} is needed")
 
 
 def _seconds(delay: float | timedelta) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pyrmq.errors import InvalidParameterError
 
@@ -41,6 +42,7 @@ SYSTEM_TOPICS = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest"}
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
+@lru_cache(1024)
 def check_topic(topic: str) -> None:
     """InvalidParameterError unless `topic` may be stored; it becomes a folder name."""
     long = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))

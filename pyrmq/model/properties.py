@@ -54,12 +54,17 @@ DELAY_LEVELS = (
 
 def encode_properties(properties: Mapping[str, str]) -> str:
     """`name 0x01 value 0x02` in a row; names and values may not hold those characters."""
-    for name, value in properties.items():
-        if not name or any(c in part for part in (name, value) for c in (NAME_END, VALUE_END)):
-            raise MessageIllegalError(f"property {name!r} is empty or holds 0x01 or 0x02")
-    text = "".join(f"{n}{NAME_END}{v}{VALUE_END}" for n, v in properties.items() if v)
+    parts = [f"{n}{NAME_END}{v}{VALUE_END}" for n, v in properties.items() if v]
+    text = "".join(parts)
+    if (
+        len(parts) != len(properties)
+        or "" in properties
+        or text.count(NAME_END) != len(parts)
+        or text.count(VALUE_END) != len(parts)
+    ):
+        _check_each(properties)
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as e:
         raise MessageIllegalError(f"properties cannot be sent: {e}") from None
     if size > MAX_PROPERTIES:
@@ -67,11 +72,17 @@ def encode_properties(properties: Mapping[str, str]) -> str:
     return text
 
 
+def _check_each(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if not name or any(c in part for part in (name, value) for c in (NAME_END, VALUE_END)):
+            raise MessageIllegalError(f"property {name!r} is empty or holds 0x01 or 0x02")
+
+
 def decode_properties(text: str) -> dict[str, str]:
     """The inverse, with Java's reading rules (empty names and values do not exist)."""
     out: dict[str, str] = {}
     for chunk in text.split(VALUE_END):
-        name, found, value = chunk.partition(NAME_END)
-        if found and name and value:
+        name, _, value = chunk.partition(NAME_END)
+        if name and value:
             out[name] = value
     return out

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import struct
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from ipaddress import ip_address
+from zlib import crc32
 
 from pyrmq.errors import ProtocolError, UndecodableBodyError
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
@@ -20,6 +21,12 @@ BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
 NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
+_FIXED = struct.Struct(">iIiiiqqiq8sq8siqi")
+"""What stands before the body if both hosts have 4 bytes."""
+_SHORT = struct.Struct(">h")
+_NO_RECORD = (struct.error, ValueError, IndexError)
+"""What reading something else as a record may come to."""
+_ENTRY = struct.Struct(">iiiii")
 
 
 @dataclass(slots=True)
@@ -127,19 +134,24 @@ class UndecodableMessage(ReceivedMessage):
     __hash__ = None  # type: ignore[assignment]  # as that of other messages
 
 
-def _host(data: memoryview, at: int, v6: bool) -> tuple[str, int]:
-    size = 16 if v6 else 4
-    ip = ip_address(bytes(data[at : at + size]))
-    (port,) = struct.unpack_from(">i", data, at + size)
-    return (f"[{ip}]:{port}" if v6 else f"{ip}:{port}"), at + size + 4
+@lru_cache(4096)
+def _host(raw: bytes) -> str:
+    """The text of an address and a port of 4 bytes: the same few come with every message."""
+    ip, port = ip_address(raw[:-4]), int.from_bytes(raw[-4:], "big", signed=True)
+    return f"{ip}:{port}" if ip.version == 4 else f"[{ip}]:{port}"
 
 
-def decode_record(data: memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
+@lru_cache(4096)
+def _digits(raw: bytes) -> str:
+    return raw.hex().upper()
+
+
+def decode_record(data: bytes | memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
     """Reads the record that `data` starts with; the body may be left as it is stored. Where it
     cannot be decompressed the message is an UndecodableMessage. ProtocolError if it is none."""
     try:
-        message = _decode(data)
-    except (struct.error, ValueError, IndexError) as e:
+        message = _decode(bytes(data), 0)
+    except _NO_RECORD as e:
         raise ProtocolError(f"not a message record: {e}") from e
     return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
 
@@ -171,60 +183,70 @@ def received(
     decompressed, if `sys_flag` says so."""
     message = ReceivedMessage(
         topic, body, queue_id, -1, -1, flag, sys_flag, born_timestamp, born_host, store_timestamp,
-        store_host, reconsume_times, 0, 0, zlib.crc32(body) & 0x7FFFFFFF, properties, "",
+        store_host, reconsume_times, 0, 0, crc32(body) & 0x7FFFFFFF, properties, "",
     )  # fmt: skip
     return _unpacked(message) if sys_flag & COMPRESSED else message
 
 
-def _decode(data: memoryview) -> ReceivedMessage:
-    (size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born) = struct.unpack_from(
-        ">iIiiiqqiq", data
-    )
-    if magic not in (MAGIC_V1, MAGIC_V2) or size > len(data):
+def _decode(data: bytes, start: int) -> ReceivedMessage:
+    (
+        size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born, born_host, stored,
+        store_host, reconsume, prepared, body_len,
+    ) = _FIXED.unpack_from(data, start)  # fmt: skip
+    end = start + size
+    if magic not in (MAGIC_V1, MAGIC_V2) or not start < end <= len(data):
         raise ProtocolError("not a message record: magic or size")
-    born_host, at = _host(data, 48, bool(sys_flag & BORN_HOST_V6))
-    (stored,) = struct.unpack_from(">q", data, at)
-    host_at = at + 8
-    store_host, at = _host(data, host_at, bool(sys_flag & STORE_HOST_V6))
-    offset_id = bytes(data[host_at:at]).hex().upper() + struct.pack(">q", phys).hex().upper()
-    reconsume, prepared, body_len = struct.unpack_from(">iqi", data, at)
-    at += 16
-    body = bytes(data[at : at + body_len])
-    if body and zlib.crc32(body) & 0x7FFFFFFF != crc:
+    at = start + _FIXED.size
+    if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
+        at, born_host, stored, store_host, reconsume, prepared, body_len = _after_v6(
+            data, start, sys_flag
+        )
+    body = data[at : at + body_len]
+    if body and crc32(body) & 0x7FFFFFFF != crc:
         raise ProtocolError(f"the body of the message at {phys} does not fit its CRC")
     at += body_len
     if magic == MAGIC_V2:
-        (topic_len,) = struct.unpack_from(">h", data, at)
+        (topic_len,) = _SHORT.unpack_from(data, at)
         at += 2
     else:
         topic_len = data[at]
         at += 1
-    topic = bytes(data[at : at + topic_len]).decode()
+    topic = data[at : at + topic_len].decode()
     at += topic_len
-    (props_len,) = struct.unpack_from(">h", data, at)
+    (props_len,) = _SHORT.unpack_from(data, at)
     at += 2
-    props = bytes(data[at : at + props_len]).decode(errors="replace")
-    if min(body_len, topic_len, props_len) < 0 or at + props_len != size:
+    if min(body_len, topic_len, props_len) < 0 or at + props_len != end:
         raise ProtocolError("not a message record: lengths do not add up")
+    # By position, in the order of the fields: this is done for each message that is received.
     return ReceivedMessage(
-        topic=topic,
-        body=body,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        commit_log_offset=phys,
-        flag=flag,
-        sys_flag=sys_flag,
-        born_timestamp=born,
-        born_host=born_host,
-        store_timestamp=stored,
-        store_host=store_host,
-        reconsume_times=reconsume,
-        prepared_transaction_offset=prepared,
-        store_size=size,
-        body_crc=crc,
-        properties=decode_properties(props),
-        offset_msg_id=offset_id,
+        topic,
+        body,
+        queue_id,
+        queue_offset,
+        phys,
+        flag,
+        sys_flag,
+        born,
+        _host(born_host),
+        stored,
+        _host(store_host),
+        reconsume,
+        prepared,
+        size,
+        crc,
+        decode_properties(data[at:end].decode("utf-8", "replace")),
+        f"{_digits(store_host)}{phys & 0xFFFFFFFFFFFFFFFF:016X}",
     )
+
+
+def _after_v6(
+    data: bytes, start: int, sys_flag: int
+) -> tuple[int, bytes, int, bytes, int, int, int]:
+    """Where the body starts, and what stands behind the born time, if a host has 16 bytes."""
+    born = 20 if sys_flag & BORN_HOST_V6 else 8
+    store = 20 if sys_flag & STORE_HOST_V6 else 8
+    behind = struct.Struct(f">{born}sq{store}siqi")
+    return start + 48 + behind.size, *behind.unpack_from(data, start + 48)
 
 
 def decode_records(
@@ -235,21 +257,34 @@ def decode_records(
 ) -> Iterator[ReceivedMessage]:
     """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
     or is reported to `on_damage` and left out."""
-    view = memoryview(data)
-    while view:
-        size = int.from_bytes(view[:4], "big", signed=True)
-        if not 0 < size <= len(view):
+    data = bytes(data)
+    start = 0
+    while start < len(data):
+        size = int.from_bytes(data[start : start + 4], "big", signed=True)
+        if not 0 < size <= len(data) - start:
             raise ProtocolError("not message records: sizes do not add up")
         try:
-            message = decode_record(view[:size], inflate_body=inflate_body)
-            whole = message.sys_flag & INNER_BATCH and message.body_error is None
-            found = _unwrap(message) if whole else [message]
-            yield from found
+            try:
+                message = _decode(data, start)
+            except _NO_RECORD as e:
+                raise ProtocolError(f"not a message record: {e}") from e
+            if message.sys_flag & (COMPRESSED | INNER_BATCH):
+                yield from _contained(message, inflate_body)
+            else:
+                yield message
         except ProtocolError as e:
             if on_damage is None:
                 raise
             on_damage(e)
-        view = view[size:]
+        start += size
+
+
+def _contained(message: ReceivedMessage, inflate_body: bool) -> Iterator[ReceivedMessage]:
+    """A message that is compressed, or an inner batch."""
+    if inflate_body and message.sys_flag & COMPRESSED:
+        message = _unpacked(message)
+    whole = message.sys_flag & INNER_BATCH and message.body_error is None
+    return _unwrap(message) if whole else iter((message,))
 
 
 def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
@@ -279,11 +314,12 @@ def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
 
 def encode_batch(entries: Iterable[tuple[int, bytes, str]]) -> bytes:
     """The body of a batch send from (flag, body, property string). [MessageDecoder]"""
-    out = bytearray()
-    for flag, body, props in entries:
-        raw = props.encode()
-        size = 22 + len(body) + len(raw)
-        out += struct.pack(">iiiii", size, 0, 0, flag, len(body))
-        out += body
-        out += struct.pack(">h", len(raw)) + raw
-    return bytes(out)
+    return b"".join([encode_entry(*entry) for entry in entries])
+
+
+def encode_entry(flag: int, body: bytes, properties: str) -> bytes:
+    """One message of a batch."""
+    raw = properties.encode()
+    size = 22 + len(body) + len(raw)
+    head = _ENTRY.pack(size, 0, 0, flag, len(body))
+    return b"".join((head, body, _SHORT.pack(len(raw)), raw))

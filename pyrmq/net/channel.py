@@ -82,6 +82,8 @@ class Channel:
         self._wake = trio.Event()
         self._scope = trio.CancelScope()
         self._writing = trio.CancelScope()
+        self._sweep = trio.CancelScope()
+        """Its deadline is when a request may be late next."""
 
     @property
     def closed(self) -> bool:
@@ -93,10 +95,11 @@ class Channel:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write)
+                    nursery.start_soon(self._expire)
                     while not self.closed:
                         data = bytes(await self._stream.receive_some(RECEIVE))
                         self._act(self._protocol.receive_bytes(data, trio.current_time()), nursery)
-                    self._writing.cancel()
+                    self._end_tasks()
         except* (trio.BrokenResourceError, trio.ClosedResourceError) as group:
             self._close(CloseReason.HUNG_UP, str(group.exceptions[0]))
         finally:
@@ -107,8 +110,10 @@ class Channel:
     def _act(self, events: list[Event], nursery: trio.Nursery | None = None) -> None:
         for event in events:
             if isinstance(event, RequestEnded):
-                if event.request.waiter is not None:
-                    event.request.waiter.set()
+                request = event.request
+                if request.waiter is not None:
+                    trio.lowlevel.reschedule(request.waiter)
+                    request.waiter = None
             elif isinstance(event, ServerRequest):
                 if nursery is not None and self._handler is not None:
                     nursery.start_soon(self._handle, self._handler, event)
@@ -149,6 +154,17 @@ class Channel:
         finally:
             self._protocol.finish_server_request(request)
 
+    def _end_tasks(self) -> None:
+        self._writing.cancel()
+        self._sweep.cancel()
+
+    async def _expire(self) -> None:
+        """Ends what is late, for all callers: none has a deadline of its own."""
+        while not self.closed:
+            with trio.CancelScope(deadline=self._protocol.expires) as self._sweep:
+                await trio.sleep_forever()
+            self._act(self._protocol.expire(trio.current_time()))
+
     async def _write(self) -> None:
         """Writes what is collected, frames as wholes: no caller's cancellation reaches it."""
         frames = self._next
@@ -172,10 +188,17 @@ class Channel:
         finally:
             frames.ended.set()
 
-    async def _collect(self, head: bytes, body: bytes) -> _Frames:
-        """Hands a frame to the writer, once there is room. ConnectError if the connection ended."""
-        while self._next.size and self._next.size + len(body) > MAX_WAITING and not self.closed:
+    def _has_room(self, size: int) -> bool:
+        """Whether a frame with a body of this size may be collected now."""
+        waiting = self._next.size
+        return not waiting or waiting + size <= MAX_WAITING or self.closed
+
+    async def _wait_for_room(self, size: int) -> None:
+        while not self._has_room(size):
             await self._next.taken.wait()
+
+    def _collect(self, head: bytes, body: bytes) -> _Frames:
+        """Hands a frame to the writer. ConnectError if the connection ended."""
         self._protocol.check_open()
         frames = self._next
         frames.parts += (head, body)
@@ -185,27 +208,39 @@ class Channel:
 
     async def _send(self, head: bytes, body: bytes = b"") -> None:
         """ConnectError if the connection has ended, or ends before the frame has left."""
-        frames = await self._collect(head, body)
+        await self._wait_for_room(len(body))
+        frames = self._collect(head, body)
         await frames.ended.wait()
         if not frames.left:
             self._protocol.check_open()
 
     async def call(
-        self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
+        self, code: int, ext: Ext | str | None = None, body: bytes = b"", *, timeout: float = 3.0
     ) -> Command:
         """Sends a request and returns its answer, whatever its code; `timeout` in seconds.
-        RequestTimeoutError, ConnectError."""
+        `ext` may be what `json_fields` makes. RequestTimeoutError, ConnectError."""
         protocol = self._protocol
         request, head = protocol.request(
             code, ext, len(body), now=trio.current_time(), timeout=timeout
         )
-        request.waiter = ended = trio.Event()
         try:
-            with trio.CancelScope(deadline=request.deadline):
-                await self._collect(head, body)
-                await ended.wait()
+            room = self._has_room(len(body))
+            if not room:
+                with trio.CancelScope(deadline=request.deadline):
+                    await self._wait_for_room(len(body))
+                    room = request.outcome is None
+            if room:
+                self._collect(head, body)
+            if request.deadline < self._sweep.deadline:
+                self._sweep.deadline = request.deadline
             if request.outcome is None:
-                self._act(protocol.expire(trio.current_time()))
+
+                def abort(_: object) -> trio.lowlevel.Abort:
+                    request.waiter = None
+                    return trio.lowlevel.Abort.SUCCEEDED
+
+                request.waiter = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(abort)
             answer = protocol.result(request)
         finally:
             protocol.forget(request)
@@ -219,7 +254,12 @@ class Channel:
         return check_success(await self.call(code, ext, body, timeout=timeout))
 
     async def oneway(
-        self, code: int, ext: Ext | None = None, body: bytes = b"", *, remark: str | None = None
+        self,
+        code: int,
+        ext: Ext | str | None = None,
+        body: bytes = b"",
+        *,
+        remark: str | None = None,
     ) -> None:
         """Sends a request that is not answered. ConnectError."""
         await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)

@@ -35,7 +35,7 @@ from pyrmq.net.command import (
 )
 
 Ext = Mapping[str, str | int | bool]
-"""Ext fields of a request."""
+"""Ext fields of a request. (Where a `str` is taken as well it is what `json_fields` makes.)"""
 FOREVER = float("inf")
 MAX_OPAQUE = 0x7FFFFFFF
 MAX_SERVER_REQUESTS = 4096
@@ -159,12 +159,17 @@ class ClientProtocol:
         """How many requests wait for their answers."""
         return len(self._in_flight)
 
+    @property
+    def expires(self) -> float:
+        """When `expire` is to be called next, at the latest."""
+        return self._earliest
+
     # Out.
 
     def request(
         self,
         code: int,
-        ext: Ext | None,
+        ext: Ext | str | None,
         body_size: int = 0,
         *,
         now: float,
@@ -187,7 +192,7 @@ class ClientProtocol:
     def oneway(
         self,
         code: int,
-        ext: Ext | None,
+        ext: Ext | str | None,
         body_size: int = 0,
         *,
         remark: str | None = None,

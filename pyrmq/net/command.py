@@ -18,7 +18,7 @@ ROCKETMQ = 1
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
-_text: Callable[[str], str] = encode_basestring  # what a JSONEncoder calls for a str
+json_text: Callable[[str], str] = encode_basestring  # what a JSONEncoder calls for a str
 _TAIL = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 
@@ -39,28 +39,35 @@ def ext_text(value: str | int | bool) -> str:
     return value if isinstance(value, str) else str(value)
 
 
+def json_fields(ext: Mapping[str, str | int | bool]) -> str:
+    """Ext fields as they stand in a JSON header, without the braces. Names are identifiers."""
+    # Numbers need no escapes: most answers have nothing else.
+    return ",".join(
+        [
+            f'"{k}":"{v}"' if type(v) is int else f'"{k}":{json_text(ext_text(v))}'
+            for k, v in ext.items()
+        ]
+    )
+
+
 def encode_header(
     codec: int,
     code: int,
     opaque: int,
     flag: int,
-    ext: Mapping[str, str | int | bool] | None,
+    ext: Mapping[str, str | int | bool] | str | None,
     remark: str | None = None,
 ) -> bytes:
-    """The header's bytes, without the frame around it."""
+    """The header's bytes, without the frame around it. `ext` may be what `json_fields` makes, for
+    the serialize type JSON."""
     if codec == ROCKETMQ:
+        if isinstance(ext, str):
+            raise ValueError("fields that are JSON go into a JSON header")
         return _encode_binary(code, opaque, flag, ext, remark)
     fields = ""
     if ext is not None:
-        # Names are identifiers and numbers need no escapes: most answers have nothing else.
-        pairs = ",".join(
-            [
-                f'"{k}":"{v}"' if type(v) is int else f'"{k}":{_text(ext_text(v))}'
-                for k, v in ext.items()
-            ]
-        )
-        fields = f',"extFields":{{{pairs}}}'
-    note = f',"remark":{_text(remark)}' if remark is not None else ""
+        fields = f',"extFields":{{{ext if isinstance(ext, str) else json_fields(ext)}}}'
+    note = f',"remark":{json_text(remark)}' if remark is not None else ""
     return (
         f'{{"code":{code}{fields},"flag":{flag},"language":"PYTHON","opaque":{opaque}{note}{_TAIL}'
     ).encode()

@@ -240,6 +240,11 @@ async def test_a_new_topic_whose_broker_registers_again(
     async with producer() as sender:
         await sender.send(Message("T", b"x"))
         cluster.missing.add("TBW102")
+        cluster.change[ROUTE] = lambda c: c.reply(1)
+        await trio.sleep(1)
+        with pytest.raises(ConnectError, match="no name server answered"):
+            await sender.send(Message("T", b"x"))
+        del cluster.change[ROUTE]
         for _ in range(2):
             await trio.sleep(1)
             await sender.send(Message("T", b"x"))

@@ -23,7 +23,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "hostile-fuzz": (),
     "segments-stream": (),
     "simulation": (),
-    "simulation-groups": (),
+    "simulation-groups": (770046, 770086),
     "sql-filter": (),
     "spark-archive-kill": (),
     "spark-stream-kill": (),

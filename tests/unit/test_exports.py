@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pyrmq
-from pyrmq import errors
+from pyrmq import client, errors
 
 PACKAGE = Path(pyrmq.__file__).parent
 TREE = ast.parse(Path(pyrmq.__file__).read_text(encoding="utf-8"))
@@ -124,3 +124,13 @@ def test_the_version_is_that_of_the_project() -> None:
 
     project = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert tomllib.loads(project.read_text())["project"]["version"] == pyrmq.__version__
+
+
+def test_clients_are_loaded_when_they_are_asked_for() -> None:
+    assert set(client.__all__) == set(client._HOME)
+    for name in client.__all__:
+        assert getattr(client, name) is getattr(pyrmq, name)
+    with pytest.raises(AttributeError, match="has no attribute 'Produce'"):
+        client.Produce  # noqa: B018
+    program = "import sys, pyrmq.client; assert 'trio' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,1 @@
+"""CPU of clients for each message, with the broker in another process."""
