@@ -29,7 +29,7 @@ from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
-from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.ready import Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import (
     check_group,
@@ -324,9 +324,14 @@ class PushConsumer:
         """ClientError outside of `async with`."""
         self._member.check_entered()
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
-        return await self._ready.take()
+        process, (message,) = await self._ready.take()
+        return process, message
+
+    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """One that was taken and is to come again."""
+        self._ready.put_back([(process, [message])])
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is

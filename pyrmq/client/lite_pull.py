@@ -21,9 +21,10 @@ from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
 from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.polls import Polls
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
-from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.ready import Chunk
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import (
     check_group,
@@ -106,14 +107,14 @@ class LitePullConsumer:
         client.consumers[group] = self._heartbeat_data
         self._ends = QueueEnds(client)
         self._store = BrokerOffsets(client, group)
-        self._ready = Ready(pull_batch_size)
+        self._polls = Polls(pull_batch_size)
         self._member = Member(
             client,
             group,
             self._subs,
             self._store,
             StartRule(self._ends, consume_from, consume_timestamp or 0),
-            self._ready.put,
+            self._polls.put,
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(
@@ -130,12 +131,10 @@ class LitePullConsumer:
         self._held = self._member.held
         self._held.on_take = self._taken
         self._paused: set[MessageQueue] = set()
-        self._aside: list[tuple[ProcessQueue, Chunk]] = []
-        self._polled: tuple[ProcessQueue, Chunk] | None = None
         ConsumerRequests(client, group, self._held, self._running_info, None, orderly=False)
 
     def _is_full(self) -> bool:
-        return self._ready.messages > self._options.max_cached_total
+        return self._polls.messages > self._options.max_cached_total
 
     def _heartbeat_data(self) -> dict[str, Any]:
         shared = self._subs.values() if self._shares else ()
@@ -161,7 +160,7 @@ class LitePullConsumer:
         """Offsets are written (with `auto_commit`) and the group is left. What the last `poll`
         returned counts as consumed only if it was committed. Polls that still wait have a
         ClientError."""
-        self._ready.close()
+        self._polls.close()
         await self._member.leave(*error)
 
     def check_entered(self) -> None:
@@ -223,42 +222,33 @@ class LitePullConsumer:
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
         """The next messages of one queue, in order; none if none came in `timeout` seconds (0: what
         is there). Those that the last call returned count as consumed."""
+        chunk = await self.poll_unseen(timeout)
+        self.saw(chunk)
+        return list(chunk)
+
+    async def poll_unseen(self, timeout: float = 5.0) -> Chunk:
+        """As `poll`, for a caller in another thread, who may have given up meanwhile: what it gets
+        counts as consumed at the next call only if it `saw` it, else it is returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        await trio.lowlevel.checkpoint()
-        self._finish()
-        self._polled = self._take_any()
-        if self._polled is None:
-            with trio.move_on_after(timeout):
-                self._polled = await self.take()
-        return [] if self._polled is None else list(self._polled[1])
+        await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
+        return await self._polls.poll(timeout)
+
+    def saw(self, chunk: Chunk) -> None:
+        """A caller has what `poll_unseen` returned. May be called in any thread."""
+        self._polls.seen = chunk
 
     def __aiter__(self) -> MessageIterator:
         """Each message counts as consumed when the next one is asked for."""
         return MessageIterator(self)
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
-        """The next messages of a queue that is not paused (what iterators are made of)."""
-        while True:
-            process, chunk = await self._ready.take()
-            if not process.paused:
-                return process, chunk
-            self._aside.append((process, chunk))
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+        """The next message of a queue that is not paused (what iterators are made of)."""
+        return await self._polls.take()
 
-    def _take_any(self) -> tuple[ProcessQueue, Chunk] | None:
-        """What `take` returns at once; None if it would have to wait."""
-        while (entry := self._ready.take_any()) is not None:
-            if not entry[0].paused:
-                return entry
-            self._aside.append(entry)
-        return None
-
-    def _finish(self) -> None:
-        if self._polled is not None:
-            process, chunk = self._polled
-            self._polled = None
-            for message in chunk:
-                process.finish(message.queue_offset)
+    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """One that was taken and is to come again."""
+        self._polls.put_back(process, [message])
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """`poll` returns nothing of these queues, and nothing more is pulled of them."""
@@ -271,12 +261,11 @@ class LitePullConsumer:
         for process in [self._process(queue) for queue in queues]:
             self._paused.discard(process.queue)
             process.pause(False)
-        self._ready.put_back([entry for entry in self._aside if not entry[0].paused])
-        self._aside = [entry for entry in self._aside if entry[0].paused]
+        self._polls.resume()
 
     def _taken(self, process: ProcessQueue) -> None:
         process.paused = process.queue in self._paused
-        self._aside = [entry for entry in self._aside if not entry[0].dropped]
+        self._polls.drop()
 
     # Places.
 
@@ -303,8 +292,7 @@ class LitePullConsumer:
 
     def _go(self, queue: MessageQueue, offset: int) -> None:
         process = self._process(queue)
-        if self._polled is not None and self._polled[0] is process:
-            self._polled = None
+        self._polls.forget(process)
         self._held.seek(process, offset)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
@@ -322,7 +310,7 @@ class LitePullConsumer:
         queues in `offsets`, all before these offsets. ClientError if a broker has not taken it."""
         self.check_entered()
         if offsets is None:
-            self._finish()
+            self._polls.settle()
             offsets = {p.queue: p.commit_offset() for p in self._held.held()}
         for queue, offset in offsets.items():
             self._process(queue)
