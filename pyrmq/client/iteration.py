@@ -19,6 +19,8 @@ class Source(Protocol):
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None: ...
 
+    def finish(self, process: ProcessQueue, message: ReceivedMessage) -> None: ...
+
 
 class MessageIterator:
     """One loop over a consumer. Asking for the next message counts the one before as consumed, if
@@ -59,6 +61,6 @@ class MessageIterator:
         process, message = self._current
         self._current = None
         if message is self.seen:
-            process.finish(message.queue_offset)
+            self._consumer.finish(process, message)
         else:
             self._consumer.put_back(process, message)

@@ -13,10 +13,11 @@ from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.refusals import check_group, check_queue, check_topic
+from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
+from pyrmq.client.trace_options import check_trace, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
@@ -149,11 +150,9 @@ class Producer:
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._tracer: Tracer | None = None
-        check_topic(trace_topic)
-        if trace_topic != TRACE_TOPIC and not trace:
-            raise ClientError("trace_topic needs trace=True")
+        check_trace(trace, trace_topic)
         if trace:
-            from pyrmq.client.trace import Tracer, sender_group
+            from pyrmq.client.trace import Tracer
 
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"), namesrv=namesrv, send_timeout=5.0

@@ -44,7 +44,7 @@ def test_the_same_names_and_docs(face: Any) -> None:
     for name in ("Producer", "TransactionalProducer", "PushConsumer", "LitePullConsumer"):
         here, there = getattr(face, name), getattr(pyrmq, name)
         left_out = {"transaction", "listener_of", "take", "check_entered", "group", "namespace"}
-        left_out |= {"put_back", "poll_unseen", "saw"}
+        left_out |= {"put_back", "finish", "poll_unseen", "saw"}
         assert public(there) - left_out <= public(here) | {"listener"}
         for method in public(here) & public(there):
             assert inspect.getdoc(getattr(here, method))
