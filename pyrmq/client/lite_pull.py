@@ -16,7 +16,8 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.consumer_trace import consumer_tracer
 from pyrmq.client.expressions import check_expressions
-from pyrmq.client.instance import ClientInstance
+from pyrmq.client.deadlines import within
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
@@ -189,12 +190,14 @@ class LitePullConsumer:
         """Queues that this consumer has now, sorted."""
         return self._names.shown_queues(sorted(p.queue for p in self._held.held()))
 
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that can be read, sorted. TopicNotExistError."""
+    async def queues(self, topic: str, *, timeout: float = API_TIMEOUT) -> list[MessageQueue]:
+        """All queues of a topic that can be read, sorted. TopicNotExistError, RequestTimeoutError
+        after `timeout` seconds."""
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
-        route = await self._client.route(topic)
+        with within(timeout, f"no route of topic {topic}"):
+            route = await self._client.route(topic)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:

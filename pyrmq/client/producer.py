@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.deadlines import within
 from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
@@ -200,13 +201,17 @@ class Producer:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
             await self._client.unregister(producerGroup=self._wire_group)
 
-    async def queues(self, topic: str) -> list[MessageQueue]:
+    async def queues(self, topic: str, *, timeout: float | None = None) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, by broker name and queue id.
 
-        For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
-        creates it on demand, ClientError if no queue of it can be sent to.
+        For a topic that does not exist yet those that it will have. `timeout`: seconds instead of
+        `send_timeout`. TopicNotExistError if no broker creates it on demand, ClientError if no
+        queue of it can be sent to; RequestTimeoutError.
         """
-        return self._names.shown_queues(list(await self._delivery.queues(self._names.wire(topic))))
+        limit = self._delivery.timeout if timeout is None else timeout
+        with within(limit, f"no route of topic {topic}"):
+            found = await self._delivery.queues(self._names.wire(topic))
+        return self._names.shown_queues(list(found))
 
     async def send(
         self,
@@ -304,18 +309,24 @@ class Producer:
             raise
         return results
 
-    async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
+    async def send_oneway(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> None:
         """Sends without waiting for an answer: it may be lost without a word.
 
-        NotSentError and ConnectError as `send`; TopicNotExistError and ClientError as `queues`.
+        timeout: seconds until it has to have left, instead of `send_timeout`. NotSentError,
+        RequestTimeoutError and ConnectError as `send`; TopicNotExistError and ClientError as
+        `queues`.
         """
         self._packer.check(message)
         check_queue(queue)
-        request = await self._packer.single(message, self._packer.properties(message))
-        target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
-        channel = await self._channel_of(target, request.topic)
-        ext = request.fields | queue_fields(target.queue_id, target.broker_name)
-        await channel.oneway(request.code, ext, request.body)
+        limit = self._delivery.timeout if timeout is None else timeout
+        with within(limit, f"message to {message.topic} has not left"):
+            request = await self._packer.single(message, self._packer.properties(message))
+            target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
+            channel = await self._channel_of(target, request.topic)
+            ext = request.fields | queue_fields(target.queue_id, target.broker_name)
+            await channel.oneway(request.code, ext, request.body)
 
     def _keyed(
         self, message: Message, select: Selector | None, sharding_key: str | None
