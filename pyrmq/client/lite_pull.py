@@ -15,8 +15,8 @@ import trio
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.consumer_trace import consumer_tracer
-from pyrmq.client.expressions import check_expressions
 from pyrmq.client.deadlines import within
+from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
