@@ -77,6 +77,7 @@ class ClientInstance:
         self.unreadable_checks = 0
         self._channels = Channels(self._handle, self._closed)
         self._all_masters: set[str] = set()
+        self._connecting: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
         self._watched: set[str] = set()
@@ -245,21 +246,10 @@ class ClientInstance:
             if not channel.greeted:
                 await self.register(channel)
 
-    async def greet_all(self) -> bool:
-        """`greet` for every known broker; failures are logged. Whether there was none."""
-        failed: list[str] = []
-
-        async def greet(address: str) -> None:
-            try:
-                await self.greet(await self.channel(address))
-            except PyrmqError as e:
-                log.info("not registered with broker %s: %s", escape(address), escape(e))
-                failed.append(address)
-
-        async with trio.open_nursery() as nursery:
-            for address in self.brokers():
-                nursery.start_soon(greet, address)
-        return not failed
+    def is_greeted(self, address: str) -> bool:
+        """Whether `known_channel` returns at once."""
+        channel = self._channels.open(parse_address(address))
+        return channel is not None and channel.greeted
 
     async def register(self, channel: Channel) -> None:
         """HEART_BEAT on a connection, whatever went before. Raises what the request raises."""
@@ -279,27 +269,43 @@ class ClientInstance:
                 notify(channel.address)
 
     async def heartbeat(self) -> None:
-        """HEART_BEAT to every known broker; failures are logged."""
-        await self._all_brokers("heartbeat", self.register)
+        """HEART_BEAT to every known broker; failures are logged. Returns when those that are
+        connected have answered; with others a connection is begun."""
+        await self._connected("heartbeat", self.register)
+        for address in self.brokers() - self._connecting:
+            if self._channels.open(parse_address(address)) is None:
+                self._connecting.add(address)
+                self._tasks.start_soon(self._connect, address)
+
+    async def _connect(self, address: str) -> None:
+        try:
+            await self.known_channel(address)
+        except PyrmqError as e:
+            log.warning("heartbeat to broker %s: %s", escape(address), escape(e))
+        finally:
+            self._connecting.discard(address)
 
     async def unregister(self, **groups: str) -> None:
-        """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every known broker."""
+        """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every broker that is connected:
+        others know of no client."""
         ext: dict[str, str | int | bool] = {"clientID": self.client_id, **groups}
 
         async def unregister(channel: Channel) -> None:
             await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
 
-        await self._all_brokers("goodbye", unregister)
+        await self._connected("goodbye", unregister)
 
-    async def _all_brokers(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
+    async def _connected(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
         """All at once, so that one that does not answer holds up no other."""
 
-        async def to(address: str) -> None:
+        async def to(channel: Channel, address: str) -> None:
             try:
-                await request(await self.channel(address))
+                await request(channel)
             except PyrmqError as e:
                 log.warning("%s to broker %s: %s", what, escape(address), escape(e))
 
         async with trio.open_nursery() as nursery:
             for address in self.brokers():
-                nursery.start_soon(to, address)
+                channel = self._channels.open(parse_address(address))
+                if channel is not None:
+                    nursery.start_soon(to, channel, address)

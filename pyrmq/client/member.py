@@ -176,7 +176,7 @@ class Member:
     async def _persist(self, interval: float) -> None:
         while True:
             await trio.sleep(interval)
-            await self.held.persist()
+            self.tasks.start_soon(self.held.persist)
 
     def _named(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         for message in messages:

@@ -17,10 +17,11 @@ from typing import Any, Self, overload
 import trio
 
 from pyrmq.client.checks import CheckPool
-from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
+from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
+from pyrmq.client.registration import Registration
 from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
@@ -60,6 +61,8 @@ EXECUTE_THREADS = 40
 END_TIMEOUT = 3.0
 CLOSE_GRACE = 3.0
 """Seconds that checks which run when the producer is left have to come to an end."""
+ENTER_TIMEOUT = 1.0
+"""Seconds that entering waits for brokers that do not answer."""
 REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
 """Seconds until a broker that could not be reached is tried again: the first, doubled up to the
 last."""
@@ -128,9 +131,10 @@ class TransactionalProducer(Producer):
         self._check_threads = trio.CapacityLimiter(check_concurrency)
         self._outcomes = dict.fromkeys(TransactionState, 0)
         self._halves = self._ends_failed = 0
-        self._lost = trio.Event()
         self._tasks = Tasks()
-        self._client.on_closed.append(lambda: self._lost.set())
+        self._registration = Registration(
+            self._client, retry=REGISTER_RETRY, find=self._find_brokers
+        )
 
     @overload
     def transaction(self, topic: Execute) -> TransactionFunction: ...
@@ -205,31 +209,14 @@ class TransactionalProducer(Producer):
             await stack.enter_async_context(self._accumulator)
         await stack.enter_async_context(self._tasks)
         self._client.on_check[self._wire_group] = self._pool.offer
-        registered = trio.Event()
-        self._tasks.start_soon(self._stay_registered, registered)
-        with trio.move_on_after(API_TIMEOUT):
-            await registered.wait()
+        self._tasks.start_soon(self._registration.run)
+        with trio.move_on_after(ENTER_TIMEOUT):
+            await self._registration.tried.wait()
 
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 
-    async def _stay_registered(self, registered: trio.Event) -> None:
-        """Heartbeats to brokers that are new or came back, at once and not at the next turn."""
-        retry = REGISTER_RETRY[0]
-        while True:
-            self._lost = trio.Event()
-            complete = await self._register()
-            registered.set()
-            if complete:
-                retry = REGISTER_RETRY[0]
-                with trio.move_on_after(ROUTE_INTERVAL):
-                    await self._lost.wait()
-            else:
-                await trio.sleep(retry)
-                retry = min(2 * retry, REGISTER_RETRY[1])
-
-    async def _register(self) -> bool:
-        """Whether all brokers that are known to be there know this producer."""
-        complete = True
+    async def _find_brokers(self) -> bool:
+        """Looks for the brokers that may ask; whether name servers could say."""
         try:
             if self._topics is None:
                 await self._client.find_all_masters()
@@ -238,8 +225,8 @@ class TransactionalProducer(Producer):
                     await self._client.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
-            complete = False
-        return await self._client.greet_all() and complete
+            return False
+        return True
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         channel = super()._channel_now(queue, topic)
