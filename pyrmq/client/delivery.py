@@ -14,6 +14,7 @@ from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Selector
 from pyrmq.client.outgoing import Outgoing
+from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import check_kind
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseError
@@ -87,6 +88,12 @@ class Delivery:
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
+        client.topics.forgotten.append(self._forget)
+
+    def _forget(self, topics: set[str]) -> None:
+        """All but these are not sent to any more."""
+        keep(self._queues, topics)
+        self._chooser.forget(topics)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from pyrmq.client.recent_topics import keep
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import next_queue
 
@@ -70,6 +71,10 @@ class QueueChooser:
     def __init__(self, faults: FaultTable | None = None) -> None:
         self._faults = faults
         self._turns: dict[str, count[int]] = {}
+
+    def forget(self, topics: set[str]) -> None:
+        """All but these are not sent to any more."""
+        keep(self._turns, topics)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
         """One of some queues of a topic, not of the broker `avoid` if there is another one."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import trio
 
+from pyrmq.client.recent_topics import RecentTopics, keep
 from pyrmq.client.refusals import check_trio
 from pyrmq.engine import Command
 from pyrmq.errors import (
@@ -80,6 +81,8 @@ class ClientInstance:
         self._connecting: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
+        self.topics = RecentTopics(trio.current_time)
+        self.topics.forgotten.append(self._forget)
         self._watched: set[str] = set()
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
@@ -155,12 +158,23 @@ class ClientInstance:
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """Where a topic is. TopicNotExistError if the name server knows no live broker of it."""
+        self._use(topic)
         self._watched.add(topic)
         known = self._routes.known.get(topic)
         if known is not None and not fresh:
             return known
         async with self._route_lock:
             return await self._channels.perform(self._routes.renew(topic, known))
+
+    def _use(self, topic: str) -> None:
+        self.topics.turn()
+        self.topics.used.add(topic)
+
+    def _forget(self, topics: set[str]) -> None:
+        """All but these are not used any more."""
+        self._watched &= topics
+        keep(self._routes.known, topics)
+        keep(self._new_topics, topics)
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
@@ -186,6 +200,7 @@ class ClientInstance:
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
         stays as it was: it may be a broker that is about to come back."""
+        self.topics.turn()
         for topic in list(self._watched):
             try:
                 await self._channels.perform(self._routes.route(topic, fresh=True))
@@ -216,6 +231,7 @@ class ClientInstance:
 
     def known_route(self, topic: str) -> TopicRoute | None:
         """What `publish_route` returns at once; None if it would have to ask."""
+        self.topics.used.add(topic)
         route = self._routes.known.get(topic)
         if route is None and (new := self._new_topics.get(topic)) is not None:
             return new[1] if trio.current_time() < new[0] else None

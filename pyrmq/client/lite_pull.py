@@ -29,6 +29,7 @@ from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, Proces
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.ready import Chunk
 from pyrmq.client.rebalance import INTERVAL
+from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import (
     check_group,
     check_kind,
@@ -227,8 +228,10 @@ class LitePullConsumer:
             queue = self._names.wire_queue(queue)
             wanted.setdefault(queue.topic, []).append(queue)
         subs = {t: parse_subscription(t, expression, 0) for t in wanted}
+        known = {p.queue.topic for p in self._held.table.values()} | wanted.keys()
+        keep(self._subs, known)
         self._subs.update(subs)
-        for topic in {p.queue.topic for p in self._held.table.values()} | wanted.keys():
+        for topic in known:
             self._held.assign(topic, wanted.get(topic, []))
 
     def _process(self, queue: MessageQueue) -> ProcessQueue:
