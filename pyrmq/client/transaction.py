@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from typing import Any, Self, overload
 
 import trio
 
 from pyrmq.client.checks import CheckPool
+from pyrmq.client.halves import end_fields, half_of, mark
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import Producer
@@ -29,7 +29,6 @@ from pyrmq.errors import (
     ConnectError,
     PyrmqError,
     TopicNotExistError,
-    UnsendableMessageError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -37,12 +36,7 @@ from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
-    CHECK_IMMUNITY,
-    CHECK_TIMES,
-    PREPARED_QUEUE_OFFSET,
-    PRODUCER_GROUP,
     REAL_TOPIC,
-    TRAN_MSG,
     TRANSACTION_ID,
     TransactionState,
 )
@@ -261,7 +255,9 @@ class TransactionalProducer(Producer):
         NotSentError for a message that cannot be sent in a transaction, ClientError if no
         transaction was decorated for its topic; otherwise as `send`.
         """
-        half = self._half(message, check_immunity)
+        half = half_of(message)
+        self._packer.check(half)
+        mark(half, self._wire_group, check_immunity)
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
@@ -292,43 +288,12 @@ class TransactionalProducer(Producer):
             outcome.error,
         )
 
-    def _half(self, message: Message, check_immunity: int | None) -> Message:
-        """A copy of the message as a half."""
-        if not isinstance(message, Message):
-            raise UnsendableMessageError(
-                f"a transaction takes one Message, not {type(message).__name__}: "
-                "batches cannot be sent in a transaction"
-            )
-        if message.is_delayed:
-            raise UnsendableMessageError("a message sent in a transaction cannot be delayed")
-        properties = dict(message.properties)
-        for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
-            properties.pop(name, None)  # left from a message that is sent on
-        half = replace(message, properties=properties)
-        self._packer.check(half)
-        if check_immunity is not None:
-            if not isinstance(check_immunity, int) or check_immunity < 1:
-                raise ClientError("check_immunity is a whole number of seconds from 1 on")
-            properties[CHECK_IMMUNITY] = str(check_immunity)
-        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self._wire_group}
-        return half
-
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
         """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
-                fields: dict[str, str | int | bool] = {
-                    "topic": queue.topic,
-                    "producerGroup": self._wire_group,
-                    "tranStateTableOffset": sent.queue_offset,
-                    "commitLogOffset": _commit_log_offset(sent.offset_msg_id),
-                    "commitOrRollback": outcome.state.value,
-                    "fromTransactionCheck": False,
-                    "msgId": sent.msg_id,
-                    "transactionId": sent.transaction_id or sent.msg_id,
-                    "bname": queue.broker_name,
-                }
+                fields = end_fields(sent, self._wire_group, outcome.state)
                 channel = await self._client.master(queue.topic, queue.broker_name)
                 await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
                 self._trace_end(
@@ -379,14 +344,3 @@ class TransactionalProducer(Producer):
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
         return await outcome_of(check, message, threads=self._check_threads, abandon=True)
-
-
-def _commit_log_offset(offset_msg_id: str) -> int:
-    """The physical offset that an offset id (host, port, offset in hex) ends with."""
-    try:
-        raw = bytes.fromhex(offset_msg_id)
-    except ValueError:
-        raw = b""
-    if len(raw) not in (16, 28):
-        raise ClientError(f"the broker's answer has no message id: {offset_msg_id!r:.80}")
-    return int.from_bytes(raw[-8:], signed=True)
