@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -26,6 +27,10 @@ from pyrmq.model.route import TopicRoute
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_fields, stored_at
 
+if TYPE_CHECKING:
+    # Imported where it is used: most producers need none.
+    from pyrmq.client.detector import Detector
+
 log = logging.getLogger(__name__)
 
 SLOW_LINK = 1 << 20
@@ -45,6 +50,7 @@ class SendRules:
     retry_codes: frozenset[int]
     retry_another_broker_when_not_store_ok: bool
     send_latency_fault: bool
+    start_detector: bool = False
 
 
 @dataclass(slots=True)
@@ -89,6 +95,14 @@ class Delivery:
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
         client.topics.forgotten.append(self._forget)
+
+    def detector(self) -> Detector | None:
+        """What looks after brokers that could not be reached, if the rules want one."""
+        if self._faults is None or not self._rules.start_detector:
+            return None
+        from pyrmq.client.detector import Detector
+
+        return Detector(self._client, self._faults, lambda: list(self._queues))
 
     def _forget(self, topics: set[str]) -> None:
         """All but these are not sent to any more."""
@@ -223,7 +237,8 @@ class Delivery:
             raise
         except (ConnectionError, TimeoutError):
             if self._faults is not None:
-                self._faults.failed(broker, reachable=True)
+                # With a detector it is for that one to find out.
+                self._faults.failed(broker, reachable=not self._rules.start_detector)
             raise
         if self._faults is not None:
             self._faults.answered(broker, trio.current_time() - began)

@@ -49,6 +49,20 @@ class FaultTable:
         """It refused the message, or did not answer."""
         self._update(broker, ISOLATED, reachable=reachable)
 
+    def unreachable(self) -> list[str]:
+        """Brokers that did not answer."""
+        return [broker for broker, fault in self._faults.items() if not fault.reachable]
+
+    def reached(self, broker: str) -> None:
+        """It answers again; its time off stays."""
+        fault = self._faults.get(broker)
+        if fault is not None:
+            fault.reachable = True
+
+    def forget(self, broker: str) -> None:
+        """It is in no route any more."""
+        self._faults.pop(broker, None)
+
     def _update(self, broker: str, latency: float, *, reachable: bool) -> None:
         until = self._clock() + off_for(latency)
         fault = self._faults.setdefault(broker, _Fault(until, reachable))

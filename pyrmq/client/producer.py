@@ -63,6 +63,8 @@ class Producer:
     choice there are none. retry_codes: answers after which there is another attempt.
     retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.
     send_latency_fault: brokers that answered late or not at all get no messages for a while.
+    start_detector: while all of them are left alone, those go first that can be reached; others are
+    asked every three seconds until they answer.
     max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
     broker's maxMessageSize is a limit of its own.
     compress_over: bodies of so many bytes and more are compressed, 4096 by default, as
@@ -92,6 +94,7 @@ class Producer:
         retry_codes: Collection[int] = RETRY_CODES,
         retry_another_broker_when_not_store_ok: bool = False,
         send_latency_fault: bool = False,
+        start_detector: bool = False,
         max_message_size: int = MAX_MESSAGE_SIZE,
         compress_over: int = COMPRESS_OVER,
         compress_type: CompressionType = CompressionType.ZLIB,
@@ -134,7 +137,10 @@ class Producer:
             frozenset(retry_codes),
             retry_another_broker_when_not_store_ok,
             send_latency_fault,
+            start_detector,
         )
+        if start_detector and not send_latency_fault:
+            raise ClientError("start_detector needs send_latency_fault=True")
         in_flight = InFlight(max_in_flight, max_in_flight_bytes)
         self._delivery = Delivery(
             self._client, rules, in_flight, self._channel_of, self._channel_now
@@ -176,6 +182,12 @@ class Producer:
         stack.push_async_callback(self._unregister)
         if self._tracer is not None:
             await stack.enter_async_context(self._tracer)
+        await self._enter_helpers(stack)
+
+    async def _enter_helpers(self, stack: AsyncExitStack) -> None:
+        detector = self._delivery.detector()
+        if detector is not None:
+            await stack.enter_async_context(detector)
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
 

@@ -199,8 +199,7 @@ class TransactionalProducer(Producer):
         stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
         if self._tracer is not None:
             await stack.enter_async_context(self._tracer)
-        if self._accumulator is not None:
-            await stack.enter_async_context(self._accumulator)
+        await self._enter_helpers(stack)
         await stack.enter_async_context(self._tasks)
         self._client.on_check[self._wire_group] = self._pool.offer
         self._tasks.start_soon(self._registration.run)
