@@ -67,6 +67,7 @@ class PushConsumer:
     subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
+    namespace_v2: every request names it instead, as with RocketMQ 5's clients.
     listener: a function that messages go to instead of the loop, consumed when it returns; an async
     one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
     broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
@@ -105,6 +106,7 @@ class PushConsumer:
         *,
         namesrv: str | None = None,
         namespace: str = "",
+        namespace_v2: str = "",
         listener: Callable[[Any], Any] | None = None,
         concurrency: int = 20,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
@@ -165,12 +167,14 @@ class PushConsumer:
             self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
         # In broadcasting the file of offsets has to be found again.
         name = instance_name or ("DEFAULT" if options.broadcasting else None)
-        self._client = client = ClientInstance(namesrv, name)
+        self._client = client = ClientInstance(namesrv, name, namespace_v2=namespace_v2)
         client.consumers[wire_group] = self._heartbeat_data
         store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
-        self._tracer = consumer_tracer(group, names, namesrv, trace, trace_topic)
+        self._tracer = consumer_tracer(
+            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
+        )
         self._traced: dict[int, tuple[ReceivedMessage, Consuming | None]] = {}
         """What loops have, by the message's id()."""
         rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 def consumer_tracer(
-    group: str, names: Namespace, namesrv: str | None, trace: bool, topic: str
+    group: str,
+    names: Namespace,
+    trace: bool,
+    topic: str,
+    *,
+    namesrv: str | None,
+    namespace_v2: str,
 ) -> Tracer | None:
     """What a consumer of a group records with; None unless it has `trace`."""
     check_trace(trace, topic)
@@ -22,5 +28,10 @@ def consumer_tracer(
     from pyrmq.client.producer import Producer
     from pyrmq.client.trace import Tracer
 
-    sender = Producer(sender_group(names.wire(group), "CONSUME"), namesrv=namesrv, send_timeout=5.0)
+    sender = Producer(
+        sender_group(names.wire(group), "CONSUME"),
+        namesrv=namesrv,
+        namespace_v2=namespace_v2,
+        send_timeout=5.0,
+    )
     return Tracer(sender, group, namespace=names.name, topic=topic)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import trio
 
 from pyrmq.client.recent_topics import RecentTopics, keep
-from pyrmq.client.refusals import check_trio
+from pyrmq.client.refusals import check_namespace, check_trio
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
@@ -61,7 +61,9 @@ class ClientInstance:
     when it asks something else, `on_closed` when a connection has ended, `on_greeted` when the
     broker at an address has come to know this client on a new one."""
 
-    def __init__(self, namesrv: str | None, instance_name: str | None = None) -> None:
+    def __init__(
+        self, namesrv: str | None, instance_name: str | None = None, *, namespace_v2: str = ""
+    ) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
         self.namesrv = parse_addresses(text, "name server address")
         if not self.namesrv:
@@ -76,7 +78,10 @@ class ClientInstance:
         self.on_closed: list[Callable[[], None]] = []
         self.on_greeted: list[Callable[[Address], None]] = []
         self.unreadable_checks = 0
-        self._channels = Channels(self._handle, self._closed)
+        if namespace_v2:
+            check_namespace(namespace_v2)
+        fields = {"nsd": "true", "ns": namespace_v2} if namespace_v2 else None  # NamespaceRpcHook
+        self._channels = Channels(self._handle, self._closed, fields)
         self._all_masters: set[str] = set()
         self._connecting: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)

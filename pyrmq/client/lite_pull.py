@@ -61,7 +61,8 @@ class LitePullConsumer:
     consume_timestamp, strategy, rebalance_interval: too.
     auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue is given
     up and when the consumer is left; otherwise only by `commit`.
-    namespace, trace, trace_topic: as of PushConsumer; what is polled counts as consumed there.
+    namespace, namespace_v2, trace, trace_topic: as of PushConsumer; for a trace what is polled is
+    consumed.
     pull_batch_size: messages that one pull brings, and `poll` returns, at most.
     max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
     how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
@@ -78,6 +79,7 @@ class LitePullConsumer:
         *,
         namesrv: str | None = None,
         namespace: str = "",
+        namespace_v2: str = "",
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
         consume_timestamp: int | None = None,
         strategy: Strategy = average,
@@ -116,11 +118,13 @@ class LitePullConsumer:
         )
         options.check()
         self.group = group
-        self._client = client = ClientInstance(namesrv)
+        self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
         client.consumers[wire_group] = self._heartbeat_data
         self._ends = QueueEnds(client)
         self._store = BrokerOffsets(client, wire_group)
-        self._tracer = tracer = consumer_tracer(group, names, namesrv, trace, trace_topic)
+        self._tracer = tracer = consumer_tracer(
+            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
+        )
         self._polls = Polls(pull_batch_size)
         self._member = Member(
             client,

@@ -66,6 +66,15 @@ def check_group(group: str) -> None:
         raise UnusableNameError(*e.args) from None
 
 
+def check_namespace(name: str) -> None:
+    """UnusableNameError unless a namespace may have this name."""
+    check_kind("the namespace", name, (str,), "str")
+    try:
+        names.check_group(name)
+    except InvalidParameterError as e:
+        raise UnusableNameError(str(e.args[0]).replace("group", "namespace")) from None
+
+
 def encode_properties(texts: Mapping[str, str]) -> str:
     """The property string of a message. UnsendableMessageError if there is none."""
     try:
