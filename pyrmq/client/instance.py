@@ -269,8 +269,15 @@ class ClientInstance:
 
     def is_greeted(self, address: str) -> bool:
         """Whether `known_channel` returns at once."""
-        channel = self._channels.open(parse_address(address))
+        channel = self._open(address)
         return channel is not None and channel.greeted
+
+    def _open(self, address: str) -> Channel | None:
+        """The channel to a broker of a route, if there is one."""
+        try:
+            return self._channels.open(parse_address(address))
+        except ConfigError:
+            return None  # name servers may say anything
 
     async def register(self, channel: Channel) -> None:
         """HEART_BEAT on a connection, whatever went before. Raises what the request raises."""
@@ -294,7 +301,7 @@ class ClientInstance:
         connected have answered; with others a connection is begun."""
         await self._connected("heartbeat", self.register)
         for address in self.brokers() - self._connecting:
-            if self._channels.open(parse_address(address)) is None:
+            if self._open(address) is None:
                 self._connecting.add(address)
                 self._tasks.start_soon(self._connect, address)
 
@@ -327,6 +334,6 @@ class ClientInstance:
 
         async with trio.open_nursery() as nursery:
             for address in self.brokers():
-                channel = self._channels.open(parse_address(address))
+                channel = self._open(address)
                 if channel is not None:
                     nursery.start_soon(to, channel, address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from pyrmq.client import ConsumeFrom, Producer
 from tests.client.listeners import Async
 from tests.client.members import after, client_id, consumer
 from tests.support.scripted.groups import GroupBroker, group_broker
-from tests.support.scripted.streams import HEART_BEAT, SEND, StreamCluster
+from tests.support.scripted.streams import HEART_BEAT, ROUTE, SEND, StreamCluster
+from tests.support.wire import Command
 
 CHECK_CONFIG = 46
 NAMES = ("broker-a", "broker-b", "broker-c")
@@ -117,6 +119,31 @@ async def test_heartbeats_go_on(three: StreamCluster, clock: MockClock) -> None:
         three.away.clear()
         await after(31)
         assert three["broker-c"].requests(HEART_BEAT)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "broker-c:99999", ""])
+async def test_an_address_that_is_none(
+    three: StreamCluster, address: str, clock: MockClock
+) -> None:
+    """A name server may say anything of one broker: the others are none the worse for it."""
+
+    def change(c: Command) -> Command:
+        answer = three.usual(c)
+        return replace(answer, body=answer.body.replace(b"broker-c:10911", address.encode()))
+
+    three.change[ROUTE] = change
+    b = group_broker(three["broker-b"])
+    async with consumer() as member, Producer("pg", namesrv=three.namesrv) as sender:
+        await sender.queues("T")
+        await after(2)
+        assert len([q for q in member.assigned if q.broker_name != "broker-c"]) == 4
+        await b.restart()
+        await after(0.5)
+        assert client_id(member) in {who for _, who in b.members["g"].values()}
+        heartbeats = len(b.requests(HEART_BEAT))
+        await after(61)
+        assert len(b.requests(HEART_BEAT)) >= heartbeats + 4
+        await sender.send(Message("T", b"x"), queue=MessageQueue("T", "broker-a", 0))
 
 
 async def test_a_poller_s_new_topic(three: StreamCluster, clock: MockClock) -> None:
