@@ -97,11 +97,15 @@ async def test_offsets_are_written(three: StreamCluster, clock: MockClock) -> No
         await after(2)
         for queue in (0, 1):
             c.put(b"x", queue=queue)
+        await after(0.1)  # consumed, and not written
         await goes_away(three, "broker-c")
         for n in range(1, 6):
             b.put(b"x")
             await after(1.1)
             assert b.offsets["g", "T", 0] == n
+        tasks = trio.lowlevel.current_statistics().tasks_living
+        await after(20)
+        assert trio.lowlevel.current_statistics().tasks_living < tasks + 5, "nothing piles up"
         await b.restart()
         await after(3)
         b.put(b"x")
