@@ -80,8 +80,8 @@ def test_polls(server: Running) -> None:
             assert queue in await consumer.queues("AioP")
             await consumer.assign([queue])
             await consumer.seek_to_begin(queue)
+            assert [int(m.body) for m in await consumer.poll(20)] == list(range(10))
             assert consumer.assigned == [queue]
-            assert [int(m.body) for m in await consumer.poll()] == list(range(10))
             await consumer.commit()
             assert await consumer.committed(queue) == 10
             await consumer.pause([queue])
@@ -124,7 +124,8 @@ def test_what_a_cancelled_task_did_not_get_comes_again(server: Running, kind: An
                     task = asyncio.ensure_future(call)
                     await asyncio.sleep(0.01)  # it asks
                     producer.send(Message(topic, b"x"))  # blocks this loop
-                    while taken(consumer, way) is None:
+                    limit = time.monotonic() + 20
+                    while taken(consumer, way) is None and time.monotonic() < limit:
                         time.sleep(0.001)  # noqa: ASYNC251 - so does this
                     task.cancel()
                     with pytest.raises(asyncio.CancelledError):
