@@ -201,6 +201,11 @@ class PushConsumer(_Client[consumers.PushConsumer]):
 
     acknowledge = awaited(as_async(consumers.PushConsumer.acknowledge))
     send_back = awaited(consumers.PushConsumer.send_back)
+    subscribe = awaited(consumers.PushConsumer.subscribe)
+    unsubscribe = awaited(consumers.PushConsumer.unsubscribe)
+    suspend = awaited(as_async(consumers.PushConsumer.suspend))
+    resume = awaited(as_async(consumers.PushConsumer.resume))
+    is_suspended = awaited(as_async(consumers.PushConsumer.is_suspended))
 
     def __aiter__(self) -> Loop:
         return Loop(self)

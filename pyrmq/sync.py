@@ -123,6 +123,11 @@ class PushConsumer(_Client[consumers.PushConsumer]):
 
     acknowledge = blocking(as_async(consumers.PushConsumer.acknowledge))
     send_back = blocking(consumers.PushConsumer.send_back)
+    subscribe = blocking(consumers.PushConsumer.subscribe)
+    unsubscribe = blocking(consumers.PushConsumer.unsubscribe)
+    suspend = blocking(as_async(consumers.PushConsumer.suspend))
+    resume = blocking(as_async(consumers.PushConsumer.resume))
+    is_suspended = blocking(as_async(consumers.PushConsumer.is_suspended))
 
     def __iter__(self) -> Loop:
         return Loop(self)

@@ -19,8 +19,8 @@ from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
-from pyrmq.client.expressions import check_expressions
 from pyrmq.client.consumer_trace import consumer_tracer
+from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
@@ -296,8 +296,9 @@ class PushConsumer:
         ClientError for a topic that is subscribed already, and raises as entering does."""
         self.check_entered()
         check_topic(topic)
+        topic = self._names.wire(topic)
         sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
-        await check_expressions(self._client, self.group, [sub])
+        await check_expressions(self._client, self._wire_group, [sub])
         if topic in self._subs:
             raise ClientError(f"topic {topic} is subscribed already")
         self._subs[topic] = sub
@@ -310,6 +311,7 @@ class PushConsumer:
         delivered to others of the group, or again when the topic is subscribed again. ClientError
         for one that is not subscribed."""
         self.check_entered()
+        topic = self._names.wire(topic)
         if topic not in self._subs or topic == self._retry_topic:
             raise ClientError(f"topic {topic!r:.200} is not subscribed")
         self._member.unshare(topic)

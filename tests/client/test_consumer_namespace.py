@@ -64,6 +64,17 @@ async def test_a_loop(alone: GroupBroker, clock: MockClock) -> None:
     assert alone.sent_back[0].ext["originTopic"] == "ns%T"
 
 
+async def test_topics_that_come_and_go(alone: GroupBroker, clock: MockClock) -> None:
+    async with consumer(namespace="ns") as member:
+        await member.subscribe("U")
+        await after(1)
+        assert {q.topic for q in member.assigned} == {"T", "U"}
+        assert registered(alone) == ("ns%g", {"ns%T", "ns%U", "%RETRY%ns%g"})
+        await member.unsubscribe("T")
+        await after(1)
+        assert {q.topic for q in member.assigned} == {"U"}
+
+
 async def test_in_order_and_as_configured(alone: GroupBroker, clock: MockClock) -> None:
     async def listener(message: ReceivedMessage) -> None: ...
 
