@@ -6,6 +6,7 @@ own.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -187,6 +188,16 @@ def as_async(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
         return method(*args, **options)
 
     return call
+
+
+def complete(
+    face: type, client: type, wrap: Callable[[Callable[..., Any]], Any], leave_out: set[str]
+) -> None:
+    """Gives a face the public methods of its client that it does not define itself."""
+    for name, method in inspect.getmembers(client, inspect.isfunction):
+        if not (name.startswith("_") or name in leave_out or hasattr(face, name)):
+            plain = not inspect.iscoroutinefunction(method)
+            setattr(face, name, wrap(as_async(method) if plain else method))
 
 
 class Face(Generic[C]):
