@@ -19,15 +19,15 @@ async def run_shop(namesrv: str, shop: str) -> None:
     async with Producer("orders", namesrv=namesrv, namespace=shop) as producer:
         body = f"an order of {shop}".encode()
         sent = await producer.send(Message("Orders", body))
-    # Consumers are given the whole names.
     async with PushConsumer(
-        f"{shop}%shipping",
-        {f"{shop}%Orders": "*"},
+        "shipping",
+        {"Orders": "*"},
         namesrv=namesrv,
+        namespace=shop,
         consume_from=ConsumeFrom.FIRST_OFFSET,
     ) as consumer:
         async for message in consumer:
-            print(f"{sent.queue.topic} is {message.topic}: {message.body.decode()}")
+            print(f"{message.topic} of {shop}: {message.body.decode()}")
             if message.msg_id == sent.msg_id:
                 consumer.acknowledge(message)
                 break

@@ -13,7 +13,7 @@ the last one. A task that is cancelled cancels its call. Options, results and er
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import update_wrapper, wraps
@@ -21,8 +21,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
-from pyrmq.background import C, Face, complete
+from pyrmq.background import C, Face, as_async
 from pyrmq.client import consumer as consumers
+from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
 from pyrmq.client.listener import TransactionListener, is_async
@@ -198,12 +199,16 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         client = consumers.PushConsumer(group, dict(subscriptions), listener=called, **options)
         super().__init__(client, calls)
 
-    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        iterator = aiter(self._client)
-        while True:
-            yield await asyncio.wrap_future(self._submit(iterator.__anext__))
+    acknowledge = awaited(as_async(consumers.PushConsumer.acknowledge))
+    send_back = awaited(consumers.PushConsumer.send_back)
+    subscribe = awaited(consumers.PushConsumer.subscribe)
+    unsubscribe = awaited(consumers.PushConsumer.unsubscribe)
+    suspend = awaited(as_async(consumers.PushConsumer.suspend))
+    resume = awaited(as_async(consumers.PushConsumer.resume))
+    is_suspended = awaited(as_async(consumers.PushConsumer.is_suspended))
 
-    acknowledge: Callable[[ReceivedMessage], Coroutine[Any, Any, None]]
+    def __aiter__(self) -> Loop:
+        return Loop(self)
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -211,4 +216,61 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-complete(PushConsumer, consumers.PushConsumer, awaited, {"take", "check_entered"})
+class LitePullConsumer(_Client[lite_pulls.LitePullConsumer]):
+    """As `pyrmq.LitePullConsumer`: `poll`, or an `async for` over it. What a poll had for a task
+    that was cancelled meanwhile (by a time-out, say) is returned by the next one."""
+
+    def __init__(
+        self, group: str, subscriptions: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
+        super().__init__(lite_pulls.LitePullConsumer(group, subscriptions, **options))
+
+    queues = awaited(lite_pulls.LitePullConsumer.queues)
+    subscribe = awaited(lite_pulls.LitePullConsumer.subscribe)
+    assign = awaited(as_async(lite_pulls.LitePullConsumer.assign))
+    pause = awaited(as_async(lite_pulls.LitePullConsumer.pause))
+    resume = awaited(as_async(lite_pulls.LitePullConsumer.resume))
+    seek = awaited(lite_pulls.LitePullConsumer.seek)
+    seek_to_begin = awaited(lite_pulls.LitePullConsumer.seek_to_begin)
+    seek_to_end = awaited(lite_pulls.LitePullConsumer.seek_to_end)
+    offset_for_timestamp = awaited(lite_pulls.LitePullConsumer.offset_for_timestamp)
+    committed = awaited(lite_pulls.LitePullConsumer.committed)
+    commit = awaited(lite_pulls.LitePullConsumer.commit)
+
+    async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
+        chunk = await asyncio.wrap_future(self._submit(self._client.poll_unseen, timeout))
+        self._client.saw(chunk)
+        return list(chunk)
+
+    poll.__doc__ = lite_pulls.LitePullConsumer.poll.__doc__
+
+    def __aiter__(self) -> Loop:
+        return Loop(self)
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now."""
+        return self._client.assigned
+
+
+class Loop:
+    """`async for` over a consumer. What it had for a task that was cancelled meanwhile is there for
+    the next one."""
+
+    def __init__(self, consumer: PushConsumer | LitePullConsumer) -> None:
+        self._face: Face[Any] = consumer
+        self._messages = aiter(consumer._client)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        messages = self._messages
+        try:
+            message = await asyncio.wrap_future(self._face._submit(messages.next_unseen))
+        except asyncio.CancelledError:
+            with suppress(ClientError):  # it was left
+                self._face._submit(messages.give_back)
+            raise
+        messages.seen = message
+        return message

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from functools import partial, wraps
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import trio
 
 from pyrmq.errors import ClientError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
 _ENDED = "the background thread has ended"
@@ -177,25 +179,25 @@ class Shared:
 SHARED = Shared()
 
 
+def as_async(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """A method as one that is awaited, in the task of a call."""
+
+    @wraps(method)
+    async def call(*args: P.args, **options: P.kwargs) -> R:
+        await trio.lowlevel.checkpoint()
+        return method(*args, **options)
+
+    return call
+
+
 def complete(
     face: type, client: type, wrap: Callable[[Callable[..., Any]], Any], leave_out: set[str]
 ) -> None:
     """Gives a face the public methods of its client that it does not define itself."""
     for name, method in inspect.getmembers(client, inspect.isfunction):
         if not (name.startswith("_") or name in leave_out or hasattr(face, name)):
-            setattr(face, name, wrap(_as_async(method)))
-
-
-def _as_async(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method as one that is awaited, in the task of a call."""
-    if inspect.iscoroutinefunction(method):
-        return method
-
-    @wraps(method)
-    async def call(*args: Any, **options: Any) -> Any:
-        return method(*args, **options)
-
-    return call
+            plain = not inspect.iscoroutinefunction(method)
+            setattr(face, name, wrap(as_async(method) if plain else method))
 
 
 class Face(Generic[C]):

@@ -11,13 +11,15 @@ the last one; any number of threads may call them. Options, results and errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from pyrmq.background import C, Face, complete
+from pyrmq.background import C, Face, as_async
 from pyrmq.client import consumer as consumers
+from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
 from pyrmq.client.listener import TransactionListener, is_async
@@ -119,12 +121,16 @@ class PushConsumer(_Client[consumers.PushConsumer]):
             consumers.PushConsumer(group, dict(subscriptions), listener=listener, **options)
         )
 
-    def __iter__(self) -> Iterator[ReceivedMessage]:
-        iterator = aiter(self._client)
-        while True:
-            yield self._running.call(iterator.__anext__)
+    acknowledge = blocking(as_async(consumers.PushConsumer.acknowledge))
+    send_back = blocking(consumers.PushConsumer.send_back)
+    subscribe = blocking(consumers.PushConsumer.subscribe)
+    unsubscribe = blocking(consumers.PushConsumer.unsubscribe)
+    suspend = blocking(as_async(consumers.PushConsumer.suspend))
+    resume = blocking(as_async(consumers.PushConsumer.resume))
+    is_suspended = blocking(as_async(consumers.PushConsumer.is_suspended))
 
-    acknowledge: Callable[[ReceivedMessage], None]
+    def __iter__(self) -> Loop:
+        return Loop(self)
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -132,4 +138,61 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-complete(PushConsumer, consumers.PushConsumer, blocking, {"take", "check_entered"})
+class LitePullConsumer(_Client[lite_pulls.LitePullConsumer]):
+    """As `pyrmq.LitePullConsumer`: `poll`, or a loop over it. What a poll had when it was
+    interrupted (Ctrl-C) is returned by the next one."""
+
+    def __init__(
+        self, group: str, subscriptions: Mapping[str, str] | None = None, **options: Any
+    ) -> None:
+        super().__init__(lite_pulls.LitePullConsumer(group, subscriptions, **options))
+
+    queues = blocking(lite_pulls.LitePullConsumer.queues)
+    subscribe = blocking(lite_pulls.LitePullConsumer.subscribe)
+    assign = blocking(as_async(lite_pulls.LitePullConsumer.assign))
+    pause = blocking(as_async(lite_pulls.LitePullConsumer.pause))
+    resume = blocking(as_async(lite_pulls.LitePullConsumer.resume))
+    seek = blocking(lite_pulls.LitePullConsumer.seek)
+    seek_to_begin = blocking(lite_pulls.LitePullConsumer.seek_to_begin)
+    seek_to_end = blocking(lite_pulls.LitePullConsumer.seek_to_end)
+    offset_for_timestamp = blocking(lite_pulls.LitePullConsumer.offset_for_timestamp)
+    committed = blocking(lite_pulls.LitePullConsumer.committed)
+    commit = blocking(lite_pulls.LitePullConsumer.commit)
+
+    def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
+        chunk = self._running.call(partial(self._client.poll_unseen, timeout))
+        self._client.saw(chunk)
+        return list(chunk)
+
+    poll.__doc__ = lite_pulls.LitePullConsumer.poll.__doc__
+
+    def __iter__(self) -> Loop:
+        return Loop(self)
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """Queues that this consumer has now."""
+        return self._client.assigned
+
+
+class Loop:
+    """A loop over a consumer. What it had when it was interrupted (Ctrl-C) is there for the next
+    one."""
+
+    def __init__(self, consumer: PushConsumer | LitePullConsumer) -> None:
+        self._face: Face[Any] = consumer
+        self._messages = aiter(consumer._client)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReceivedMessage:
+        messages = self._messages
+        try:
+            message = self._face._running.call(messages.next_unseen)
+        except KeyboardInterrupt:
+            with suppress(ClientError):  # it was left
+                self._face._submit(messages.give_back)
+            raise
+        messages.seen = message
+        return message

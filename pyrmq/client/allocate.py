@@ -9,6 +9,7 @@ AllocateMessageQueueByConfig]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from pyrmq.client.refusals import check_kind
 from pyrmq.model.message import MessageQueue
@@ -48,6 +49,10 @@ class Configured:
         for queue in self._queues:
             check_kind("one of queues", queue, (MessageQueue,), "a MessageQueue")
         self._topics = {queue.topic for queue in self._queues}
+
+    def renamed(self, name: Callable[[str], str]) -> Configured:
+        """The same queues with other names of their topics."""
+        return Configured(replace(queue, topic=name(queue.topic)) for queue in self._queues)
 
     def __call__(
         self, queues: Sequence[MessageQueue], ids: Sequence[str], own: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -23,6 +24,9 @@ from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from pyrmq.client.trace import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +51,7 @@ class ConsumeConcurrently(ConsumeService):
         workers: int,
         batch: int,
         timeout: float,
+        tracer: Tracer | None = None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -57,6 +62,7 @@ class ConsumeConcurrently(ConsumeService):
         self._senders = trio.CapacityLimiter(SENDERS)
         self._workers = workers
         self._timeout = timeout
+        self._tracer = tracer
         self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
         self._giving_back = 0
 
@@ -71,7 +77,7 @@ class ConsumeConcurrently(ConsumeService):
         self._ready.put(process, messages)
 
     async def _work(self, slot: int) -> None:
-        ready, call, under_way = self._ready, self._call, self._under_way
+        ready, call, under_way, tracer = self._ready, self._call, self._under_way, self._tracer
         direct = call.direct
         now, topic, counts = trio.current_time(), None, None
         while not self.closing:
@@ -85,12 +91,14 @@ class ConsumeConcurrently(ConsumeService):
             began = now
             under_way[slot] = process, chunk, began
             process.last_consume = time.time_ns() // 1_000_000
-            level, done = BROKERS_CHOICE, 0
+            level, done, raised = BROKERS_CHOICE, 0, False
+            traced = None if tracer is None else tracer.consuming(chunk)
             try:
                 answer = await (call(chunk) if direct is None else direct(chunk[0]))
             except ReconsumeLater as e:
                 level = e.delay_level
             except Exception:
+                raised = True
                 log.exception(
                     "listener failed on %s (delivery %d)",
                     escape(chunk[0].msg_id), chunk[0].reconsume_times + 1,
@@ -102,6 +110,9 @@ class ConsumeConcurrently(ConsumeService):
                 topic = process.queue.topic
                 counts = self._statistics.of(topic)
             counts.consumed(done, len(chunk) - done, now - began)
+            if tracer is not None:
+                late = now - began >= self._timeout
+                tracer.listened(traced, done == len(chunk), raised=raised, late=late)
             if not process.dropped:
                 for message in chunk[:done]:
                     process.finish(message.queue_offset)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -22,6 +23,9 @@ from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from pyrmq.client.trace import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +51,7 @@ class ConsumeOrderly(ConsumeService):
         batch: int,
         suspend: float,
         max_times: int,
+        tracer: Tracer | None = None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -58,6 +63,7 @@ class ConsumeOrderly(ConsumeService):
         self._batch = batch
         self._suspend = suspend
         self._max_times = max_times
+        self._tracer = tracer
         self._line: deque[ProcessQueue] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
         self._running = 0
@@ -121,18 +127,22 @@ class ConsumeOrderly(ConsumeService):
         """Whether the queue has to wait a moment."""
         began = trio.current_time()
         process.last_consume = time.time_ns() // 1_000_000
-        done, dead = 0, False
+        done, dead, raised = 0, False, False
+        traced = None if self._tracer is None else self._tracer.consuming(chunk)
         try:
             done = consumed(await self._call(chunk), len(chunk), self._call.batch)
         except ReconsumeLater as e:
             dead = e.delay_level < 0
         except Exception:
+            raised = True
             log.exception(
                 "listener failed on %s of %s (delivery %d)",
                 escape(chunk[0].msg_id), escape(process.queue), chunk[0].reconsume_times + 1,
             )  # fmt: skip
         took = trio.current_time() - began
         self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
+        if self._tracer is not None:
+            self._tracer.listened(traced, done == len(chunk), raised=raised)
         for message in chunk[:done]:
             process.finish(message.queue_offset)
         failed = chunk[done:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
@@ -19,17 +19,19 @@ from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer_requests import ConsumerRequests
+from pyrmq.client.consumer_trace import consumer_tracer
 from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.member import Member, MemberOptions
+from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
 from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
-from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.ready import Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import (
     check_group,
@@ -40,8 +42,11 @@ from pyrmq.client.refusals import (
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
-from pyrmq.model.names import retry_topic
+from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.subscription import ALL, Subscription
+
+if TYPE_CHECKING:
+    from pyrmq.client.trace import Consuming
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -61,6 +66,8 @@ class PushConsumer:
     group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
+    namespace_v2: every request names it instead, as with RocketMQ 5's clients.
     listener: a function that messages go to instead of the loop, consumed when it returns; an async
     one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
     broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
@@ -84,6 +91,7 @@ class PushConsumer:
     max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be consumed,
     and how far apart the first and the last of it may lie, before pulling pauses.
     persist_interval, rebalance_interval: seconds.
+    trace: what was consumed is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
 
     UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
     ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
@@ -97,6 +105,8 @@ class PushConsumer:
         subscriptions: Mapping[str, str],
         *,
         namesrv: str | None = None,
+        namespace: str = "",
+        namespace_v2: str = "",
         listener: Callable[[Any], Any] | None = None,
         concurrency: int = 20,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
@@ -118,9 +128,15 @@ class PushConsumer:
         rebalance_interval: float = INTERVAL,
         instance_name: str | None = None,
         offset_folder: Path | str | None = None,
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
     ) -> None:
         check_group(group)
-        self._subs = check_subscriptions(subscriptions, time.time_ns() // 1_000_000)
+        self._names = names = Namespace(namespace)
+        self._wire_group = wire_group = names.wire(group)
+        check_group(wire_group)
+        version = time.time_ns() // 1_000_000
+        self._subs = check_subscriptions(subscriptions, version, names.wire)
         self._options = options = PushOptions(
             listener=listener,
             concurrency=concurrency,
@@ -146,21 +162,26 @@ class PushConsumer:
         )
         options.check()
         self.group = group
-        self._retry_topic = retry_topic(group)
+        self._retry_topic = retry_topic(wire_group)
         if not options.broadcasting and self._retry_topic not in self._subs:
-            version = time.time_ns() // 1_000_000
             self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
         # In broadcasting the file of offsets has to be found again.
         name = instance_name or ("DEFAULT" if options.broadcasting else None)
-        self._client = client = ClientInstance(namesrv, name)
-        client.consumers[group] = self._heartbeat_data
-        store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, group)
+        self._client = client = ClientInstance(namesrv, name, namespace_v2=namespace_v2)
+        client.consumers[wire_group] = self._heartbeat_data
+        store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
         if options.broadcasting:
-            store = LocalOffsets(offset_folder, client.client_id, group)
+            store = LocalOffsets(offset_folder, client.client_id, wire_group)
+        self._tracer = consumer_tracer(
+            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
+        )
+        self._traced: dict[int, tuple[ReceivedMessage, Consuming | None]] = {}
+        """What loops have, by the message's id()."""
         rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
-            group,
+            wire_group,
+            names,
             self._subs,
             store,
             rule,
@@ -168,10 +189,11 @@ class PushConsumer:
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(pull_batch_size, pull_interval),
-                strategy=None if options.broadcasting else strategy,
+                strategy=None if options.broadcasting else names.wire_strategy(strategy),
                 rebalance_interval=rebalance_interval,
                 persist_interval=persist_interval,
                 ordered=orderly and not options.broadcasting,
+                tracer=self._tracer,
             ),
         )
         self._held = self._member.held
@@ -179,14 +201,15 @@ class PushConsumer:
         self._suspended = False
         self._aside: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
         self._tasks = self._member.tasks
-        self._send_back = SendBack(client, group, options.max_times)
+        self._send_back = SendBack(client, wire_group, names, options.max_times)
         self._ready = Ready()
         self._service: ConsumeConcurrently | ConsumeOrderly | None = None
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, batch=batch_size > 1, workers=concurrency)
             self._service = self._consume_with(call)
-        ConsumerRequests(client, group, self._held, self._running_info, call, orderly=orderly)
+        info = self._running_info
+        ConsumerRequests(client, wire_group, names, self._held, info, call, orderly=orderly)
 
     def _consume_with(self, call: Caller) -> ConsumeConcurrently | ConsumeOrderly:
         options = self._options
@@ -200,6 +223,7 @@ class PushConsumer:
                 workers=options.concurrency,
                 batch=options.batch_size,
                 timeout=options.consume_timeout,
+                tracer=self._tracer,
             )
         locks = self._member.locks
         return ConsumeOrderly(
@@ -212,19 +236,21 @@ class PushConsumer:
             batch=options.batch_size,
             suspend=options.suspend_time,
             max_times=options.max_times,
+            tracer=self._tracer,
         )
 
     @property
     def assigned(self) -> list[MessageQueue]:
         """Queues of the subscribed topics that this consumer has now, sorted; empty until the
         first rebalance. (It may have queues of the group's retry topic besides.)"""
-        return sorted(p.queue for p in self._held.held() if p.queue.topic != self._retry_topic)
+        mine = (p.queue for p in self._held.held() if p.queue.topic != self._retry_topic)
+        return self._names.shown_queues(sorted(mine))
 
     def _heartbeat_data(self) -> dict[str, Any]:
         return {
             "consumeFromWhere": self._options.consume_from.value,
             "consumeType": "CONSUME_PASSIVELY",
-            "groupName": self.group,
+            "groupName": self._wire_group,
             "messageModel": self._options.message_model.value,
             "subscriptionDataSet": [s.to_json() for s in self._subs.values()],
             "unitMode": False,
@@ -270,8 +296,9 @@ class PushConsumer:
         ClientError for a topic that is subscribed already, and raises as entering does."""
         self.check_entered()
         check_topic(topic)
+        topic = self._names.wire(topic)
         sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
-        await check_expressions(self._client, self.group, [sub])
+        await check_expressions(self._client, self._wire_group, [sub])
         if topic in self._subs:
             raise ClientError(f"topic {topic} is subscribed already")
         self._subs[topic] = sub
@@ -284,6 +311,7 @@ class PushConsumer:
         delivered to others of the group, or again when the topic is subscribed again. ClientError
         for one that is not subscribed."""
         self.check_entered()
+        topic = self._names.wire(topic)
         if topic not in self._subs or topic == self._retry_topic:
             raise ClientError(f"topic {topic!r:.200} is not subscribed")
         self._member.unshare(topic)
@@ -324,16 +352,31 @@ class PushConsumer:
         """ClientError outside of `async with`."""
         self._member.check_entered()
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
-        return await self._ready.take()
+        process, (message,) = await self._ready.take()
+        if self._tracer is not None:
+            self._traced[id(message)] = message, self._tracer.consuming([message])
+        return process, message
+
+    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """One that was taken and is to come again."""
+        self._traced.pop(id(message), None)
+        self._ready.put_back([(process, [message])])
+
+    def finish(self, process: ProcessQueue, message: ReceivedMessage, *, done: bool = True) -> None:
+        """One that was taken is consumed, or was sent back."""
+        process.finish(message.queue_offset)
+        if self._tracer is not None and id(message) in self._traced:
+            _, consuming = self._traced.pop(id(message))
+            self._tracer.listened(consuming, done, raised=False)
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is
         written at the next turn (every five seconds) and when the consumer is left."""
         process = self._process_of(message)
         if process is not None:
-            process.finish(message.queue_offset)
+            self.finish(process, message)
 
     async def send_back(
         self, message: ReceivedMessage, *, delay_level: int = BROKERS_CHOICE
@@ -350,10 +393,10 @@ class PushConsumer:
         if process is None or self._options.broadcasting:
             raise ClientError("only messages that this consumer has of its group are sent back")
         await self._send_back(process.queue, message, delay_level)
-        process.finish(message.queue_offset)
+        self.finish(process, message, done=False)
 
     def _process_of(self, message: ReceivedMessage) -> ProcessQueue | None:
-        for topic in (message.topic, self._retry_topic):
+        for topic in (self._names.wire(message.topic), self._retry_topic):
             queue = MessageQueue(topic, message.broker_name, message.queue_id)
             process = self._held.table.get(queue)
             if process is not None and process.holds(message):

@@ -12,6 +12,7 @@ import trio
 from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
 from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offset_table import decode_table, encode_table
 from pyrmq.client.pull_loop import restore_topic
 from pyrmq.engine import Command
@@ -30,12 +31,14 @@ MAX_TABLE = 65_536
 
 
 class ConsumerRequests:
-    """`info(stacks)` is how the consumer runs; `call` None: it has no listener."""
+    """`group` is that of the broker; `info(stacks)` is how the consumer runs; `call` None: it has
+    no listener."""
 
     def __init__(
         self,
         client: ClientInstance,
         group: str,
+        names: Namespace,
         held: HeldQueues,
         info: Callable[[bool], dict[str, Any]],
         call: Caller | None,
@@ -43,6 +46,7 @@ class ConsumerRequests:
         orderly: bool,
     ) -> None:
         self._group = group
+        self._names = names
         self._held = held
         self._info = info
         self._call = call
@@ -99,6 +103,7 @@ class ConsumerRequests:
             return _refused(f"the message cannot be read: {e}")
         message.broker_name = command.ext.get("brokerName", "")
         restore_topic(message)
+        message.topic = self._names.shown(message.topic)
         began, remark = trio.current_time(), None
         try:
             answer = await self._call([message])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -14,6 +15,7 @@ from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Selector
 from pyrmq.client.outgoing import Outgoing
+from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import check_kind
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseError
@@ -24,6 +26,10 @@ from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.channel import Channel
 from pyrmq.net.send import queue_text, stored_at
+
+if TYPE_CHECKING:
+    # Imported where it is used: most producers need none.
+    from pyrmq.client.detector import Detector
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +50,7 @@ class SendRules:
     retry_codes: frozenset[int]
     retry_another_broker_when_not_store_ok: bool
     send_latency_fault: bool
+    start_detector: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +100,20 @@ class Delivery:
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
+        client.topics.forgotten.append(self._forget)
+
+    def detector(self) -> Detector | None:
+        """What looks after brokers that could not be reached, if the rules want one."""
+        if self._faults is None or not self._rules.start_detector:
+            return None
+        from pyrmq.client.detector import Detector
+
+        return Detector(self._client, self._faults, lambda: list(self._queues))
+
+    def _forget(self, topics: set[str]) -> None:
+        """All but these are not sent to any more."""
+        keep(self._queues, topics)
+        self._chooser.forget(topics)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""
@@ -228,7 +249,8 @@ class Delivery:
             raise
         except (ConnectionError, TimeoutError):
             if self._faults is not None:
-                self._faults.failed(broker, reachable=True)
+                # With a detector it is for that one to find out.
+                self._faults.failed(broker, reachable=not self._rules.start_detector)
             raise
         if self._faults is not None:
             self._faults.answered(broker, trio.current_time() - began)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from pyrmq.client.instance import ClientInstance
+from pyrmq.client.members import first_answer
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -20,8 +22,8 @@ REFUSALS = (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR)
 async def check_expressions(
     client: ClientInstance, group: str, subscriptions: Iterable[Subscription]
 ) -> None:
-    """Raises what a broker answers that refuses an expression which is none of tags. Brokers that
-    cannot be asked are left out: what they refuse is logged when their queues are read."""
+    """Raises what a broker of its topic answers that refuses an expression which is none of tags:
+    the first one that answers. What others refuse is logged when their queues are read."""
     for sub in subscriptions:
         if sub.expression_type == TAG:
             continue
@@ -33,15 +35,24 @@ async def check_expressions(
         except PyrmqError as e:
             log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
             continue
-        for broker in route.brokers:
-            try:
-                channel = await client.master(sub.topic, broker.broker_name)
-                await channel.request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
-            except ResponseError as e:
-                if e.code in REFUSALS:
-                    raise
-            except PyrmqError as e:
-                log.info(
-                    "broker %s: the expression of topic %s is not checked: %s",
-                    escape(broker.broker_name), escape(sub.topic), escape(e),
-                )  # fmt: skip
+        masters = sorted(route.masters())
+        if not masters:
+            continue
+        try:
+            refusal = await first_answer(masters, partial(_refusal, client, body))
+        except PyrmqError as e:
+            log.info("the expression of topic %s is not checked: %s", escape(sub.topic), escape(e))
+        else:
+            if refusal is not None:
+                raise refusal
+
+
+async def _refusal(client: ClientInstance, body: bytes, address: str) -> ResponseError | None:
+    channel = await client.channel(address)
+    try:
+        await channel.request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    except ResponseError as e:
+        if e.code in REFUSALS:
+            return e
+        raise
+    return None

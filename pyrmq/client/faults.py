@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from pyrmq.client.recent_topics import keep
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import next_queue
 
@@ -48,6 +49,20 @@ class FaultTable:
         """It refused the message, or did not answer."""
         self._update(broker, ISOLATED, reachable=reachable)
 
+    def unreachable(self) -> list[str]:
+        """Brokers that did not answer."""
+        return [broker for broker, fault in self._faults.items() if not fault.reachable]
+
+    def reached(self, broker: str) -> None:
+        """It answers again; its time off stays."""
+        fault = self._faults.get(broker)
+        if fault is not None:
+            fault.reachable = True
+
+    def forget(self, broker: str) -> None:
+        """It is in no route any more."""
+        self._faults.pop(broker, None)
+
     def _update(self, broker: str, latency: float, *, reachable: bool) -> None:
         until = self._clock() + off_for(latency)
         fault = self._faults.setdefault(broker, _Fault(until, reachable))
@@ -70,6 +85,10 @@ class QueueChooser:
     def __init__(self, faults: FaultTable | None = None) -> None:
         self._faults = faults
         self._turns: dict[str, count[int]] = {}
+
+    def forget(self, topics: set[str]) -> None:
+        """All but these are not sent to any more."""
+        keep(self._turns, topics)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
         """One of some queues of a topic, not of the broker `avoid` if there is another one."""

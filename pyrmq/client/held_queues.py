@@ -68,7 +68,13 @@ class HeldQueues:
         self._limits = limits
         self._locks = locks
         self._automatic = automatic
-        self._doubted: set[str] = set()
+        self._doubted: dict[tuple[str, str], int] = {}
+        """Topics of brokers whose offsets are not believed, and when they were doubted last: a
+        number that grows."""
+        self._doubts = 0
+        self._checking: set[tuple[str, str]] = set()
+        self._persisting: set[str] = set()
+        """Brokers whose offsets are being written."""
         self._stopped = False
 
     def held(self) -> list[ProcessQueue]:
@@ -179,36 +185,51 @@ class HeldQueues:
     def doubt(self) -> None:
         """Another member may have had these queues meanwhile: no offsets are written until
         `recheck`."""
-        self._doubted.update(process.queue.topic for process in self.held())
+        self._doubts += 1
+        self._doubted.update(dict.fromkeys(map(_of_broker, self.held()), self._doubts))
 
-    async def recheck(self, topic: str) -> None:
-        """Compares the held queues of a doubted topic with the store. Where that is ahead, others
-        have consumed: the queue is taken anew. Where it is behind it has lost what was written."""
-        if topic not in self._doubted:
-            return
+    def recheck(self, topic: str) -> None:
+        """Begins to compare the held queues of a doubted topic with the store. Where that is ahead,
+        others have consumed: the queue is taken anew. Where it is behind it has lost what was
+        written. Each broker by itself."""
+        for doubted in [d for d in self._doubted if d[0] == topic and d not in self._checking]:
+            self._checking.add(doubted)
+            self._tasks.start_soon(self._check, doubted)
 
-        async def check(process: ProcessQueue) -> None:
-            stored = await self._store.read(process.queue)
-            if process.state is not State.HELD:
-                return
-            if stored is not None and stored > process.commit_offset():
-                log.info("%s was consumed by another member", escape(process.queue))
-                self.renew(process)
-            else:
-                process.committed = stored
-
-        failed = await self._each(self.held(), check, topic)
-        if not failed:
-            self._doubted.discard(topic)
+    async def _check(self, doubted: tuple[str, str]) -> None:
+        since = self._doubted[doubted]
+        try:
+            for process in [p for p in self.held() if _of_broker(p) == doubted]:
+                stored = await self._store.read(process.queue)
+                if process.state is not State.HELD:
+                    continue
+                if stored is not None and stored > process.commit_offset():
+                    log.info("%s was consumed by another member", escape(process.queue))
+                    self.renew(process)
+                else:
+                    process.committed = stored
+        except PyrmqError as e:
+            log.info("%s: %s", escape(doubted[1]), escape(e))
+        else:
+            if self._doubted[doubted] == since:
+                del self._doubted[doubted]
+        finally:
+            self._checking.discard(doubted)
 
     async def persist(self) -> None:
-        """Writes the offsets that have changed."""
+        """Writes the offsets that have changed, but for brokers that still have not answered to
+        those of the last time."""
+        processes = [p for p in self.held() if p.queue.broker_name not in self._persisting]
+        brokers = {p.queue.broker_name for p in processes}
+        self._persisting |= brokers
 
-        async def write(process: ProcessQueue) -> None:
-            if process.queue.topic not in self._doubted:
-                await self._write(process)
+        async def write(process: ProcessQueue) -> bool:
+            return _of_broker(process) in self._doubted or await self._write(process)
 
-        await self._each(self.held(), write)
+        try:
+            await self._each(processes, write, self._persisting.discard)
+        finally:
+            self._persisting -= brokers
         await self._store.flush()
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> bool:
@@ -221,14 +242,15 @@ class HeldQueues:
         ]
         failed = len(held) < len(offsets)
 
-        async def write(process: ProcessQueue) -> None:
+        async def write(process: ProcessQueue) -> bool:
             nonlocal failed
             async with process.writing:
                 offset = offsets[process.queue]
                 if await self._store.write(process.queue, offset):
                     process.committed = offset
-                else:
-                    failed = True
+                    return True
+            failed = True
+            return False
 
         await self._each(held, write)
         await self._store.flush()
@@ -237,54 +259,49 @@ class HeldQueues:
     async def _each(
         self,
         processes: Iterable[ProcessQueue],
-        work: Callable[[ProcessQueue], Awaitable[None]],
-        topic: str | None = None,
-    ) -> bool:
-        """Brokers at the same time, the queues of one in a row. Whether one failed."""
+        write: Callable[[ProcessQueue], Awaitable[bool]],
+        ended: Callable[[str], object] = lambda broker: None,
+    ) -> None:
+        """Brokers at the same time, the queues of one in a row, up to the first that fails."""
         by_broker: dict[str, list[ProcessQueue]] = defaultdict(list)
         for process in processes:
-            if topic in (None, process.queue.topic):
-                by_broker[process.queue.broker_name].append(process)
-        failed = False
+            by_broker[process.queue.broker_name].append(process)
 
-        async def of_broker(some: list[ProcessQueue]) -> None:
-            nonlocal failed
-            try:
-                for process in some:
-                    await work(process)
-            except PyrmqError as e:
-                failed = True
-                log.info("%s: %s", escape(some[0].queue.broker_name), escape(e))
+        async def of_broker(broker: str, some: list[ProcessQueue]) -> None:
+            for process in some:
+                if not await write(process):
+                    break
+            ended(broker)
 
         async with trio.open_nursery() as nursery:
-            for some in by_broker.values():
-                nursery.start_soon(of_broker, some)
-        return failed
+            for broker, some in by_broker.items():
+                nursery.start_soon(of_broker, broker, some)
 
-    async def _write(self, process: ProcessQueue, *, last: bool = False) -> None:
+    async def _write(self, process: ProcessQueue, *, last: bool = False) -> bool:
         """Writes the offset of a queue, if it has changed; after the `last` one nothing is
-        written."""
+        written. Whether its store can be written to."""
         async with process.writing:
             if process.forfeited or (process.dropped and not last):
-                return
+                return True
             offset = process.restart
             if offset is None:
                 if not (process.begun and self._automatic):
-                    return
+                    return True
                 offset = process.commit_offset()
                 if last and await self._is_behind(process, offset):
-                    return
-            if offset != process.committed and not last and not await self._is_own(process):
-                return
-            if offset != process.committed and await self._store.write(process.queue, offset):
+                    return True
+            if offset != process.committed:
+                if not last:
+                    # A connection that has to be opened for it may take long, and another member
+                    # may have had the queue meanwhile.
+                    if not await self._store.reach(process.queue):
+                        return False
+                    if process.dropped or _of_broker(process) in self._doubted:
+                        return True
+                if not await self._store.write(process.queue, offset):
+                    return False
                 process.committed = offset
-
-    async def _is_own(self, process: ProcessQueue) -> bool:
-        """Whether an offset may be written at once. A connection that has to be opened for it may
-        take long, and another member may have had the queue meanwhile."""
-        if not await self._store.reach(process.queue):
-            return False
-        return not process.dropped and process.queue.topic not in self._doubted
+            return True
 
     async def _is_behind(self, process: ProcessQueue, offset: int) -> bool:
         """Whether the next owner of a queue that was given up late has got further already."""
@@ -310,8 +327,8 @@ class HeldQueues:
     async def release(self) -> None:
         """Writes all offsets and gives all locks up, at the end."""
 
-        async def write(process: ProcessQueue) -> None:
-            await self._write(process, last=True)
+        async def write(process: ProcessQueue) -> bool:
+            return await self._write(process, last=True)
 
         try:
             await self.persist()
@@ -322,3 +339,7 @@ class HeldQueues:
         finally:
             if self._locks is not None:
                 await self._locks.unlock(list(self.table.values()))
+
+
+def _of_broker(process: ProcessQueue) -> tuple[str, str]:
+    return process.queue.topic, process.queue.broker_name

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import trio
 
-from pyrmq.client.refusals import check_trio
+from pyrmq.client.recent_topics import RecentTopics, keep
+from pyrmq.client.refusals import check_namespace, check_trio
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
@@ -60,7 +61,9 @@ class ClientInstance:
     when it asks something else, `on_closed` when a connection has ended, `on_greeted` when the
     broker at an address has come to know this client on a new one."""
 
-    def __init__(self, namesrv: str | None, instance_name: str | None = None) -> None:
+    def __init__(
+        self, namesrv: str | None, instance_name: str | None = None, *, namespace_v2: str = ""
+    ) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
         self.namesrv = parse_addresses(text, "name server address")
         if not self.namesrv:
@@ -75,12 +78,18 @@ class ClientInstance:
         self.on_closed: list[Callable[[], None]] = []
         self.on_greeted: list[Callable[[Address], None]] = []
         self.unreadable_checks = 0
-        self._channels = Channels(self._handle, self._closed)
+        if namespace_v2:
+            check_namespace(namespace_v2)
+        fields = {"nsd": "true", "ns": namespace_v2} if namespace_v2 else None  # NamespaceRpcHook
+        self._channels = Channels(self._handle, self._closed, fields)
         self._all_masters: set[str] = set()
+        self._connecting: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
         self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
         """Addresses that were asked for, by topic and broker name, with the route they are of."""
+        self.topics = RecentTopics(trio.current_time)
+        self.topics.forgotten.append(self._forget)
         self._watched: set[str] = set()
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
@@ -156,12 +165,24 @@ class ClientInstance:
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """Where a topic is. TopicNotExistError if the name server knows no live broker of it."""
+        self._use(topic)
         self._watched.add(topic)
         known = self._routes.known.get(topic)
         if known is not None and not fresh:
             return known
         async with self._route_lock:
             return await self._channels.perform(self._routes.renew(topic, known))
+
+    def _use(self, topic: str) -> None:
+        self.topics.turn()
+        self.topics.used.add(topic)
+
+    def _forget(self, topics: set[str]) -> None:
+        """All but these are not used any more."""
+        self._watched &= topics
+        keep(self._routes.known, topics)
+        keep(self._masters, topics)
+        keep(self._new_topics, topics)
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
@@ -189,6 +210,7 @@ class ClientInstance:
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
         stays as it was: it may be a broker that is about to come back."""
+        self.topics.turn()
         for topic in list(self._watched):
             try:
                 await self._channels.perform(self._routes.route(topic, fresh=True))
@@ -219,6 +241,7 @@ class ClientInstance:
 
     def known_route(self, topic: str) -> TopicRoute | None:
         """What `publish_route` returns at once; None if it would have to ask."""
+        self.topics.used.add(topic)
         route = self._routes.known.get(topic)
         if route is None and (new := self._new_topics.get(topic)) is not None:
             return new[1] if trio.current_time() < new[0] else None
@@ -259,21 +282,17 @@ class ClientInstance:
             if not channel.greeted:
                 await self.register(channel)
 
-    async def greet_all(self) -> bool:
-        """`greet` for every known broker; failures are logged. Whether there was none."""
-        failed: list[str] = []
+    def is_greeted(self, address: str) -> bool:
+        """Whether `known_channel` returns at once."""
+        channel = self._open(address)
+        return channel is not None and channel.greeted
 
-        async def greet(address: str) -> None:
-            try:
-                await self.greet(await self.channel(address))
-            except PyrmqError as e:
-                log.info("not registered with broker %s: %s", escape(address), escape(e))
-                failed.append(address)
-
-        async with trio.open_nursery() as nursery:
-            for address in self.brokers():
-                nursery.start_soon(greet, address)
-        return not failed
+    def _open(self, address: str) -> Channel | None:
+        """The channel to a broker of a route, if there is one."""
+        try:
+            return self._channels.open(parse_address(address))
+        except ConfigError:
+            return None  # name servers may say anything
 
     async def register(self, channel: Channel) -> None:
         """HEART_BEAT on a connection, whatever went before. Raises what the request raises."""
@@ -293,27 +312,43 @@ class ClientInstance:
                 notify(channel.address)
 
     async def heartbeat(self) -> None:
-        """HEART_BEAT to every known broker; failures are logged."""
-        await self._all_brokers("heartbeat", self.register)
+        """HEART_BEAT to every known broker; failures are logged. Returns when those that are
+        connected have answered; with others a connection is begun."""
+        await self._connected("heartbeat", self.register)
+        for address in self.brokers() - self._connecting:
+            if self._open(address) is None:
+                self._connecting.add(address)
+                self._tasks.start_soon(self._connect, address)
+
+    async def _connect(self, address: str) -> None:
+        try:
+            await self.known_channel(address)
+        except PyrmqError as e:
+            log.warning("heartbeat to broker %s: %s", escape(address), escape(e))
+        finally:
+            self._connecting.discard(address)
 
     async def unregister(self, **groups: str) -> None:
-        """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every known broker."""
+        """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every broker that is connected:
+        others know of no client."""
         ext: dict[str, str | int | bool] = {"clientID": self.client_id, **groups}
 
         async def unregister(channel: Channel) -> None:
             await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
 
-        await self._all_brokers("goodbye", unregister)
+        await self._connected("goodbye", unregister)
 
-    async def _all_brokers(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
+    async def _connected(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
         """All at once, so that one that does not answer holds up no other."""
 
-        async def to(address: str) -> None:
+        async def to(channel: Channel, address: str) -> None:
             try:
-                await request(await self.channel(address))
+                await request(channel)
             except PyrmqError as e:
                 log.warning("%s to broker %s: %s", what, escape(address), escape(e))
 
         async with trio.open_nursery() as nursery:
             for address in self.brokers():
-                nursery.start_soon(to, address)
+                channel = self._open(address)
+                if channel is not None:
+                    nursery.start_soon(to, channel, address)

@@ -14,17 +14,22 @@ import trio
 
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.consumer_requests import ConsumerRequests
+from pyrmq.client.consumer_trace import consumer_tracer
+from pyrmq.client.deadlines import within
 from pyrmq.client.expressions import check_expressions
-from pyrmq.client.instance import ClientInstance
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
+from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
 from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.polls import Polls
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
-from pyrmq.client.ready import Chunk, Ready
+from pyrmq.client.ready import Chunk
 from pyrmq.client.rebalance import INTERVAL
+from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import (
     check_group,
     check_kind,
@@ -34,6 +39,7 @@ from pyrmq.client.refusals import (
 )
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.subscription import ALL
 
 SUSPEND_MS = 20_000
@@ -55,6 +61,8 @@ class LitePullConsumer:
     consume_timestamp, strategy, rebalance_interval: too.
     auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue is given
     up and when the consumer is left; otherwise only by `commit`.
+    namespace, namespace_v2, trace, trace_topic: as of PushConsumer; for a trace what is polled is
+    consumed.
     pull_batch_size: messages that one pull brings, and `poll` returns, at most.
     max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
     how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
@@ -70,6 +78,8 @@ class LitePullConsumer:
         subscriptions: Mapping[str, str] | None = None,
         *,
         namesrv: str | None = None,
+        namespace: str = "",
+        namespace_v2: str = "",
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
         consume_timestamp: int | None = None,
         strategy: Strategy = average,
@@ -81,11 +91,17 @@ class LitePullConsumer:
         max_span: int = MAX_SPAN,
         max_cached_total: int = 10_000,
         rebalance_interval: float = INTERVAL,
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
     ) -> None:
         check_group(group)
+        self._names = names = Namespace(namespace)
+        self._wire_group = wire_group = names.wire(group)
+        check_group(wire_group)
         self._subs = {}
         if subscriptions is not None:
-            self._subs = check_subscriptions(subscriptions, time.time_ns() // 1_000_000)
+            version = time.time_ns() // 1_000_000
+            self._subs = check_subscriptions(subscriptions, version, names.wire)
         self._shares = subscriptions is not None
         self._options = options = LitePullOptions(
             consume_from=consume_from,
@@ -102,47 +118,51 @@ class LitePullConsumer:
         )
         options.check()
         self.group = group
-        self._client = client = ClientInstance(namesrv)
-        client.consumers[group] = self._heartbeat_data
+        self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
+        client.consumers[wire_group] = self._heartbeat_data
         self._ends = QueueEnds(client)
-        self._store = BrokerOffsets(client, group)
-        self._ready = Ready(pull_batch_size)
+        self._store = BrokerOffsets(client, wire_group)
+        self._tracer = tracer = consumer_tracer(
+            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
+        )
+        self._polls = Polls(pull_batch_size)
         self._member = Member(
             client,
-            group,
+            wire_group,
+            names,
             self._subs,
             self._store,
             StartRule(self._ends, consume_from, consume_timestamp or 0),
-            self._ready.put,
+            self._polls.put,
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(
                     pull_batch_size, suspend_ms=SUSPEND_MS, lite=True, hold=self._is_full
                 ),
-                strategy=strategy,
+                strategy=names.wire_strategy(strategy),
                 rebalance_interval=rebalance_interval,
                 persist_interval=auto_commit_interval if auto_commit else None,
                 shared=self._shares,
                 automatic=auto_commit,
                 seeks=True,
+                tracer=tracer,
             ),
         )
         self._held = self._member.held
         self._held.on_take = self._taken
         self._paused: set[MessageQueue] = set()
-        self._aside: list[tuple[ProcessQueue, Chunk]] = []
-        self._polled: tuple[ProcessQueue, Chunk] | None = None
-        ConsumerRequests(client, group, self._held, self._running_info, None, orderly=False)
+        info = self._running_info
+        ConsumerRequests(client, wire_group, names, self._held, info, None, orderly=False)
 
     def _is_full(self) -> bool:
-        return self._ready.messages > self._options.max_cached_total
+        return self._polls.messages > self._options.max_cached_total
 
     def _heartbeat_data(self) -> dict[str, Any]:
         shared = self._subs.values() if self._shares else ()
         return {
             "consumeFromWhere": ConsumeFrom.LAST_OFFSET.value,
             "consumeType": "CONSUME_ACTIVELY",
-            "groupName": self.group,
+            "groupName": self._wire_group,
             "messageModel": "CLUSTERING",
             "subscriptionDataSet": [s.to_json() for s in shared],
             "unitMode": False,
@@ -161,7 +181,7 @@ class LitePullConsumer:
         """Offsets are written (with `auto_commit`) and the group is left. What the last `poll`
         returned counts as consumed only if it was committed. Polls that still wait have a
         ClientError."""
-        self._ready.close()
+        self._polls.close()
         await self._member.leave(*error)
 
     def check_entered(self) -> None:
@@ -173,13 +193,17 @@ class LitePullConsumer:
     @property
     def assigned(self) -> list[MessageQueue]:
         """Queues that this consumer has now, sorted."""
-        return sorted(p.queue for p in self._held.held())
+        return self._names.shown_queues(sorted(p.queue for p in self._held.held()))
 
-    async def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that can be read, sorted. TopicNotExistError."""
+    async def queues(self, topic: str, *, timeout: float = API_TIMEOUT) -> list[MessageQueue]:
+        """All queues of a topic that can be read, sorted. TopicNotExistError, RequestTimeoutError
+        after `timeout` seconds."""
         check_topic(topic)
         self.check_entered()
-        return sorted((await self._client.route(topic)).subscribe_queues(topic))
+        topic = self._names.wire(topic)
+        with within(timeout, f"no route of topic {topic}"):
+            route = await self._client.route(topic)
+        return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
         """Shares one more topic with the group. ClientError for a consumer that assigns."""
@@ -187,10 +211,11 @@ class LitePullConsumer:
             raise ClientError("this consumer assigns queues: it cannot subscribe as well")
         self.check_entered()
         check_topic(topic)
+        topic = self._names.wire(topic)
         if topic in self._subs:
             raise ClientError(f"topic {topic} is subscribed already")
         sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
-        await check_expressions(self._client, self.group, [sub])
+        await check_expressions(self._client, self._wire_group, [sub])
         self._subs[topic] = sub
         await self._client.heartbeat()
         self._member.share(topic)
@@ -204,16 +229,19 @@ class LitePullConsumer:
         wanted: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             check_kind("one of queues", queue, (MessageQueue,), "a MessageQueue")
+            queue = self._names.wire_queue(queue)
             wanted.setdefault(queue.topic, []).append(queue)
         subs = {t: parse_subscription(t, expression, 0) for t in wanted}
+        known = {p.queue.topic for p in self._held.table.values()} | wanted.keys()
+        keep(self._subs, known)
         self._subs.update(subs)
-        for topic in {p.queue.topic for p in self._held.table.values()} | wanted.keys():
+        for topic in known:
             self._held.assign(topic, wanted.get(topic, []))
 
     def _process(self, queue: MessageQueue) -> ProcessQueue:
         self.check_entered()
         check_kind("queue", queue, (MessageQueue,), "one of `assigned`")
-        process = self._held.table.get(queue)
+        process = self._held.table.get(self._names.wire_queue(queue))
         if process is None or (process.dropped and process.seek is None):
             raise ClientError(f"{queue} is not assigned to this consumer")
         return process
@@ -223,42 +251,43 @@ class LitePullConsumer:
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
         """The next messages of one queue, in order; none if none came in `timeout` seconds (0: what
         is there). Those that the last call returned count as consumed."""
+        chunk = await self.poll_unseen(timeout)
+        self.saw(chunk)
+        return list(chunk)
+
+    async def poll_unseen(self, timeout: float = 5.0) -> Chunk:
+        """As `poll`, for a caller in another thread, who may have given up meanwhile: what it gets
+        counts as consumed at the next call only if it `saw` it, else it is returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        await trio.lowlevel.checkpoint()
-        self._finish()
-        self._polled = self._take_any()
-        if self._polled is None:
-            with trio.move_on_after(timeout):
-                self._polled = await self.take()
-        return [] if self._polled is None else list(self._polled[1])
+        await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
+        chunk = await self._polls.poll(timeout)
+        if self._tracer is not None:
+            self._tracer.polled(chunk)
+        return chunk
+
+    def saw(self, chunk: Chunk) -> None:
+        """A caller has what `poll_unseen` returned. May be called in any thread."""
+        self._polls.seen = chunk
 
     def __aiter__(self) -> MessageIterator:
         """Each message counts as consumed when the next one is asked for."""
         return MessageIterator(self)
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
-        """The next messages of a queue that is not paused (what iterators are made of)."""
-        while True:
-            process, chunk = await self._ready.take()
-            if not process.paused:
-                return process, chunk
-            self._aside.append((process, chunk))
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+        """The next message of a queue that is not paused (what iterators are made of)."""
+        process, message = await self._polls.take()
+        if self._tracer is not None:
+            self._tracer.polled([message])
+        return process, message
 
-    def _take_any(self) -> tuple[ProcessQueue, Chunk] | None:
-        """What `take` returns at once; None if it would have to wait."""
-        while (entry := self._ready.take_any()) is not None:
-            if not entry[0].paused:
-                return entry
-            self._aside.append(entry)
-        return None
+    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """One that was taken and is to come again."""
+        self._polls.put_back(process, [message])
 
-    def _finish(self) -> None:
-        if self._polled is not None:
-            process, chunk = self._polled
-            self._polled = None
-            for message in chunk:
-                process.finish(message.queue_offset)
+    def finish(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """One that was taken is consumed."""
+        process.finish(message.queue_offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """`poll` returns nothing of these queues, and nothing more is pulled of them."""
@@ -271,62 +300,61 @@ class LitePullConsumer:
         for process in [self._process(queue) for queue in queues]:
             self._paused.discard(process.queue)
             process.pause(False)
-        self._ready.put_back([entry for entry in self._aside if not entry[0].paused])
-        self._aside = [entry for entry in self._aside if entry[0].paused]
+        self._polls.resume()
 
     def _taken(self, process: ProcessQueue) -> None:
         process.paused = process.queue in self._paused
-        self._aside = [entry for entry in self._aside if not entry[0].dropped]
+        self._polls.drop()
 
     # Places.
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """The next `poll` of this queue begins at an offset. ClientError if the queue has not got
         it, or is not assigned."""
-        self._process(queue)
+        wire = self._process(queue).queue
         if type(offset) is not int:
             raise ClientError(f"the offset is {offset!r:.80}; a whole number is needed")
-        first, end = await self._ends.first(queue), await self._ends.end(queue)
+        first, end = await self._ends.first(wire), await self._ends.end(wire)
         if not first <= offset <= end:
             raise ClientError(f"{queue} has the offsets {first} to {end}, not {offset}")
         self._go(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue begins with its first message."""
-        self._process(queue)
-        self._go(queue, await self._ends.first(queue))
+        wire = self._process(queue).queue
+        self._go(queue, await self._ends.first(wire))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue returns what is sent from now on."""
-        self._process(queue)
-        self._go(queue, await self._ends.end(queue))
+        wire = self._process(queue).queue
+        self._go(queue, await self._ends.end(wire))
 
     def _go(self, queue: MessageQueue, offset: int) -> None:
         process = self._process(queue)
-        if self._polled is not None and self._polled[0] is process:
-            self._polled = None
+        self._polls.forget(process)
         self._held.seek(process, offset)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""
         self.check_entered()
-        return await self._ends.at(queue, timestamp)
+        return await self._ends.at(self._names.wire_queue(queue), timestamp)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset that the group goes on from; None if there is none yet."""
         self.check_entered()
-        return await self._store.read(queue)
+        return await self._store.read(self._names.wire_queue(queue))
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Writes how far this consumer is: what `poll` has returned counts as consumed, or, of the
         queues in `offsets`, all before these offsets. ClientError if a broker has not taken it."""
         self.check_entered()
         if offsets is None:
-            self._finish()
+            self._polls.settle()
             offsets = {p.queue: p.commit_offset() for p in self._held.held()}
+        known: dict[MessageQueue, int] = {}
         for queue, offset in offsets.items():
-            self._process(queue)
+            known[self._process(queue).queue] = offset
             if type(offset) is not int or offset < 0:
                 raise ClientError(f"the offset of {queue} is {offset!r:.80}; 0 or more is needed")
-        if not await self._held.commit(offsets):
+        if not await self._held.commit(known):
             raise ClientError("offsets are not written: see the log; they can be committed again")

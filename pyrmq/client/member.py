@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -16,6 +17,7 @@ from pyrmq.client.expressions import check_expressions
 from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.local_offsets import LocalOffsets
+from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, StartRule
 from pyrmq.client.process_queue import Limits, ProcessQueue
 from pyrmq.client.pull_loop import PullLoop, PullOptions
@@ -31,6 +33,9 @@ from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.tasks import Tasks
 
+if TYPE_CHECKING:
+    from pyrmq.client.trace import Tracer
+
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +44,7 @@ class MemberOptions:
     """How a member works; intervals in seconds. `strategy` None: it has all queues. `ordered`: its
     queues are locked. `shared`: topics are shared among the group, else the user says which queues
     it has. `automatic`: offsets are written as messages are consumed. `seeks`: a queue whose offset
-    is gone goes on elsewhere without a word to its store."""
+    is gone goes on elsewhere without a word to its store. `tracer` is entered and left with it."""
 
     limits: Limits
     pulls: PullOptions
@@ -51,15 +56,18 @@ class MemberOptions:
     automatic: bool = True
     seeks: bool = False
     on_changed: Changed | None = None
+    tracer: Tracer | None = None
 
 
 class Member:
-    """`deliver` gets the messages of each queue in order. `subscriptions` may grow."""
+    """`deliver` gets the messages of each queue in order, with the topics that users know. Group
+    and `subscriptions`, which may grow, are those of the broker."""
 
     def __init__(
         self,
         client: ClientInstance,
         group: str,
+        names: Namespace,
         subscriptions: Mapping[str, Subscription],
         store: BrokerOffsets | LocalOffsets,
         rule: StartRule,
@@ -74,8 +82,10 @@ class Member:
         self.started = 0
         """When it was entered, ms since 1970."""
         self.locks = QueueLocks(client, group) if options.ordered else None
+        self._names = names
         self._subs = subscriptions
         self._options = options
+        self._deliver = deliver
         reports = Reports(group)
         pulls = PullLoop(
             client,
@@ -84,7 +94,7 @@ class Member:
             reports,
             options.pulls,
             self.statistics,
-            deliver,
+            self._named if names.name else deliver,
             self._moved,
         )
         self.held = HeldQueues(
@@ -100,6 +110,7 @@ class Member:
         if self.locks is not None:
             self.locks.processes = lambda: list(self.held.table.values())
             self.locks.lost = self.held.renew
+        self._leaving = AsyncExitStack()
         self._registration = Registration(client)
         self._sharing: dict[str, trio.CancelScope] = {}
         self._rebalance: Rebalance | None = None
@@ -119,13 +130,13 @@ class Member:
         """The client is entered, brokers are asked about expressions, and topics are shared and
         pulled from now on. Raises what brokers say of an `Sql` that they refuse."""
         self.started = time.time_ns() // 1_000_000
-        await self.client.__aenter__()
-        try:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.client)
             await check_expressions(self.client, self.group, self._subs.values())
+            if self._options.tracer is not None:
+                await stack.enter_async_context(self._options.tracer)
             await self._start()
-        except BaseException as e:
-            await self.client.__aexit__(type(e), e, e.__traceback__)
-            raise
+            self._leaving = stack.pop_all()
 
     def check_entered(self) -> None:
         """ClientError outside of `async with`."""
@@ -165,7 +176,12 @@ class Member:
     async def _persist(self, interval: float) -> None:
         while True:
             await trio.sleep(interval)
-            await self.held.persist()
+            self.tasks.start_soon(self.held.persist)
+
+    def _named(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            message.topic = self._names.shown(message.topic)
+        self._deliver(process, messages)
 
     def _moved(self, process: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
@@ -178,12 +194,12 @@ class Member:
         else:
             self.held.renew(process, restart=offset)
 
-    async def leave(self, *error: object) -> None:
+    async def leave(self, *error: Any) -> None:
         """All tasks end. Whatever fails there, offsets are written; group and client are left."""
         try:
             await self._leave_group(*error)
         finally:
-            await self.client.__aexit__(*error)
+            await self._leaving.__aexit__(*error)
 
     async def _leave_group(self, *error: object) -> None:
         self.held.stop()

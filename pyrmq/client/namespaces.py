@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import overload
 
+from pyrmq.client.allocate import Configured, Strategy
 from pyrmq.model.message import MessageQueue, SendResult
 from pyrmq.model.namespace import with_namespace, without_namespace
 
@@ -24,6 +26,12 @@ class Namespace:
     def shown(self, topic: str) -> str:
         """A topic as users know it."""
         return without_namespace(self.name, topic)
+
+    @overload
+    def wire_queue(self, queue: MessageQueue) -> MessageQueue: ...
+
+    @overload
+    def wire_queue(self, queue: MessageQueue | None) -> MessageQueue | None: ...
 
     def wire_queue(self, queue: MessageQueue | None) -> MessageQueue | None:
         if queue is None or not self.name:
@@ -47,3 +55,10 @@ class Namespace:
             return replace(chosen, topic=self.wire(chosen.topic))
 
         return choose
+
+    def wire_strategy(self, strategy: Strategy) -> Strategy:
+        """Strategies see queues as brokers know them, as those of Java's members do; what a user
+        has configured gets their names."""
+        if self.name and isinstance(strategy, Configured):
+            return strategy.renamed(self.wire)
+        return strategy

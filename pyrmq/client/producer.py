@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.deadlines import within
 from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.refusals import check_group, check_queue, check_topic
+from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
 from pyrmq.client.select import select_by_hash
 from pyrmq.client.split import split_batches
+from pyrmq.client.trace_options import check_trace, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
@@ -53,6 +55,7 @@ class Producer:
     group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     namespace: topics and the group are `namespace%name` for brokers.
+    namespace_v2: every request names it instead, as with RocketMQ 5's clients.
     send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
     attempt_timeout: seconds that one attempt may take while others are left; by default all have
     the same part of the time, but at least a second for each MiB. A connection on which nothing at
@@ -61,6 +64,8 @@ class Producer:
     choice there are none. retry_codes: answers after which there is another attempt.
     retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.
     send_latency_fault: brokers that answered late or not at all get no messages for a while.
+    start_detector: while all of them are left alone, those go first that can be reached; others are
+    asked every three seconds until they answer.
     max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
     broker's maxMessageSize is a limit of its own.
     compress_over: bodies of so many bytes and more are compressed, 4096 by default, as
@@ -84,12 +89,14 @@ class Producer:
         *,
         namesrv: str | None = None,
         namespace: str = "",
+        namespace_v2: str = "",
         send_timeout: float = SEND_TIMEOUT,
         attempt_timeout: float | None = None,
         retry_times: int = RETRY_TIMES,
         retry_codes: Collection[int] = RETRY_CODES,
         retry_another_broker_when_not_store_ok: bool = False,
         send_latency_fault: bool = False,
+        start_detector: bool = False,
         max_message_size: int = MAX_MESSAGE_SIZE,
         compress_over: int = COMPRESS_OVER,
         compress_type: CompressionType = CompressionType.ZLIB,
@@ -114,7 +121,7 @@ class Producer:
                 raise ClientError(f"{name} {seconds!r}: a number of seconds is needed")
         if retry_times < 0:
             raise ClientError("retry_times must be at least 0")
-        self._client = ClientInstance(namesrv)
+        self._client = ClientInstance(namesrv, namespace_v2=namespace_v2)
         self._client.producer_groups.add(self._wire_group)
         packing = Packing(
             self._wire_group,
@@ -132,7 +139,10 @@ class Producer:
             frozenset(retry_codes),
             retry_another_broker_when_not_store_ok,
             send_latency_fault,
+            start_detector,
         )
+        if start_detector and not send_latency_fault:
+            raise ClientError("start_detector needs send_latency_fault=True")
         in_flight = InFlight(max_in_flight, max_in_flight_bytes)
         self._delivery = Delivery(
             self._client, rules, in_flight, self._channel_of, self._channel_now
@@ -149,14 +159,15 @@ class Producer:
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._tracer: Tracer | None = None
-        check_topic(trace_topic)
-        if trace_topic != TRACE_TOPIC and not trace:
-            raise ClientError("trace_topic needs trace=True")
+        check_trace(trace, trace_topic)
         if trace:
-            from pyrmq.client.trace import Tracer, sender_group
+            from pyrmq.client.trace import Tracer
 
             inner = Producer(
-                sender_group(self._wire_group, "PRODUCE"), namesrv=namesrv, send_timeout=5.0
+                sender_group(self._wire_group, "PRODUCE"),
+                namesrv=namesrv,
+                namespace_v2=namespace_v2,
+                send_timeout=5.0,
             )
             self._tracer = Tracer(inner, group, namespace=namespace, topic=trace_topic)
         self._leaving = AsyncExitStack()
@@ -176,6 +187,12 @@ class Producer:
         stack.push_async_callback(self._unregister)
         if self._tracer is not None:
             await stack.enter_async_context(self._tracer)
+        await self._enter_helpers(stack)
+
+    async def _enter_helpers(self, stack: AsyncExitStack) -> None:
+        detector = self._delivery.detector()
+        if detector is not None:
+            await stack.enter_async_context(detector)
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
 
@@ -202,13 +219,17 @@ class Producer:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
             await self._client.unregister(producerGroup=self._wire_group)
 
-    async def queues(self, topic: str) -> list[MessageQueue]:
+    async def queues(self, topic: str, *, timeout: float | None = None) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, by broker name and queue id.
 
-        For a topic that does not exist yet those that it will have. TopicNotExistError if no broker
-        creates it on demand, ClientError if no queue of it can be sent to.
+        For a topic that does not exist yet those that it will have. `timeout`: seconds instead of
+        `send_timeout`. TopicNotExistError if no broker creates it on demand, ClientError if no
+        queue of it can be sent to; RequestTimeoutError.
         """
-        return self._names.shown_queues(list(await self._delivery.queues(self._names.wire(topic))))
+        limit = self._delivery.timeout if timeout is None else timeout
+        with within(limit, f"no route of topic {topic}"):
+            found = await self._delivery.queues(self._names.wire(topic))
+        return self._names.shown_queues(list(found))
 
     async def send(
         self,
@@ -310,18 +331,24 @@ class Producer:
             raise
         return results
 
-    async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> None:
+    async def send_oneway(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> None:
         """Sends without waiting for an answer: it may be lost without a word.
 
-        NotSentError and ConnectError as `send`; TopicNotExistError and ClientError as `queues`.
+        timeout: seconds until it has to have left, instead of `send_timeout`. NotSentError,
+        RequestTimeoutError and ConnectError as `send`; TopicNotExistError and ClientError as
+        `queues`.
         """
         self._packer.check(message)
         check_queue(queue)
-        request = await self._packer.single(message, self._packer.properties(message))
-        target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
-        channel = await self._channel_of(target, request.topic)
-        fields = request.fields + queue_text(target.queue_id, target.broker_name)
-        await channel.oneway(request.code, fields, request.body)
+        limit = self._delivery.timeout if timeout is None else timeout
+        with within(limit, f"message to {message.topic} has not left"):
+            request = await self._packer.single(message, self._packer.properties(message))
+            target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
+            channel = await self._channel_of(target, request.topic)
+            fields = request.fields + queue_text(target.queue_id, target.broker_name)
+            await channel.oneway(request.code, fields, request.body)
 
     def _keyed(
         self, message: Message, select: Selector | None, sharding_key: str | None

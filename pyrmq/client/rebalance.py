@@ -129,7 +129,7 @@ class Rebalance:
                     f"its strategy gave what is no queue of it: {min(map(str, strange))}"
                 )
         self._held.assign(topic, mine)
-        await self._held.recheck(topic)
+        self._held.recheck(topic)
         if self._on_changed is not None and self._last.get(topic) != (queues, mine):
             self._last[topic] = (queues, mine)
             self._on_changed(topic, queues, mine)

@@ -6,7 +6,7 @@ Brokers check by the same rules; what they find becomes an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sniffio import AsyncLibraryNotFoundError, current_async_library
 
@@ -68,6 +68,15 @@ def check_group(group: str) -> None:
         raise UnusableNameError(*e.args) from None
 
 
+def check_namespace(name: str) -> None:
+    """UnusableNameError unless a namespace may have this name."""
+    check_kind("the namespace", name, (str,), "str")
+    try:
+        names.check_group(name)
+    except InvalidParameterError as e:
+        raise UnusableNameError(str(e.args[0]).replace("group", "namespace")) from None
+
+
 def encode_properties(texts: Mapping[str, str]) -> str:
     """The property string of a message. UnsendableMessageError if there is none."""
     try:
@@ -100,14 +109,20 @@ def parse_subscription(topic: str, expression: str, version: int) -> Subscriptio
         raise UnusableExpressionError(*e.args) from None
 
 
-def check_subscriptions(subscriptions: object, version: int) -> dict[str, Subscription]:
-    """A consumer's subscriptions by topic; `version` in ms. ClientError and the errors of
-    `check_topic` and `parse_subscription`."""
+def check_subscriptions(
+    subscriptions: object, version: int, wire: Callable[[str], str]
+) -> dict[str, Subscription]:
+    """A consumer's subscriptions by topics as brokers know them (`wire`); `version` in ms.
+    ClientError and the errors of `check_topic` and `parse_subscription`."""
     wanted = "a dict of topics and tag expressions, such as {'TopicTest': '*'},"
     check_kind("subscriptions", subscriptions, (Mapping,), wanted)
     assert isinstance(subscriptions, Mapping)
     if not subscriptions:
         raise ClientError("a consumer needs at least one subscription")
-    for topic in subscriptions:
+    found = {}
+    for topic, expression in subscriptions.items():
         check_topic(topic)
-    return {t: parse_subscription(t, e, version) for t, e in subscriptions.items()}
+        name = wire(topic)
+        check_topic(name)
+        found[name] = parse_subscription(name, expression, version)
+    return found

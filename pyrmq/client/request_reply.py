@@ -33,6 +33,8 @@ TIME_TO_LIVE = "TTL"
 ARRIVE_TIME = "ARRIVE_TIME"
 TO_BE_KNOWN = 0.25
 """Part of a request's time in which brokers that do not answer are waited for."""
+AWAY = 10.0
+"""Seconds in which a broker that has not answered is not waited for again."""
 _COPIED = (CORRELATION_ID, REPLY_TO_CLIENT, TIME_TO_LIVE)
 
 
@@ -66,6 +68,8 @@ class Requests:
         self._client = client
         self._waiting: dict[str, _Waiting] = {}
         self._known_at = float("-inf")
+        self._away: dict[str, float] = {}
+        """Brokers that have not answered, and until when they are not waited for."""
         client.on_request[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
 
     async def ask(
@@ -113,7 +117,7 @@ class Requests:
 
     async def _be_known(self) -> None:
         """A reply may go to any broker of the cluster: all of them know this client's connection
-        before a request leaves; but for those that are away, and hold up no request."""
+        before a request leaves; but for those that are away, and hold up no further request."""
         now = trio.current_time()
         if now - self._known_at >= ROUTE_INTERVAL:
             try:
@@ -122,7 +126,21 @@ class Requests:
                 log.info("not all brokers are known: %s", escape(e))
             else:
                 self._known_at = now
-        await self._client.greet_all()
+        async with trio.open_nursery() as nursery:
+            for address in self._client.brokers():
+                if trio.current_time() >= self._away.get(address, float("-inf")):
+                    nursery.start_soon(self._greet, address)
+
+    async def _greet(self, address: str) -> None:
+        try:
+            await self._client.known_channel(address)
+        except trio.Cancelled:
+            self._away[address] = trio.current_time() + AWAY
+            raise
+        except PyrmqError as e:
+            log.info("not registered with broker %s: %s", escape(address), escape(e))
+        else:
+            self._away.pop(address, None)
 
     async def _pushed(self, command: Command) -> Response:
         """PUSH_REPLY_MESSAGE_TO_CLIENT: the answer tells the replier whether somebody waits."""

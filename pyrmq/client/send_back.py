@@ -4,6 +4,7 @@ dead-letter topic. [DefaultMQPushConsumerImpl.sendMessageBack]"""
 from __future__ import annotations
 
 from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Namespace
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 
@@ -17,8 +18,13 @@ NEVER = -1
 
 
 class SendBack:
-    def __init__(self, client: ClientInstance, group: str, max_reconsume_times: int) -> None:
+    """`group` is that of the broker."""
+
+    def __init__(
+        self, client: ClientInstance, group: str, names: Namespace, max_reconsume_times: int
+    ) -> None:
         self._client = client
+        self._names = names
         self._group = group
         self._max_times = max_reconsume_times
 
@@ -33,7 +39,7 @@ class SendBack:
             "group": self._group,
             "delayLevel": delay_level,
             "originMsgId": message.msg_id,
-            "originTopic": message.topic,
+            "originTopic": self._names.wire(message.topic),
             "unitMode": False,
             "maxReconsumeTimes": self._max_times,
             "bname": queue.broker_name,

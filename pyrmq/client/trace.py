@@ -62,11 +62,6 @@ class TraceSender(AbstractAsyncContextManager[Any], Protocol):
         """Sends one message."""
 
 
-def sender_group(group: str, kind: str) -> str:
-    """The producer group of a client's tracer; `kind` is PRODUCE or CONSUME."""
-    return f"_INNER_TRACE_PRODUCER-{group}-{kind}-1"[:255]
-
-
 def store_host(client: ClientInstance, result: SendResult) -> str:
     """The address of the broker that has a message."""
     route = client.known_route(result.queue.topic)
@@ -218,6 +213,19 @@ class Tracer:
                 code=code,
             )
         )
+
+    def listened(
+        self, consuming: Consuming | None, done: bool, *, raised: bool, late: bool = False
+    ) -> None:
+        """A listener is through: whether all is consumed, it has raised, or took too long."""
+        code = ConsumeCode.SUCCESS if done else ConsumeCode.FAILED
+        if late:
+            code = ConsumeCode.TIME_OUT
+        self.consumed(consuming, ConsumeCode.EXCEPTION if raised else code)
+
+    def polled(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue were handed to who polls: what comes of them is not heard of."""
+        self.consumed(self.consuming(messages), ConsumeCode.SUCCESS)
 
     # Sending.
 

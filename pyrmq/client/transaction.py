@@ -11,16 +11,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from typing import Any, Self, overload
 
 import trio
 
 from pyrmq.client.checks import CheckPool
-from pyrmq.client.instance import API_TIMEOUT, ROUTE_INTERVAL
+from pyrmq.client.halves import end_fields, half_of, mark
+from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
+from pyrmq.client.registration import Registration
 from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
@@ -28,7 +29,6 @@ from pyrmq.errors import (
     ConnectError,
     PyrmqError,
     TopicNotExistError,
-    UnsendableMessageError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -36,12 +36,7 @@ from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
-    CHECK_IMMUNITY,
-    CHECK_TIMES,
-    PREPARED_QUEUE_OFFSET,
-    PRODUCER_GROUP,
     REAL_TOPIC,
-    TRAN_MSG,
     TRANSACTION_ID,
     TransactionState,
 )
@@ -60,6 +55,8 @@ EXECUTE_THREADS = 40
 END_TIMEOUT = 3.0
 CLOSE_GRACE = 3.0
 """Seconds that checks which run when the producer is left have to come to an end."""
+ENTER_TIMEOUT = 1.0
+"""Seconds that entering waits for brokers that do not answer."""
 REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
 """Seconds until a broker that could not be reached is tried again: the first, doubled up to the
 last."""
@@ -128,9 +125,10 @@ class TransactionalProducer(Producer):
         self._check_threads = trio.CapacityLimiter(check_concurrency)
         self._outcomes = dict.fromkeys(TransactionState, 0)
         self._halves = self._ends_failed = 0
-        self._lost = trio.Event()
         self._tasks = Tasks()
-        self._client.on_closed.append(lambda: self._lost.set())
+        self._registration = Registration(
+            self._client, retry=REGISTER_RETRY, find=self._find_brokers
+        )
 
     @overload
     def transaction(self, topic: Execute) -> TransactionFunction: ...
@@ -201,35 +199,17 @@ class TransactionalProducer(Producer):
         stack.push_async_callback(self._unregister)  # so that brokers ask others from now on
         if self._tracer is not None:
             await stack.enter_async_context(self._tracer)
-        if self._accumulator is not None:
-            await stack.enter_async_context(self._accumulator)
+        await self._enter_helpers(stack)
         await stack.enter_async_context(self._tasks)
         self._client.on_check[self._wire_group] = self._pool.offer
-        registered = trio.Event()
-        self._tasks.start_soon(self._stay_registered, registered)
-        with trio.move_on_after(API_TIMEOUT):
-            await registered.wait()
+        self._tasks.start_soon(self._registration.run)
+        with trio.move_on_after(ENTER_TIMEOUT):
+            await self._registration.tried.wait()
 
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 
-    async def _stay_registered(self, registered: trio.Event) -> None:
-        """Heartbeats to brokers that are new or came back, at once and not at the next turn."""
-        retry = REGISTER_RETRY[0]
-        while True:
-            self._lost = trio.Event()
-            complete = await self._register()
-            registered.set()
-            if complete:
-                retry = REGISTER_RETRY[0]
-                with trio.move_on_after(ROUTE_INTERVAL):
-                    await self._lost.wait()
-            else:
-                await trio.sleep(retry)
-                retry = min(2 * retry, REGISTER_RETRY[1])
-
-    async def _register(self) -> bool:
-        """Whether all brokers that are known to be there know this producer."""
-        complete = True
+    async def _find_brokers(self) -> bool:
+        """Looks for the brokers that may ask; whether name servers could say."""
         try:
             if self._topics is None:
                 await self._client.find_all_masters()
@@ -238,8 +218,8 @@ class TransactionalProducer(Producer):
                     await self._client.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
-            complete = False
-        return await self._client.greet_all() and complete
+            return False
+        return True
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         channel = super()._channel_now(queue, topic)
@@ -274,7 +254,9 @@ class TransactionalProducer(Producer):
         NotSentError for a message that cannot be sent in a transaction, ClientError if no
         transaction was decorated for its topic; otherwise as `send`.
         """
-        half = self._half(message, check_immunity)
+        half = half_of(message)
+        self._packer.check(half)
+        mark(half, self._wire_group, check_immunity)
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
@@ -305,43 +287,12 @@ class TransactionalProducer(Producer):
             outcome.error,
         )
 
-    def _half(self, message: Message, check_immunity: int | None) -> Message:
-        """A copy of the message as a half."""
-        if not isinstance(message, Message):
-            raise UnsendableMessageError(
-                f"a transaction takes one Message, not {type(message).__name__}: "
-                "batches cannot be sent in a transaction"
-            )
-        if message.is_delayed:
-            raise UnsendableMessageError("a message sent in a transaction cannot be delayed")
-        properties = dict(message.properties)
-        for name in (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET):
-            properties.pop(name, None)  # left from a message that is sent on
-        half = replace(message, properties=properties)
-        self._packer.check(half)
-        if check_immunity is not None:
-            if not isinstance(check_immunity, int) or check_immunity < 1:
-                raise ClientError("check_immunity is a whole number of seconds from 1 on")
-            properties[CHECK_IMMUNITY] = str(check_immunity)
-        properties |= {TRAN_MSG: "true", PRODUCER_GROUP: self._wire_group}
-        return half
-
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
         """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
-                fields: dict[str, str | int | bool] = {
-                    "topic": queue.topic,
-                    "producerGroup": self._wire_group,
-                    "tranStateTableOffset": sent.queue_offset,
-                    "commitLogOffset": _commit_log_offset(sent.offset_msg_id),
-                    "commitOrRollback": outcome.state.value,
-                    "fromTransactionCheck": False,
-                    "msgId": sent.msg_id,
-                    "transactionId": sent.transaction_id or sent.msg_id,
-                    "bname": queue.broker_name,
-                }
+                fields = end_fields(sent, self._wire_group, outcome.state)
                 channel = await self._client.master(queue.topic, queue.broker_name)
                 await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
                 self._trace_end(
@@ -392,14 +343,3 @@ class TransactionalProducer(Producer):
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
         return await outcome_of(check, message, threads=self._check_threads, abandon=True)
-
-
-def _commit_log_offset(offset_msg_id: str) -> int:
-    """The physical offset that an offset id (host, port, offset in hex) ends with."""
-    try:
-        raw = bytes.fromhex(offset_msg_id)
-    except ValueError:
-        raw = b""
-    if len(raw) not in (16, 28):
-        raise ClientError(f"the broker's answer has no message id: {offset_msg_id!r:.80}")
-    return int.from_bytes(raw[-8:], signed=True)

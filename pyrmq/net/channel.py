@@ -23,7 +23,7 @@ from pyrmq.net.client_protocol import (
     RequestEnded,
     ServerRequest,
 )
-from pyrmq.net.command import Response
+from pyrmq.net.command import Response, json_fields
 from pyrmq.net.procedure import Pause, Procedure, Result
 from pyrmq.net.tasks import Tasks
 
@@ -70,12 +70,14 @@ class Channel:
         address: Address,
         handler: Handler | None,
         on_closed: OnClosed | None = None,
+        fields: Ext | None = None,
     ) -> None:
         self.address = address
         self.greeted = False
         self.greeting = trio.Lock()
         self._stream = stream
         self._on_closed = on_closed
+        self._fields = fields
         self._protocol = ClientProtocol(format_address(address), trio.current_time())
         self._handler = handler
         self._next = _Frames()
@@ -220,6 +222,8 @@ class Channel:
         """Sends a request and returns its answer, whatever its code; `timeout` in seconds.
         `ext` may be what `json_fields` makes. RequestTimeoutError, ConnectError."""
         protocol = self._protocol
+        if self._fields:
+            ext = self._with_fields(ext, self._fields)
         request, head = protocol.request(
             code, ext, len(body), now=trio.current_time(), timeout=timeout
         )
@@ -247,6 +251,12 @@ class Channel:
         assert answer is not None
         return answer
 
+    @staticmethod
+    def _with_fields(ext: Ext | str | None, fields: Ext) -> Ext | str:
+        if isinstance(ext, str):
+            return f"{ext},{json_fields(fields)}"
+        return {**(ext or {}), **fields}
+
     async def request(
         self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
     ) -> Command:
@@ -262,14 +272,23 @@ class Channel:
         remark: str | None = None,
     ) -> None:
         """Sends a request that is not answered. ConnectError."""
+        if self._fields:
+            ext = self._with_fields(ext, self._fields)
         await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
 
 
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
-    requests of servers go to `handler`, connections that ended to `on_closed`."""
+    requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
+    to every request."""
 
-    def __init__(self, handler: Handler | None = None, on_closed: OnClosed | None = None) -> None:
+    def __init__(
+        self,
+        handler: Handler | None = None,
+        on_closed: OnClosed | None = None,
+        fields: Ext | None = None,
+    ) -> None:
+        self._fields = fields
         self._handler = handler
         self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
@@ -331,7 +350,7 @@ class Channels:
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        channel = Channel(stream, address, self._handler, self._on_closed)
+        channel = Channel(stream, address, self._handler, self._on_closed, self._fields)
         self._channels[address] = channel
         self._tasks.start_soon(channel.run)
         return channel

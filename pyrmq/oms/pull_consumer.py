@@ -77,7 +77,7 @@ class PullConsumer(Consumer[None]):
             seconds = timeout
         received = None
         with trio.move_on_after(seconds):
-            _, (received,) = await self._client.take()
+            _, received = await self._client.take()
         if received is None:
             return None
         until = trio.current_time() + self._consume_timeout

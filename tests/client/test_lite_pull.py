@@ -146,6 +146,71 @@ async def test_a_loop_counts_messages_one_by_one(alone: GroupBroker, clock: Mock
     assert alone.offsets["g", "T", 0] == 3
 
 
+async def test_what_a_broken_loop_left_is_polled(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 12)
+    with trio.fail_after(60):
+        async with lite() as member:
+            seen = []
+            for stop in (3, 7):
+                async for message in member:
+                    seen.append(int(message.body))
+                    if len(seen) == stop:
+                        break
+            assert seen + numbers(await member.poll()) + numbers(await member.poll(1)) == [
+                *range(12)
+            ]
+
+
+async def test_what_nobody_saw_is_polled_again(alone: GroupBroker, clock: MockClock) -> None:
+    """As a caller in another thread that gave up while its answer was on its way."""
+    fill(alone, 25)
+    async with lite(auto_commit=False) as member:
+        assert numbers(await member.poll()) == list(range(10))
+        lost = await member.poll_unseen()
+        assert numbers(lost) == list(range(10, 20))
+        await member.commit()
+        assert alone.offsets["g", "T", 0] == 10, "what the poll before returned is consumed"
+        assert numbers(await member.poll_unseen()) == list(range(10, 20))
+        assert numbers(await member.poll()) == list(range(10, 20))
+        assert numbers(await member.poll()) == list(range(20, 25))
+        await member.commit()
+        assert alone.offsets["g", "T", 0] == 25
+
+
+async def test_what_nobody_saw_and_is_not_wanted_any_more(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    fill(alone, 12)
+    async with lite() as member:
+        await member.poll_unseen()
+        await member.seek(Q0, 11)
+        assert numbers(await member.poll()) == [11]
+        alone.put(b"12")
+        await after(1)
+        assert numbers(await member.poll_unseen()) == [12]
+        alone.put(b"13")
+        await after(1)
+        member.pause([Q0])
+        assert await member.poll(0) == []
+        member.resume([Q0])
+        assert [numbers(await member.poll(0)) for _ in range(2)] == [[12], [13]], "in order"
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_what_a_loop_did_not_see(kind: Any, alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 3)
+    options: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+    with trio.fail_after(60):
+        async with kind("g", {"T": "*"}, namesrv=StreamCluster.namesrv, **options) as member:
+            loop, other = aiter(member), aiter(member)
+            assert (await loop.next_unseen()).body == b"0"
+            assert (await loop.next_unseen()).body == b"0", "it asks again"
+            await loop.give_back()
+            assert [(await anext(other)).body for _ in range(3)] == [b"0", b"1", b"2"]
+            await loop.give_back()
+    assert alone.offsets["g", "T", 0] == 2
+
+
 # Places.
 
 

@@ -89,8 +89,8 @@ cid paid 3
 Pub invoice-1: by group shop to topic Invoices
 """,
     "namespace": """
-Orders is shop-a%Orders: an order of shop-a
-Orders is shop-b%Orders: an order of shop-b
+Orders of shop-a: an order of shop-a
+Orders of shop-b: an order of shop-b
 """,
     "oms": """
 order-1: 0.3 kg

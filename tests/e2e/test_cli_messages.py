@@ -143,6 +143,25 @@ def test_timeout_ends_without_a_message(namesrv: str, topic: str) -> None:
     assert consume(namesrv, topic, "--timeout", "0.3", "-g", "nobody") == []
 
 
+def test_a_body_that_cannot_be_decompressed(
+    process: ServerProcess, namesrv: str, topic: str
+) -> None:
+    """It is named, and what follows is printed; raw output has bodies alone."""
+    with Client(process.broker) as client:
+        for body, sys_flag in ((b"\x1b[31mno zlib", "1"), (b"good", "0")):
+            properties = {"TAGS": "a", "UNIQ_KEY": "id"}
+            sent = client.send(topic, body, properties=properties, change={"f": sys_flag})
+            assert sent.code == 0, sent.remark
+    damaged, good = consume(namesrv, topic, "--count", "2", "--timeout", "10")
+    assert damaged.startswith("tags=a keys= (the body of message id: ")
+    assert good == "tags=a keys= good"
+    args = ("-n", namesrv, "-t", topic, "--from-first", "-g", "raw", "--raw", "--count", "2")
+    result = run("consume", *args, "--timeout", "10")
+    assert (result.returncode, result.stdout) == (0, b"good\n")
+    assert b"(the body of message id: " in result.stderr
+    assert b"\x1b" not in result.stderr
+
+
 def test_consume_of_a_missing_topic_says_so(namesrv: str) -> None:
     result = run("consume", "-n", namesrv, "-t", "NotThere", "--timeout", "1")
     assert result.returncode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
@@ -9,6 +11,33 @@ from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 from tests.e2e.conftest import Serve
 
 pytestmark = pytest.mark.usefixtures("deadline")
+
+
+async def test_consumer_trace(serve: Serve) -> None:
+    options: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+    async with serve(trace_topic_enable=True) as server:
+        done = trio.Event()
+
+        async def listener(message: ReceivedMessage) -> None:
+            done.set()
+
+        options["namesrv"] = server.namesrv
+        async with (
+            Producer("pg", namesrv=server.namesrv) as producer,
+            PushConsumer("cg", {"T": "*"}, listener=listener, trace=True, **options),
+        ):
+            result = await producer.send(Message("T", b"body", keys="order-1"))
+            with trio.fail_after(10):
+                await done.wait()
+        async with PushConsumer("reader", {"RMQ_SYS_TRACE_TOPIC": "*"}, **options) as consumer:
+            with trio.fail_after(10):
+                found = await anext(aiter(consumer))
+    before, after = (r.split("\x01") for r in found.body.decode().split("\x02")[:-1])
+    assert [before[0], *before[2:4], *before[5:]] == [
+        "SubBefore", "DefaultRegion", "cg", result.msg_id, "0", "order-1",
+    ]  # fmt: skip
+    assert [after[0], *after[1:3], after[4]] == ["SubAfter", before[4], result.msg_id, "true"]
+    assert found.keys == [result.msg_id, "order-1"]
 
 
 @pytest.mark.parametrize("auto_batch", [False, True])

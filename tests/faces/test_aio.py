@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 import pyrmq.testing
-from pyrmq import ConnectError, ConsumeFrom, MessageIllegalError, TransactionState
-from pyrmq.aio import Message, Producer, PushConsumer, ReceivedMessage, TransactionalProducer
+from pyrmq import (
+    ClientError,
+    ConnectError,
+    ConsumeFrom,
+    MessageIllegalError,
+    TransactionState,
+    sync,
+)
+from pyrmq.aio import (
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    TransactionalProducer,
+)
 from pyrmq.background import SHARED
 from pyrmq.server import Running
 
@@ -50,6 +65,76 @@ def test_sending_and_a_loop(server: Running) -> None:
                     await consumer.acknowledge(message)
                     break
         assert {m.msg_id for m in got} == {r.msg_id for r in results}
+
+    run(test)
+
+
+def test_polls(server: Running) -> None:
+    async def test() -> None:
+        async with Producer("pg", namesrv=server.namesrv) as producer:
+            queue = (await producer.queues("AioP"))[0]
+            for n in range(15):
+                result = await producer.send(Message("AioP", b"%d" % n), queue=queue)
+        queue = result.queue
+        async with LitePullConsumer("polls", namesrv=server.namesrv) as consumer:
+            assert queue in await consumer.queues("AioP")
+            await consumer.assign([queue])
+            await consumer.seek_to_begin(queue)
+            assert [int(m.body) for m in await consumer.poll(20)] == list(range(10))
+            assert consumer.assigned == [queue]
+            await consumer.commit()
+            assert await consumer.committed(queue) == 10
+            await consumer.pause([queue])
+            assert await consumer.poll(timeout=0) == []
+            await consumer.resume([queue])
+            await consumer.seek(queue, 2)
+            async for message in consumer:
+                if message.body == b"14":
+                    break
+            begin = await consumer.offset_for_timestamp(queue, 0)
+            end = await consumer.offset_for_timestamp(queue, 1 << 60)
+            assert (begin, end) == (0, 15)
+            await consumer.seek_to_end(queue)
+            with pytest.raises(ClientError, match="cannot subscribe"):
+                await consumer.subscribe("AioP")
+
+    run(test)
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+def test_what_a_cancelled_task_did_not_get_comes_again(server: Running, kind: Any) -> None:
+    """It was taken for the task before the cancellation, and on its way from thread to thread."""
+    topic, group = f"AioLost{kind.__name__}", f"lost-{kind.__name__}"
+
+    def taken(consumer: Any, loop: Any) -> object:
+        polls = getattr(consumer._client, "_polls", None)
+        return polls._polled if loop is None else loop._messages._current
+
+    async def test() -> None:
+        options: Any = {"namesrv": server.namesrv, **FIRST}
+        with sync.Producer("pg", namesrv=server.namesrv) as producer:
+            queues = len(producer.queues(topic))
+            producer.send(Message(topic, b"first"))
+            async with kind(group, {topic: "*"}, **options) as consumer:
+                ways = [aiter(consumer), None] if kind is LitePullConsumer else [aiter(consumer)]
+                await anext(ways[0])
+                await until(lambda: len(consumer.assigned) == queues)
+                for way in ways:
+                    call = consumer.poll(30) if way is None else anext(way)
+                    task = asyncio.ensure_future(call)
+                    await asyncio.sleep(0.01)  # it asks
+                    producer.send(Message(topic, b"x"))  # blocks this loop
+                    limit = time.monotonic() + 20
+                    while taken(consumer, way) is None and time.monotonic() < limit:
+                        time.sleep(0.001)  # noqa: ASYNC251 - so does this
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await task
+                    if way is None:
+                        assert [m.body for m in await consumer.poll(5)] == [b"x"]
+                    else:
+                        async with asyncio.timeout(5):
+                            assert (await anext(aiter(consumer))).body == b"x", "another loop"
 
     run(test)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -19,10 +19,18 @@ from pyrmq import (
     RequestTimeoutError,
     TransactionState,
     aio,
+    background,
     sync,
 )
 from pyrmq.server import Running
-from pyrmq.sync import Message, Producer, PushConsumer, ReceivedMessage, TransactionalProducer
+from pyrmq.sync import (
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    TransactionalProducer,
+)
 
 FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
 
@@ -33,9 +41,10 @@ def public(kind: type) -> set[str]:
 
 @pytest.mark.parametrize("face", [sync, aio])
 def test_the_same_names_and_docs(face: Any) -> None:
-    for name in ("Producer", "TransactionalProducer", "PushConsumer"):
+    for name in ("Producer", "TransactionalProducer", "PushConsumer", "LitePullConsumer"):
         here, there = getattr(face, name), getattr(pyrmq, name)
         left_out = {"transaction", "listener_of", "take", "check_entered", "group", "namespace"}
+        left_out |= {"put_back", "finish", "poll_unseen", "saw"}
         assert public(there) - left_out <= public(here) | {"listener"}
         for method in public(here) & public(there):
             assert inspect.getdoc(getattr(here, method))
@@ -62,6 +71,56 @@ def test_sending_and_a_loop(server: Running) -> None:
         assert len(consumer.assigned) == 4
     assert {m.body for m in got} == {b"%d" % n for n in range(5)}
     assert result.msg_id in {m.msg_id for m in got}
+
+
+def test_polls(server: Running) -> None:
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        results = [producer.send(Message("Polls", b"%d" % n)) for n in range(3)]
+    with LitePullConsumer("polls", {"Polls": "*"}, namesrv=server.namesrv, **FIRST) as consumer:
+        got = [m for _ in range(3) for m in consumer.poll()]
+        consumer.commit()
+        assert consumer.committed(results[0].queue) == results[0].queue_offset + 1
+        queue = results[0].queue
+        assert queue in consumer.assigned
+        consumer.pause([queue])
+        consumer.resume([queue])
+        for place in (consumer.seek_to_end, consumer.seek_to_begin):
+            place(queue)
+        consumer.seek(queue, consumer.offset_for_timestamp(queue, 0))
+        assert consumer.poll(20)[0].queue_id == queue.queue_id
+        with pytest.raises(ClientError, match="cannot assign"):
+            consumer.assign([queue])
+        consumer.subscribe("PollsToo")
+    assert {m.msg_id for m in got} == {r.msg_id for r in results}
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+def test_what_an_interrupted_call_had_comes_again(
+    server: Running, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes between the answer and who waits for it."""
+
+    class Interrupted(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            super().result(timeout)
+            raise KeyboardInterrupt
+
+    topic = f"Interrupted{kind.__name__}"
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        producer.send(Message(topic, b"x"))
+    with (
+        ThreadPoolExecutor(1) as pool,
+        kind(topic, {topic: "*"}, namesrv=server.namesrv, **FIRST) as consumer,
+    ):
+        calls = [lambda: next(iter(consumer))]
+        if kind is LitePullConsumer:
+            calls.append(lambda: consumer.poll()[0])
+        for call in calls:
+            with monkeypatch.context() as patch:
+                patch.setattr(background, "Future", Interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    pool.submit(call).result(20)
+        assert pool.submit(calls[-1]).result(20).body == b"x"
 
 
 def test_many_threads_and_a_listener(server: Running) -> None:

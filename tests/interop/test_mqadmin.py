@@ -10,12 +10,15 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyrmq import ConsumeFrom, Message, sync
 from tests.e2e.admin import await_hits, no_hits
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, batch_command
 from tests.support.server import ServerProcess
@@ -33,6 +36,7 @@ fileReservedTime=1
 deleteWhen={(time.localtime().tm_hour + 12) % 24:02d}
 diskMaxUsedSpaceRatio=95
 cleanFileForciblyEnable=false
+traceTopicEnable=true
 """
 
 KV = ["-s", "Space", "-k", "key"]
@@ -90,6 +94,28 @@ def half(server: ServerProcess, sent: list[dict[str, str]]) -> dict[str, str]:
     return answer.ext
 
 
+@pytest.fixture(scope="module")
+def traced(server: ServerProcess, half: dict[str, str]) -> str:
+    """The id of a message that our own clients sent and consumed, with trace."""
+    done = threading.Event()
+    options: Any = {"namesrv": "{}:{}".format(*server.namesrv), "trace": True}
+    with (
+        sync.Producer("traced-producers", **options) as producer,
+        sync.PushConsumer(
+            "traced-consumers",
+            {"Traced": "*"},
+            listener=lambda message: done.set(),
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+            **options,
+        ),
+    ):
+        result = producer.send(Message("Traced", b"x", tags="TagT", keys="order-1"))
+        assert done.wait(20)
+    with Client(server.broker) as client:
+        await_hits(client, "RMQ_SYS_TRACE_TOPIC", result.msg_id, 2)
+    return result.msg_id
+
+
 Said = tuple[str, str, str]
 """stdout and stderr of a command; its exit code is 0 also when it failed. The route of TOPIC as it
 is then."""
@@ -97,7 +123,11 @@ is then."""
 
 @pytest.fixture(scope="module")
 def said(
-    home: Path, server: ServerProcess, sent: list[dict[str, str]], half: dict[str, str]
+    home: Path,
+    server: ServerProcess,
+    sent: list[dict[str, str]],
+    half: dict[str, str],
+    traced: str,
 ) -> dict[str, Said]:
     """What each command printed, without the noise of logging."""
     broker = ["-b", "{}:{}".format(*server.broker)]
@@ -108,6 +138,7 @@ def said(
         "by id": ["queryMsgById", "-t", TOPIC, "-i", sent[58]["msgId"]],
         "half by id": ["queryMsgById", "-t", halves.HALF, "-i", half["msgId"]],
         "half by key": ["queryMsgByKey", "-t", halves.HALF, "-k", "kept"],
+        "trace": ["queryMsgTraceById", "-i", traced],
         "delete": ["deleteExpiredCommitLog", *cluster],
         "clean": ["cleanExpiredCQ", *broker],
         "make": ["updateTopic", *cluster, "-t", "Made", "-a", BATCHES, "-w", "2", "-r", "2"],
@@ -167,6 +198,12 @@ def test_a_half(said: dict[str, Said], half: dict[str, str]) -> None:
     for text in (f"REAL_TOPIC={TOPIC}", "REAL_QID=2", "PGROUP=PG", "__transactionId__=half-1"):
         assert text in shown["Properties"]
     Path(shown["Message Body Path"]).unlink()
+
+
+def test_a_trace_of_our_own_clients(said: dict[str, Said], traced: str) -> None:
+    text, complaint, _ = said["trace"]
+    for kind, group in (("Pub", "traced-producers"), ("Sub", "traced-consumers")):
+        assert re.search(rf"^{kind} +{group} .* success", text, re.MULTILINE), (text, complaint)
 
 
 def test_topic_attributes(server: ServerProcess, said: dict[str, Said]) -> None:

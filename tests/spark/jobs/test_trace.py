@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pyrmq.client.trace_records import ConsumeCode, consume_began, consume_ended
 from spark_ext.jobs import trace
 from tests.spark.jobs.conftest import Frame, at
+from tests.unit import build
 
 T = 1_700_000_000_000
 
@@ -65,6 +69,25 @@ def test_forms_of_pub(frame: Frame) -> None:
     (row,) = found.groups.collect()
     assert (row["count"], row.failed) == (3, 1)
     assert [r.clientHost for r in found.records.collect()] == [None, None, "10.0.0.9"]
+
+
+def test_records_of_our_own_consumers(frame: Frame) -> None:
+    """Two messages that were consumed together, and failed, as `pyrmq.client` writes it."""
+    consumed = [build.received(n) for n in (1, 2)]
+    for n, message in enumerate(consumed):
+        message.properties = {"UNIQ_KEY": f"M{n}", "MSG_REGION": "R", "KEYS": "k1 k2"}
+    common: Any = {"group": "C", "topic": "Orders", "request_id": "R1"}
+    began = consume_began(consumed, time=T + 50, **common)
+    ended = consume_ended(consumed, time=T + 90, cost=20, code=ConsumeCode.EXCEPTION, **common)
+    found = messages(frame, pub("M0", 10), began.text, ended.text)
+    rows = found.groups.where("kind = 'consume'").collect()
+    assert {(r.group, r.topic, r["count"], r.failed) for r in rows} == {
+        ("C", "Orders", 1, 1),
+        ("C", None, 1, 1),
+    }
+    (orders,) = (r for r in rows if r.topic)
+    assert (orders.p50Ms, orders.waitP50Ms) == (20, 40)
+    assert not found.records.where("bad").count()
 
 
 def test_consumption(frame: Frame) -> None:
