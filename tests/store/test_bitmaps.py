@@ -6,8 +6,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pyrmq.engine import SqlFilter, Store, bitmap_bits, subscription_bits
 from tests.store.golden_formats import read_units, unpack
 from tests.store.test_golden_formats import BITS_OF_SQL_GROUP
@@ -142,31 +140,3 @@ def found_at(store: Store, sql: SqlFilter) -> list[int]:
         offsets += [record.queue_offset for record in decode_records(data(result))]
         offset = result.next_offset
     return offsets
-
-
-def bitmaps_in_a_burst(store: Store, root: Path, topic: str, count: int) -> int:
-    """How many of some messages that take long to evaluate have one."""
-    for _ in range(count):
-        store.put(topic, 0, b"", "a\x01" + "x" * 30_000 + "\x02")
-    raw = b"".join(
-        p.read_bytes() for p in sorted((root / "consumequeue_ext" / topic / "0").iterdir())
-    )
-    sizes, at = [], 0
-    while at < len(raw) and (size := struct.unpack_from(">h", raw, at)[0]) > 0:
-        sizes.append(size)
-        at += size
-    return sum(size > 20 for size in sizes[-count:])
-
-
-@pytest.mark.parametrize("topic", ["T", "Other"])
-def test_evaluating_has_a_share_of_the_time_in_all(tmp_path: Path, topic: str) -> None:
-    """Whoever changes an expression, or has those of many topics, has no more of it."""
-    slow = SqlFilter(" OR ".join(["(a CONTAINS 'xy')"] * 30))
-    large = OPTIONS | {"commit_log_file_size": 1 << 26, "queue_ext_file_size": 1 << 20}
-    with opened(tmp_path, **large) as store:
-        for name in ("T", "Other"):
-            store.put(name, 0, b"")
-            store.set_expressions(name, [(slow, BITS)])
-        assert bitmaps_in_a_burst(store, tmp_path, "T", 1500) < 1500
-        store.set_expressions(topic, [(slow, BITS)])
-        assert bitmaps_in_a_burst(store, tmp_path, topic, 25) < 20
