@@ -14,7 +14,7 @@ from functools import cache
 from tests.support.thorough import THOROUGH, seed
 
 FULL = "full"
-TORN, FLIPS = 500, 500
+TORN, FLIPS = 300, 300
 """Images of a default run."""
 FULL_FLIPS = 20_000
 FAILED_FLIPS: tuple[tuple[int, int], ...] = ()

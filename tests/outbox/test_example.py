@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .shop import Database
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "outbox.py"
@@ -36,6 +38,7 @@ def test_on_a_database_of_its_own() -> None:
     assert run().endswith(SUMMARY)
 
 
+@pytest.mark.thorough("the killed service of test_killed_service.py has PostgreSQL too")
 def test_on_postgresql_twice(postgresql: Database) -> None:
     for _ in range(2):
         assert run("--database", postgresql.url).endswith(SUMMARY)

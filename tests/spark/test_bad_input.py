@@ -134,6 +134,7 @@ def test_a_segment_deleted_between_plan_and_read(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.spark_versions
+@pytest.mark.thorough("test_a_spark_without_the_wheel gets the same text from planning")
 def test_executors_without_the_wheel(
     spark: SparkSession, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

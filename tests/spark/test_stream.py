@@ -245,6 +245,7 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     assert query.run(failOnDataLoss="false") == physical(left)
 
 
+@pytest.mark.thorough("proof/test_shipped.py reads what was shipped; the other streams grow too")
 def test_segments_that_are_shipped_one_by_one(query: Query, writer: Writer, tmp_path: Path) -> None:
     """As docs/spark.md says for a cluster: closed log files, renamed into a folder per broker."""
     sent = writer.put(900)

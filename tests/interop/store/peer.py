@@ -19,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,19 +110,27 @@ def _environment(home: Path) -> dict[str, str]:
     return {**os.environ, "ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": ""}
 
 
+_given: set[int] = set()
+_giving = threading.Lock()
+
+
 def free_port_triple() -> int:
     """A loopback port p with p - 2 and p + 1 free as well, below those given to clients. Each
-    worker of pytest-xdist has a range of its own: none may take it before it is used."""
+    worker of pytest-xdist has a range of its own, and none is given twice: no other test, also of
+    those that run at the same time in threads, may take it before it is used."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     size = (32_000 - 12_000) // WORKERS
     for _ in range(100):
         port = random.randrange(12_002 + worker * size, 12_000 + (worker + 1) * size - 1)
-        with contextlib.ExitStack() as stack:
+        with _giving, contextlib.ExitStack() as stack:
+            if any(abs(port - given) <= 3 for given in _given):
+                continue
             try:
                 for near in (port - 2, port, port + 1):
                     stack.enter_context(socket.socket()).bind(("127.0.0.1", near))
             except OSError:
                 continue
+            _given.add(port)
             return port
     raise PeerFailed("no three free ports")
 

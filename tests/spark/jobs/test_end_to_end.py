@@ -36,6 +36,7 @@ def is_png(path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG\r\n")
 
 
+@pytest.mark.thorough("test_hot.py has the job in this process")
 def test_hot(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     picture, table = tmp_path / "hot.png", tmp_path / "hot"
     text = run("hot", shop.store, "--out", table, "--plot", picture, "--top", 5)
@@ -55,6 +56,7 @@ def test_hot(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.thorough("test_lag.py has the job in this process")
 def test_lag(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     table, picture = tmp_path / "lag", tmp_path / "lag.png"
     arguments = ("lag", shop.store, "--format", "json", "--out", table, "--plot", picture)
@@ -72,6 +74,7 @@ def test_lag(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     assert {row.queueId: row.headOffset for row in orders} == heads
 
 
+@pytest.mark.thorough("test_trace.py has the job in this process")
 def test_trace(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     table, picture = tmp_path / "trace", tmp_path / "trace.svg"
     text = run("trace", shop.store, "--out", table, "--plot", picture)

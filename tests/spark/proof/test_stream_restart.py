@@ -145,6 +145,7 @@ def _fill(store: Path, first: int, count: int) -> None:
             put(engine, number)
 
 
+@pytest.mark.thorough("segments in front of and behind the query are deleted in short")
 def test_segments_deleted_under_the_query(spark: SparkSession, tmp_path: Path):
     """Rows that it has not read are gone: an error, or on from what is there when that is asked."""
     sink, store = Sink(), tmp_path / "store"
