@@ -1,9 +1,10 @@
-"""Message trace: when, and to which broker, each message was sent.
+"""Message trace: when each message was sent and consumed, and by whom.
 
     python examples/trace.py [--namesrv HOST:PORT]
 
-A shop records what it sends, in RocketMQ's form, in the topic RMQ_SYS_TRACE_TOPIC. Consoles show
-the records, `pyrmq pipeline trace` makes tables of them; here they are read as messages.
+A shop and its accounting record what they do, in RocketMQ's form, in the topic RMQ_SYS_TRACE_TOPIC.
+Consoles show the records, `pyrmq pipeline trace` makes tables of them; here they are read as
+messages.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ import trio
 
 from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
 
+PLACE_OF_KEYS = {"Pub": 7, "SubBefore": 7, "SubAfter": 5}
+"""Records of the three kinds: sent, about to be consumed, consumed."""
+
 
 async def main(namesrv: str) -> None:
-    # Records leave in the background, within five seconds and when the producer is left.
+    # Records leave in the background, within five seconds and when the client is left.
     async with Producer("shop", namesrv=namesrv, trace=True) as producer:
-        result = await producer.send(Message("Invoices", b"12.50", keys="invoice-1"))
+        sent = await producer.send(Message("Invoices", b"12.50", keys="invoice-1"))
+    await consume(namesrv, sent.msg_id)
 
+    missing = set(PLACE_OF_KEYS)
     async with PushConsumer(
         "auditor",
         {"RMQ_SYS_TRACE_TOPIC": "*"},
@@ -27,14 +33,30 @@ async def main(namesrv: str) -> None:
         consume_from=ConsumeFrom.FIRST_OFFSET,
     ) as consumer:
         async for message in consumer:
-            # The keys are the ids and keys of all messages that are recorded in it.
-            if result.msg_id not in message.keys:
+            # Its keys are the ids and keys of the messages that are recorded in it.
+            if sent.msg_id not in message.keys:
                 continue
             for record in message.body.decode().rstrip("\x02").split("\x02"):
-                kind, _time, _region, group, topic, _id, _tags, keys, *_ = record.split("\x01")
-                print(f"{kind} {keys}: by group {group} to topic {topic}")
+                kind, *fields = record.split("\x01")
+                print(f"{kind} {fields[PLACE_OF_KEYS[kind] - 1]}")
+                missing.discard(kind)
+            if not missing:
+                consumer.acknowledge(message)
+                break
+
+
+async def consume(namesrv: str, last: str) -> None:
+    async with PushConsumer(
+        "accounting",
+        {"Invoices": "*"},
+        namesrv=namesrv,
+        trace=True,
+        consume_from=ConsumeFrom.FIRST_OFFSET,
+    ) as consumer:
+        async for message in consumer:
             consumer.acknowledge(message)
-            break
+            if message.msg_id == last:
+                break
 
 
 if __name__ == "__main__":

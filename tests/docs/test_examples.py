@@ -86,7 +86,9 @@ bob paid 25
 cid paid 3
 """,
     "trace": """
-Pub invoice-1: by group shop to topic Invoices
+Pub invoice-1
+SubAfter invoice-1
+SubBefore invoice-1
 """,
     "namespace": """
 Orders of shop-a: an order of shop-a
