@@ -66,12 +66,16 @@ def _both(figures: Figures, name: str, other: str, text: Callable[[Figure], str]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return (
-        "\n".join(f"| {' | '.join(row)} |" for row in lines)
-        .replace("| --- |", "|---|")
-        .replace(" --- |", "---|")
-    )
+    lines = [f"| {' | '.join(row)} |" for row in (heads, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
+
+
+def _rows(
+    found: dict[str, Figures], figure: str, cells: Callable[[Figures], list[str]]
+) -> list[list[str]]:
+    """A row of each load of which there is this figure."""
+    known = [(load, found.get(load.name, {})) for load in LOADS]
+    return [[_name(load), *cells(figures)] for load, figures in known if figure in figures]
 
 
 def beside_the_floor(found: dict[str, Figures]) -> str:
@@ -79,22 +83,18 @@ def beside_the_floor(found: dict[str, Figures]) -> str:
         "Load, 1 KiB", "Rate; the floor's", "Of the floor", "Target", "p99 of the floor's",
         "Target", "Broker CPU; the floor's",
     )  # fmt: skip
-    rows = []
-    for load in LOADS:
-        f = found.get(load.name, {})
-        if OF_FLOOR in f:
-            rows.append(
-                (
-                    _name(load),
-                    _both(f, "rate", "floor", _rate),
-                    _ratio(f[OF_FLOOR]),
-                    _target(f[OF_FLOOR]),
-                    _ratio(f[P99_OF_FLOOR]),
-                    _target(f[P99_OF_FLOOR]),
-                    _both(f, "broker CPU", "floor", _us),
-                )
-            )
-    return _table(heads, rows)
+
+    def cells(f: Figures) -> list[str]:
+        return [
+            _both(f, "rate", "floor", _rate),
+            _ratio(f[OF_FLOOR]),
+            _target(f[OF_FLOOR]),
+            _ratio(f[P99_OF_FLOOR]),
+            _target(f[P99_OF_FLOOR]),
+            _both(f, "broker CPU", "floor", _us),
+        ]
+
+    return _table(heads, _rows(found, OF_FLOOR, cells))
 
 
 def beside_apache(found: dict[str, Figures]) -> str:
@@ -102,32 +102,26 @@ def beside_apache(found: dict[str, Figures]) -> str:
         "Load, 1 KiB", "Rate; Apache RocketMQ", "Of Apache", "Target", "The floor of Apache",
         "p99; Apache", "Broker CPU; Apache",
     )  # fmt: skip
-    rows = []
-    for load in LOADS:
-        f = found.get(load.name, {})
-        if OF_APACHE in f:
-            rows.append(
-                (
-                    _name(load),
-                    _both(f, "rate", "Apache", _rate),
-                    _ratio(f[OF_APACHE]),
-                    _target(f[OF_APACHE]),
-                    f"{f['rate, floor'].value / f['rate, Apache'].value:.3g}",
-                    _both(f, "p99", "Apache", _time),
-                    _both(f, "broker CPU", "Apache", _us),
-                )
-            )
-    return _table(heads, rows)
+
+    def cells(f: Figures) -> list[str]:
+        return [
+            _both(f, "rate", "Apache", _rate),
+            _ratio(f[OF_APACHE]),
+            _target(f[OF_APACHE]),
+            f"{f['rate, floor'].value / f['rate, Apache'].value:.3g}",
+            _both(f, "p99", "Apache", _time),
+            _both(f, "broker CPU", "Apache", _us),
+        ]
+
+    return _table(heads, _rows(found, OF_APACHE, cells))
 
 
 def broker_cpu(found: dict[str, Figures]) -> str:
     """Where the broker's CPU time has a target."""
-    rows = [
-        (_name(load), _us(f), _target(f))
-        for load in LOADS
-        if load.cpu and (f := found.get(load.name, {}).get("broker CPU")) is not None
-    ]
-    return _table(("Broker CPU", "Measured", "Target"), rows)
+    heads = ("Broker CPU", "Measured", "Target")
+    judged = {name: f for name, f in found.items() if "broker CPU" in f and f["broker CPU"].target}
+    rows = _rows(judged, "broker CPU", lambda f: [_us(f["broker CPU"]), _target(f["broker CPU"])])
+    return _table(heads, rows)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pyrmq.model.namespace import with_namespace
 from pyrmq.model.subscription import ALL
 from pyrmq.net.tasks import Tasks
 from pyrmq.oms.attributes import Attribute, Settings
-from pyrmq.oms.entering import check_entering
+from pyrmq.oms.entering import enter
 from pyrmq.oms.key_value import KeyValue
 from pyrmq.oms.unsupported import OfConsumer
 
@@ -52,13 +52,7 @@ class Consumer(OfConsumer, Generic[L]):
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
-        check_entering()
-        await self._client.__aenter__()
-        try:
-            await self._tasks.__aenter__()
-        except BaseException as e:
-            await self._client.__aexit__(type(e), e, e.__traceback__)
-            raise
+        await enter(self._client, self._tasks)
         try:
             for queue in list(self._attached):
                 await self._subscribe(queue)

@@ -1,10 +1,13 @@
-"""Where these clients run."""
+"""Where these clients run, and how they are entered."""
 
 from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
 
 from sniffio import AsyncLibraryNotFoundError, current_async_library
 
 from pyrmq.errors import ClientError
+from pyrmq.net.tasks import Tasks
 
 
 def check_entering() -> None:
@@ -18,3 +21,14 @@ def check_entering() -> None:
             f"pyrmq.oms runs on trio, not on {library}: use pyrmq.oms.sync in threads, or "
             "pyrmq.aio, which has pyrmq's own clients for asyncio"
         )
+
+
+async def enter(client: AbstractAsyncContextManager[object], tasks: Tasks) -> None:
+    """Enters a client and then its tasks; where those cannot be, neither."""
+    check_entering()
+    await client.__aenter__()
+    try:
+        await tasks.__aenter__()
+    except BaseException as e:
+        await client.__aexit__(type(e), e, e.__traceback__)
+        raise

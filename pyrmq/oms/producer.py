@@ -17,7 +17,7 @@ from pyrmq.model.message import SendResult as RocketResult
 from pyrmq.model.message import SendStatus
 from pyrmq.net.tasks import Tasks
 from pyrmq.oms.attributes import Attribute, Settings
-from pyrmq.oms.entering import check_entering
+from pyrmq.oms.entering import enter
 from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage, Header, to_rocketmq
 from pyrmq.oms.promise import Promise
@@ -68,13 +68,7 @@ class Producer(OfProducer):
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
-        check_entering()
-        await self._client.__aenter__()
-        try:
-            await self._tasks.__aenter__()
-        except BaseException as e:
-            await self._client.__aexit__(type(e), e, e.__traceback__)
-            raise
+        await enter(self._client, self._tasks)
         return self
 
     async def __aexit__(self, *error: object) -> None:

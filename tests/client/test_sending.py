@@ -170,26 +170,16 @@ async def test_stored_but_not_safely(cluster: StreamCluster, again: bool, clock:
         assert result.status is SendStatus.FLUSH_DISK_TIMEOUT
 
 
-async def test_what_is_stored_is_not_lost_by_a_failure_after_it(
-    cluster: StreamCluster, clock: MockClock
+@pytest.mark.parametrize(("code", "asked"), [(2, 3), (13, 2)], ids=["failure", "refusal"])
+async def test_what_is_stored_is_not_lost_by_what_comes_after_it(
+    cluster: StreamCluster, clock: MockClock, code: int, asked: int
 ) -> None:
     answers = itertools.count()
-    every(cluster, lambda c: stored(c, 11) if next(answers) == 0 else c.reply(2))
+    every(cluster, lambda c: stored(c, 11) if next(answers) == 0 else c.reply(code))
     async with producer(retry_another_broker_when_not_store_ok=True) as sender:
         result = await sender.send(Message("T", b"x"))
     assert result.status is SendStatus.SLAVE_NOT_AVAILABLE
-    assert next(answers) == 3
-
-
-async def test_what_is_stored_is_not_lost_by_a_refusal_after_it(
-    cluster: StreamCluster, clock: MockClock
-) -> None:
-    answers = itertools.count()
-    every(cluster, lambda c: stored(c, 11) if next(answers) == 0 else c.reply(13))
-    async with producer(retry_another_broker_when_not_store_ok=True) as sender:
-        result = await sender.send(Message("T", b"x"))
-    assert result.status is SendStatus.SLAVE_NOT_AVAILABLE
-    assert next(answers) == 2
+    assert next(answers) == asked
 
 
 async def test_a_route_that_cannot_be_read_keeps_no_other_from_being_refreshed(
