@@ -4,13 +4,18 @@ from array import array
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import Buffer
+
+_M = TypeVar("_M")
 
 def set_log_level(level: str) -> None: ...
 def java_hash(text: str) -> int: ...
 def parse_json(text: bytes, max_values: int = ...) -> Any: ...
+def read_records(
+    data: bytes, made: Callable[..., _M], broker_name: str
+) -> tuple[list[_M], list[str], bool]: ...
 def scan_tags(entries: Buffer, tags: Buffer, out: Buffer) -> int: ...
 def store_is_locked(root: str | PathLike[str]) -> bool: ...
 def inspect_store(

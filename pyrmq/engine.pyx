@@ -46,6 +46,7 @@ cdef extern from "sys/socket.h" nogil:
 set_log_level = _native.set_log_level
 java_hash = _native.java_hash
 parse_json = _native.parse_json
+read_records = _native.read_records
 Listener = _native.Listener
 PullGrants = _native.PullGrants
 Transactions = _native.Transactions

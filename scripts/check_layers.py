@@ -17,8 +17,8 @@ from python_imports import PythonTree
 
 PYTHON_LAYERS = [
     {"version", "escape", "errors"},
-    {"model"},
     {"engine"},
+    {"model"},
     {"segments"},
     {"net"},
     {"txn"},

@@ -149,14 +149,15 @@ def read_messages(
 ) -> list[ReceivedMessage]:
     """The messages of a pull's answer that are wanted. One that was sent back has the topic that
     it had. An inner batch comes whole, also when the pull began in the middle of it."""
-    broker, selects = queue.broker_name, bool(sub.tags)
-    messages = []
-    for message in decode_records(body, partial(_report_damage, queue)):
-        if message.queue_offset >= start and (not selects or sub.wants(message.tags)):
-            message.broker_name = broker
-            if message.topic.startswith(RETRY_PREFIX):
-                restore_topic(message)
-            messages.append(message)
+    report = partial(_report_damage, queue)
+    messages = decode_records(body, report, broker_name=queue.broker_name)
+    if messages and messages[0].queue_offset < start:
+        messages = [message for message in messages if message.queue_offset >= start]
+    if sub.tags:
+        messages = [message for message in messages if sub.wants(message.tags)]
+    if queue.topic.startswith(RETRY_PREFIX):
+        for message in messages:
+            restore_topic(message)
     return messages
 
 

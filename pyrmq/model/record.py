@@ -6,10 +6,9 @@ import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from ipaddress import ip_address
 from zlib import crc32
 
+from pyrmq.engine import read_records
 from pyrmq.errors import ProtocolError, UndecodableBodyError
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
 from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
@@ -21,11 +20,7 @@ BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
 NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
-_FIXED = struct.Struct(">iIiiiqqiq8sq8siqi")
-"""What stands before the body if both hosts have 4 bytes."""
 _SHORT = struct.Struct(">h")
-_NO_RECORD = (struct.error, ValueError, IndexError)
-"""What reading something else as a record may come to."""
 _ENTRY = struct.Struct(">iiiii")
 
 
@@ -134,25 +129,14 @@ class UndecodableMessage(ReceivedMessage):
     __hash__ = None  # type: ignore[assignment]  # as that of other messages
 
 
-@lru_cache(4096)
-def _host(raw: bytes) -> str:
-    """The text of an address and a port of 4 bytes: the same few come with every message."""
-    ip, port = ip_address(raw[:-4]), int.from_bytes(raw[-4:], "big", signed=True)
-    return f"{ip}:{port}" if ip.version == 4 else f"[{ip}]:{port}"
-
-
-@lru_cache(4096)
-def _digits(raw: bytes) -> str:
-    return raw.hex().upper()
-
-
 def decode_record(data: bytes | memoryview, *, inflate_body: bool = True) -> ReceivedMessage:
     """Reads the record that `data` starts with; the body may be left as it is stored. Where it
     cannot be decompressed the message is an UndecodableMessage. ProtocolError if it is none."""
-    try:
-        message = _decode(bytes(data), 0)
-    except _NO_RECORD as e:
-        raise ProtocolError(f"not a message record: {e}") from e
+    size = int.from_bytes(data[:4], "big", signed=True)
+    messages, damage, _ = read_records(bytes(data[: max(size, 1)]), ReceivedMessage, "")
+    if not messages:
+        raise ProtocolError(damage[0] if damage else "not a message record: nothing")
+    (message,) = messages
     return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
 
 
@@ -188,103 +172,44 @@ def received(
     return _unpacked(message) if sys_flag & COMPRESSED else message
 
 
-def _decode(data: bytes, start: int) -> ReceivedMessage:
-    (
-        size, magic, crc, queue_id, flag, queue_offset, phys, sys_flag, born, born_host, stored,
-        store_host, reconsume, prepared, body_len,
-    ) = _FIXED.unpack_from(data, start)  # fmt: skip
-    end = start + size
-    if magic not in (MAGIC_V1, MAGIC_V2) or not start < end <= len(data):
-        raise ProtocolError("not a message record: magic or size")
-    at = start + _FIXED.size
-    if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
-        at, born_host, stored, store_host, reconsume, prepared, body_len = _after_v6(
-            data, start, sys_flag
-        )
-    body = data[at : at + body_len]
-    if body and crc32(body) & 0x7FFFFFFF != crc:
-        raise ProtocolError(f"the body of the message at {phys} does not fit its CRC")
-    at += body_len
-    if magic == MAGIC_V2:
-        (topic_len,) = _SHORT.unpack_from(data, at)
-        at += 2
-    else:
-        topic_len = data[at]
-        at += 1
-    topic = data[at : at + topic_len].decode()
-    at += topic_len
-    (props_len,) = _SHORT.unpack_from(data, at)
-    at += 2
-    if min(body_len, topic_len, props_len) < 0 or at + props_len != end:
-        raise ProtocolError("not a message record: lengths do not add up")
-    # By position, in the order of the fields: this is done for each message that is received.
-    return ReceivedMessage(
-        topic,
-        body,
-        queue_id,
-        queue_offset,
-        phys,
-        flag,
-        sys_flag,
-        born,
-        _host(born_host),
-        stored,
-        _host(store_host),
-        reconsume,
-        prepared,
-        size,
-        crc,
-        decode_properties(data[at:end].decode("utf-8", "replace")),
-        f"{_digits(store_host)}{phys & 0xFFFFFFFFFFFFFFFF:016X}",
-    )
-
-
-def _after_v6(
-    data: bytes, start: int, sys_flag: int
-) -> tuple[int, bytes, int, bytes, int, int, int]:
-    """Where the body starts, and what stands behind the born time, if a host has 16 bytes."""
-    born = 20 if sys_flag & BORN_HOST_V6 else 8
-    store = 20 if sys_flag & STORE_HOST_V6 else 8
-    behind = struct.Struct(f">{born}sq{store}siqi")
-    return start + 48 + behind.size, *behind.unpack_from(data, start + 48)
-
-
 def decode_records(
     data: bytes | memoryview,
     on_damage: Callable[[ProtocolError], None] | None = None,
     *,
+    broker_name: str = "",
     inflate_body: bool = True,
-) -> Iterator[ReceivedMessage]:
-    """The records of a pull answer, back to back. One that is damaged ends it with ProtocolError,
-    or is reported to `on_damage` and left out."""
-    data = bytes(data)
-    start = 0
-    while start < len(data):
-        size = int.from_bytes(data[start : start + 4], "big", signed=True)
-        if not 0 < size <= len(data) - start:
-            raise ProtocolError("not message records: sizes do not add up")
-        try:
+) -> list[ReceivedMessage]:
+    """The records of a pull answer, back to back. One that is damaged is a ProtocolError, or is
+    reported to `on_damage` and left out."""
+    messages, damage, packed = read_records(bytes(data), ReceivedMessage, broker_name)
+    for text in damage:
+        _report(ProtocolError(text), on_damage)
+    if not packed:
+        return messages
+    found: list[ReceivedMessage] = []
+    for message in messages:
+        if message.sys_flag & (COMPRESSED | INNER_BATCH):
             try:
-                message = _decode(data, start)
-            except _NO_RECORD as e:
-                raise ProtocolError(f"not a message record: {e}") from e
-            if message.sys_flag & (COMPRESSED | INNER_BATCH):
-                yield from _contained(message, inflate_body)
-            else:
-                yield message
-        except ProtocolError as e:
-            if on_damage is None:
-                raise
-            on_damage(e)
-        start += size
+                found += _contained(message, inflate_body)
+            except ProtocolError as e:
+                _report(e, on_damage)
+        else:
+            found.append(message)
+    return found
 
 
-def _contained(message: ReceivedMessage, inflate_body: bool) -> Iterator[ReceivedMessage]:
+def _report(error: ProtocolError, on_damage: Callable[[ProtocolError], None] | None) -> None:
+    if on_damage is None:
+        raise error
+    on_damage(error)
+
+
+def _contained(message: ReceivedMessage, inflate_body: bool) -> list[ReceivedMessage]:
     """A message that is compressed, or an inner batch."""
     if inflate_body and message.sys_flag & COMPRESSED:
         message = _unpacked(message)
     whole = message.sys_flag & INNER_BATCH and message.body_error is None
-    return _unwrap(message) if whole else iter((message,))
+    return list(_unwrap(message)) if whole else [message]
 
 
 def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:

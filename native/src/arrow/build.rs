@@ -1,10 +1,9 @@
 //! Columns being filled, row by row.
 
 use super::columns::{Column, PropertiesForm, map_fields, schema};
-use crate::format::host::Host;
+use crate::format::get_i32;
 use crate::format::properties;
-use crate::format::record::{View, store_timestamp_at, sys_flag};
-use crate::format::{get_i32, push_int};
+use crate::format::record::{self, View};
 use arrow_array::builder::make_view;
 use arrow_array::{
     ArrayRef, BinaryArray, BinaryViewArray, Int32Array, Int64Array, MapArray, RecordBatch,
@@ -13,7 +12,6 @@ use arrow_array::{
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::SchemaRef;
 use memmap2::Mmap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A message on its way into a row.
@@ -497,43 +495,20 @@ fn text(
         }
         Column::Properties | Column::PropertiesRaw => to.push(props),
         Column::MsgId => {
-            let at = store_timestamp_at(m.view.sys_flag) + 8;
-            let v6 = m.view.sys_flag & sys_flag::STORE_HOST_V6 != 0;
-            let host = Host::read(&m.record[at..], v6);
-            host.push_message_id(m.view.phys as u64, &mut to.values);
+            let (_, store) = record::hosts(m.record);
+            store.push_message_id(m.view.phys as u64, &mut to.values);
             to.close();
         }
         Column::BornHost => {
-            let v6 = m.view.sys_flag & sys_flag::BORN_HOST_V6 != 0;
-            host(&m.record[48..], v6, &mut to.values);
+            record::hosts(m.record).0.push_text(&mut to.values);
             to.close();
         }
         Column::StoreHost => {
-            let at = store_timestamp_at(m.view.sys_flag) + 8;
-            let v6 = m.view.sys_flag & sys_flag::STORE_HOST_V6 != 0;
-            host(&m.record[at..], v6, &mut to.values);
+            record::hosts(m.record).1.push_text(&mut to.values);
             to.close();
         }
         _ => unreachable!("{} is no column of text", column.name()),
     }
-}
-
-/// `host:port`; the stored port has 32 bits, of which an address has 16.
-fn host(b: &[u8], v6: bool, out: &mut Vec<u8>) {
-    if v6 {
-        let raw: [u8; 16] = b[..16].try_into().expect("16 bytes");
-        let addr = SocketAddr::new(IpAddr::from(raw), get_i32(b, 16) as u16);
-        out.extend_from_slice(addr.to_string().as_bytes());
-        return;
-    }
-    for (i, part) in b[..4].iter().enumerate() {
-        if i > 0 {
-            out.push(b'.');
-        }
-        push_int(out, *part as i64);
-    }
-    out.push(b':');
-    push_int(out, get_i32(b, 4) as u16 as i64);
 }
 
 /// The pairs as a JSON object of strings; of equal names the last.

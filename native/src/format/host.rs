@@ -1,5 +1,6 @@
 //! Host fields of a record: IP (4 or 16 bytes) and port as i32.
 
+use super::{get_i32, push_int};
 use std::net::{IpAddr, SocketAddr};
 
 /// An address in its stored form; `bytes()` is what goes into the record.
@@ -37,6 +38,25 @@ impl Host {
         let len = if v6 { 20 } else { 8 };
         raw[..len].copy_from_slice(&bytes[..len]);
         Host { raw, v6 }
+    }
+
+    /// Appends `ip:port`, an IPv6 address in brackets. The stored port has 32 bits, of which an
+    /// address has 16.
+    pub fn push_text(&self, out: &mut Vec<u8>) {
+        if self.v6 {
+            let [ip @ .., _, _, _, _] = self.raw;
+            let addr = SocketAddr::new(IpAddr::from(ip), get_i32(&self.raw, 16) as u16);
+            out.extend_from_slice(addr.to_string().as_bytes());
+            return;
+        }
+        for (i, part) in self.raw[..4].iter().enumerate() {
+            if i > 0 {
+                out.push(b'.');
+            }
+            push_int(out, *part as i64);
+        }
+        out.push(b':');
+        push_int(out, get_i32(&self.raw, 4) as u16 as i64);
     }
 
     #[inline]
@@ -95,6 +115,18 @@ mod tests {
             for n in [n, !n, n ^ 0x1234_5678] {
                 assert_eq!(hex8(n).as_slice(), format!("{n:08X}").as_bytes());
             }
+        }
+    }
+
+    #[test]
+    fn text_of_both_kinds() {
+        let text = |address: &str| {
+            let mut out = Vec::new();
+            Host::new(address.parse().unwrap()).push_text(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        for address in ["192.168.1.10:10911", "0.0.0.0:0", "[2001:db8::1]:65535"] {
+            assert_eq!(text(address), address);
         }
     }
 

@@ -259,6 +259,19 @@ pub fn parse(r: &[u8]) -> Option<View> {
     })
 }
 
+/// The host fields of a record that is exactly `r`, of its sender and of the broker that stored it,
+/// as `parse` takes it.
+#[inline]
+pub fn hosts(r: &[u8]) -> (Host, Host) {
+    let sys = get_i32(r, 36);
+    let born = Host::read(&r[48..], sys & sys_flag::BORN_HOST_V6 != 0);
+    let at = store_timestamp_at(sys) + 8;
+    (
+        born,
+        Host::read(&r[at..], sys & sys_flag::STORE_HOST_V6 != 0),
+    )
+}
+
 /// The property string of a record that is exactly `r`, as `parse` takes it.
 #[inline]
 pub fn props(r: &[u8]) -> Option<&[u8]> {

@@ -12,6 +12,7 @@ mod log_lines;
 mod offline;
 mod options;
 mod pulls;
+mod received;
 mod sql;
 mod store;
 mod transactions;
@@ -49,6 +50,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DEFAULT_COLUMNS", default)?;
     m.add("ALL_COLUMNS", all)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
+    m.add_function(wrap_pyfunction!(received::read_records, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", capi::capsule(m.py())?)?;
     Ok(())
