@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pyrmq.client.outgoing import Outgoing, Packer, check_batchable
+from pyrmq.client.outgoing import Outgoing, Packer
 from pyrmq.errors import ClientError, PyrmqError, UnsendableMessageError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.transaction import PRODUCER_GROUP
@@ -111,20 +111,28 @@ class Accumulator:
                     group.batch.failure = ClientError("the producer was left: it was not sent")
                     group.batch.end()
 
-    def takes(self, message: Message) -> bool:
-        """Whether a message may share a request: others are sent alone."""
+    def entry(self, message: Message) -> tuple[str, bytes] | None:
+        """The id of a message, which is checked, and its bytes in a batch; None if it has to be
+        sent alone."""
+        entry = self._packer.usual_entry(message)
+        if entry is None:
+            self._packer.check(message)
+            if PRODUCER_GROUP in message.properties:
+                return None
+            try:
+                entry = self._packer.entry(message)
+            except UnsendableMessageError:
+                return None
         size = len(message.body)
-        if size * 2 > self._limits.batch_bytes or PRODUCER_GROUP in message.properties:
-            return False
-        try:
-            check_batchable(message)
-        except UnsendableMessageError:
-            return False
-        return self._tasks.running and self._held + size <= self._limits.batch_total_bytes
+        if size * 2 > self._limits.batch_bytes or not self._tasks.running:
+            return None
+        return entry if self._held + size <= self._limits.batch_total_bytes else None
 
-    async def send(self, message: Message, queue: MessageQueue | None) -> SendResult:
-        """Where a message that was checked, and that it `takes`, went."""
-        item = _Item(self._packer.entry(message))
+    async def send(
+        self, message: Message, entry: tuple[str, bytes], queue: MessageQueue | None
+    ) -> SendResult:
+        """Where a message went, given the `entry` of it."""
+        item = _Item(entry)
         kind = (message.topic, queue, message.tags, message.wait_store_ok)
         batch = self._add(kind, message, item)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import trio
 
 from pyrmq.client.refusals import check_kind, check_topic, encode_properties
-from pyrmq.client.unique_key import key_maker
+from pyrmq.client.unique_key import key_address
+from pyrmq.engine import MessageText, unique_key
 from pyrmq.errors import ClientError, UnsendableMessageError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.compression import CompressionType, compress
@@ -78,7 +79,8 @@ class Packer:
                 f"{low} to {high}"
             )
         self._how = packing
-        self._new_key = key_maker()
+        self._address = key_address()
+        self._usual = MessageText(Message, self._address, packing.namespace, packing.max_message_size)
         self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
 
     def check(self, message: Message) -> None:
@@ -112,15 +114,31 @@ class Packer:
         """All properties of a message, with an id if it has none."""
         properties = message.all_properties()
         if UNIQ_KEY not in properties:
-            properties[UNIQ_KEY] = self._new_key()
+            properties[UNIQ_KEY] = unique_key(self._address)
         if self._how.namespace:
             properties[INSTANCE_ID] = self._how.namespace
         return properties
 
+    async def plain(self, message: Message) -> Outgoing:
+        """The request for a message, which is checked."""
+        usual = self._usual.properties(message)
+        if usual is None:
+            self.check(message)
+            return await self.single(message, self.properties(message))
+        check_topic(message.topic)
+        return await self._request(message, *usual)
+
     async def single(
         self, message: Message, properties: dict[str, str], sys_flag: int = 0
     ) -> Outgoing:
-        """The request for a message with these properties."""
+        """The request for a checked message with these properties."""
+        text = encode_properties(properties)
+        reply = properties.get(MESSAGE_TYPE) == REPLY
+        return await self._request(message, properties[UNIQ_KEY], text, sys_flag, reply=reply)
+
+    async def _request(
+        self, message: Message, key: str, properties: str, sys_flag: int = 0, *, reply: bool = False
+    ) -> Outgoing:
         how, body = self._how, message.body
         if len(body) >= how.compress_over:
             args = (body, how.compress_type, how.compress_level)
@@ -129,16 +147,26 @@ class Packer:
             else:
                 body = await trio.to_thread.run_sync(compress, *args, limiter=self._threads)
             sys_flag |= how.compress_type.sys_flag
-        reply = properties.get(MESSAGE_TYPE) == REPLY
         topic = message.topic if reply else with_namespace(how.namespace, message.topic)
-        fields = send_text(
-            how.group, topic, encode_properties(properties), flag=message.flag, sys_flag=sys_flag
-        )
+        fields = send_text(how.group, topic, properties, flag=message.flag, sys_flag=sys_flag)
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
-        return Outgoing(code, topic, properties[UNIQ_KEY], fields, body, sys_flag, message)
+        return Outgoing(code, topic, key, fields, body, sys_flag, message)
+
+    def usual_entry(self, message: Message) -> tuple[str, bytes] | None:
+        """As `entry`, if the message is a usual one (see MessageText)."""
+        usual = self._usual.entry(message)
+        if usual is not None:
+            check_topic(message.topic)
+        return usual
 
     def entry(self, message: Message) -> tuple[str, bytes]:
-        """A checked message as part of a batch: its id, and its bytes there."""
+        """A message, which is checked, as part of a batch: its id, and its bytes there.
+        UnsendableMessageError for one that goes into no batch."""
+        usual = self.usual_entry(message)
+        if usual is not None:
+            return usual
+        self.check(message)
+        check_batchable(message)
         properties = self.properties(message)
         text = encode_properties(properties)
         return properties[UNIQ_KEY], encode_entry(message.flag, message.body, text)
@@ -150,13 +178,12 @@ class Packer:
         first = messages[0]
         entries = []
         for message in messages:
-            self.check(message)
+            entry = self.entry(message)
             if message.topic != first.topic or message.wait_store_ok != first.wait_store_ok:
                 raise UnsendableMessageError(
                     "the messages of a batch share topic and wait_store_ok"
                 )
-            check_batchable(message)
-            entries.append(self.entry(message))
+            entries.append(entry)
         return self.batch_of(first, entries)
 
     def batch_of(self, first: Message, entries: Sequence[tuple[str, bytes]]) -> Outgoing:

@@ -253,16 +253,17 @@ class Producer:
         broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
         it. Of several attempts the last one's error is raised.
         """
-        self._packer.check(message)
         accumulator = self._accumulator
         plain = select is None and sharding_key is None and timeout is None
         if accumulator is not None and plain:
             check_queue(queue)
-            if accumulator.takes(message):
-                return self._names.shown_result(await accumulator.send(message, queue))
+            entry = accumulator.entry(message)
+            if entry is not None:
+                return self._names.shown_result(await accumulator.send(message, entry, queue))
         if sharding_key is None:
-            request = await self._packer.single(message, self._packer.properties(message))
+            request = await self._packer.plain(message)
         else:
+            self._packer.check(message)
             properties, select = self._keyed(message, select, sharding_key)
             request = await self._packer.single(message, properties)
         return self._names.shown_result(await self._deliver(request, queue, select, timeout))
@@ -340,11 +341,10 @@ class Producer:
         RequestTimeoutError and ConnectError as `send`; TopicNotExistError and ClientError as
         `queues`.
         """
-        self._packer.check(message)
         check_queue(queue)
         limit = self._delivery.timeout if timeout is None else timeout
         with within(limit, f"message to {message.topic} has not left"):
-            request = await self._packer.single(message, self._packer.properties(message))
+            request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
             channel = await self._channel_of(target, request.topic)
             fields = request.fields + queue_text(target.queue_id, target.broker_name)

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import time
 from collections.abc import Callable
+from functools import partial
 
-from pyrmq.net.address import ip_bytes, own_ip
-
-
-def _month_start(now: float) -> float:
-    t = time.localtime(now)
-    return time.mktime((t.tm_year, t.tm_mon, 1, 0, 0, 0, 0, 0, -1))
+from pyrmq.engine import unique_key
+from pyrmq.net.address import own_ip
 
 
-def key_maker(clock: Callable[[], float] = time.time) -> Callable[[], str]:
-    """Makes keys of 32 hex digits: IP, low half of the process id, a random constant, ms since
-    the month began (local time), a counter."""
-    ip = ip_bytes(own_ip())
-    prefix = f"{ip.hex()}{os.getpid() & 0xFFFF:04x}{os.urandom(4).hex()}".upper()
-    counter = itertools.count(int.from_bytes(os.urandom(2), "big"))
-    start = _month_start(clock())
+def key_address() -> str:
+    """The address that keys of this machine begin with."""
+    return own_ip().partition("%")[0]
 
-    def make() -> str:
-        nonlocal start
-        now = clock()
-        if now - start > 28 * 86_400:
-            start = _month_start(now)
-        ms = max(int((now - start) * 1000), 0) & 0xFFFFFFFF
-        return f"{prefix}{ms:08X}{next(counter) & 0xFFFF:04X}"
 
-    return make
+def key_maker() -> Callable[[], str]:
+    """Makes keys of 32 hex digits, of 56 with an IPv6 address: IP, low half of the process id, a
+    random constant of the process, ms since the month began (local time), a counter."""
+    return partial(unique_key, key_address())

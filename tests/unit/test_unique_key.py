@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 import pytest
 
 from pyrmq.client import unique_key
 from pyrmq.client.unique_key import key_maker
-
-
-class Clock:
-    """A local date that tests move."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def date(year: int, month: int, day: int, hour: int = 0, second: int = 0) -> Clock:
-    return Clock(time.mktime((year, month, day, hour, 0, second, 0, 0, -1)))
 
 
 @pytest.fixture(autouse=True)
@@ -39,62 +24,40 @@ def parts(key: str) -> tuple[str, int, str, int, int]:
 
 
 def test_parts() -> None:
-    clock = date(2023, 11, 14, 22, 20)
-    clock.now += 0.25
-    ip, pid, _, ms, _ = parts(key_maker(clock)())
+    before = time.time()
+    ip, pid, _, ms, _ = parts(key_maker()())
     assert ip == "0A010203"
     assert pid == os.getpid() & 0xFFFF
-    start = date(2023, 11, 1).now
-    assert ms == int((clock.now - start) * 1000)
+    now = time.localtime(before)
+    start = time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))
+    assert int(before * 1000) <= ms + int(start * 1000) <= time.time() * 1000
 
 
-def test_keys_of_one_maker_differ_in_counter_only() -> None:
-    make = key_maker(date(2023, 11, 14))
-    first, second = parts(make()), parts(make())
-    assert first[:4] == second[:4]
-    assert second[4] == (first[4] + 1) & 0xFFFF
+def test_keys_of_all_makers_are_different() -> None:
+    makers = [key_maker() for _ in range(8)]
+    keys = [parts(make()) for _ in range(4_000) for make in makers]
+    assert len({key[3:] for key in keys}) == 32_000
+    assert {(b[4] - a[4]) & 0xFFFF for a, b in zip(keys, keys[1:], strict=False)} == {1}
 
 
-def test_the_counter_wraps() -> None:
-    make = key_maker(date(2023, 11, 14))
-    keys = [make() for _ in range(65_537)]
-    assert len(set(keys[:-1])) == 65_536
-    assert keys[-1] == keys[0]
-
-
-def test_makers_differ_in_their_constant() -> None:
-    clock = date(2023, 11, 14)
-    assert len({parts(key_maker(clock)())[2] for _ in range(8)}) > 1
-
-
-@pytest.mark.parametrize("day", [29, 30, 31])
-def test_the_last_days_of_a_month_belong_to_it(day: int) -> None:
-    clock = date(2023, 12, 2)
-    make = key_maker(clock)
-    make()
-    clock.now = date(2023, 12, day).now
-    assert parts(make())[3] == int(clock.now - date(2023, 12, 1).now) * 1000
-
-
-def test_a_new_month() -> None:
-    clock = date(2023, 12, 5)
-    make = key_maker(clock)
-    clock.now = date(2024, 1, 2, 1).now
-    assert parts(make())[3] == 25 * 3_600_000
-    clock.now = date(2024, 6, 1, 0, 1).now
-    assert parts(make())[3] == 1000
-
-
-def test_a_clock_that_goes_back() -> None:
-    clock = date(2023, 12, 1)
-    make = key_maker(clock)
-    clock.now -= 100
-    assert parts(make())[3] == 0
+def test_a_fork_has_another_constant() -> None:
+    ours = parts(key_maker()())
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, key_maker()().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = parts(os.read(read, 64).decode())
+    os.close(read)
+    os.close(write)
+    assert theirs[1] == child & 0xFFFF
+    assert theirs[2] != ours[2]
 
 
 @pytest.mark.parametrize("host", ["2001:db8::1", "fe80::1%eth0"])
 def test_ipv6(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setattr(unique_key, "own_ip", lambda: host)
-    make: Callable[[], str] = key_maker(date(2023, 11, 14))
+    make = key_maker()
     assert len(make()) == 56
     assert make()[:4] in ("2001", "FE80")

@@ -11,6 +11,7 @@ mod listener;
 mod log_lines;
 mod offline;
 mod options;
+mod outgoing;
 mod pulls;
 mod received;
 mod sql;
@@ -51,6 +52,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ALL_COLUMNS", all)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(received::read_records, m)?)?;
+    m.add_class::<outgoing::MessageText>()?;
+    m.add_function(wrap_pyfunction!(outgoing::unique_key, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", capi::capsule(m.py())?)?;
     Ok(())
