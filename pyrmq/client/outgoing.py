@@ -80,7 +80,9 @@ class Packer:
             )
         self._how = packing
         self._address = key_address()
-        self._usual = MessageText(Message, self._address, packing.namespace, packing.max_message_size)
+        self._usual = MessageText(
+            Message, self._address, packing.namespace, packing.max_message_size
+        )
         self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
 
     def check(self, message: Message) -> None:

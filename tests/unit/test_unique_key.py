@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -37,7 +38,7 @@ def test_keys_of_all_makers_are_different() -> None:
     makers = [key_maker() for _ in range(8)]
     keys = [parts(make()) for _ in range(4_000) for make in makers]
     assert len({key[3:] for key in keys}) == 32_000
-    assert {(b[4] - a[4]) & 0xFFFF for a, b in zip(keys, keys[1:], strict=False)} == {1}
+    assert {(b[4] - a[4]) & 0xFFFF for a, b in itertools.pairwise(keys)} == {1}
 
 
 def test_a_fork_has_another_constant() -> None:
