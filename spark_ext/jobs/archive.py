@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 import click
@@ -36,6 +36,7 @@ from spark_ext.jobs.archive_manifest import (
 from spark_ext.jobs.archive_read import STRICT, stored_schema, verify
 from spark_ext.jobs.archive_report import plot, summary, table
 from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.engine import SparkEngine, Table
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
 from spark_ext.jobs.source import Source
@@ -331,7 +332,7 @@ def command(
         follow=follow,
     )
     click.echo(summary(spark, root, added, top))
-    output.write(table(spark, root))
+    output.write(SparkEngine(spark), cast(Table, table(spark, root)))
     output.draw(lambda path: plot(spark, root, path))
 
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from spark_ext.jobs.archive_manifest import MANIFESTS, Head, Manifest, Run
+from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
-from spark_ext.jobs.source import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spark_ext.jobs.choice import ENGINES, choose
+from spark_ext.jobs.engine import Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
 from spark_ext.jobs.source import Source
-from spark_ext.jobs.tables import FORMATS, MODES, write_table
+from spark_ext.jobs.tables import FORMATS, MODES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
@@ -56,9 +59,9 @@ class Output:
     mode: str
     plot: str | None
 
-    def write(self, frame: DataFrame) -> None:
+    def write(self, engine: Engine, table: Table) -> None:
         if self.path:
-            write_table(frame, self.path, self.kind, self.mode)
+            engine.write(table, self.path, self.kind, self.mode)
             click.echo(f"\ntable: {self.path} ({self.kind})")
 
     def draw(self, plot: Callable[[str], None]) -> None:
@@ -82,6 +85,15 @@ _SOURCE = (
     click.option(
         "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the source."
     ),
+)
+_ENGINE = click.option(
+    "--engine",
+    "wanted",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="local: in this process, which takes no time to start; auto: local for logs of this "
+    "machine up to 16 GiB, else Spark.",
 )
 _SPARK = (
     click.option("--master", help="Spark's master [default: SPARK_MASTER or local[*]]"),
@@ -111,6 +123,12 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
     return _apply(_SOURCE, run)  # type: ignore[no-any-return]
 
 
+def need_matplotlib() -> None:
+    """JobError without it: a job that cannot draw does not begin."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise JobError("plots need matplotlib: pip install 'pyrmq-broker[plot]'")
+
+
 PLOTS = (".jpg", ".pdf", ".png", ".svg", ".webp")
 
 
@@ -135,6 +153,8 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
                 raise click.ClickException(
                     f"{plot}: a plot's name ends in one of {', '.join(PLOTS)}"
                 )
+            if plot:
+                need_matplotlib()
             command(output=Output(out, kind, mode, plot), **rest)
 
         return _apply(options, run)  # type: ignore[no-any-return]
@@ -156,13 +176,46 @@ def spark_options(command: Callable[..., None]) -> Callable[..., None]:
     return _apply(_SPARK, run)  # type: ignore[no-any-return]
 
 
+def engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--engine, --master, --conf; the command, which has a source and an output, gets an `engine`
+    that can read the one and write the other."""
+
+    @wraps(command)
+    def run(
+        wanted: str,
+        master: str | None,
+        conf: tuple[tuple[str, str], ...],
+        source: Source,
+        output: Output,
+        **rest: Any,
+    ) -> None:
+        outputs = (output.path,) if output.path else ()
+        engine = choose(
+            wanted,
+            source.paths,
+            source.name_server,
+            outputs=outputs,
+            master=master,
+            settings=dict(conf),
+        )
+        with readable_errors(engine):
+            command(engine=engine, source=source, output=output, **rest)
+
+    return _apply((_ENGINE, *_SPARK), run)  # type: ignore[no-any-return]
+
+
 class readable_errors:
     """Turns what Spark raises into a JobError with the cause alone."""
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._spark = engine is None or engine.name == "spark"
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not self._spark or error is None:
+            return
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 

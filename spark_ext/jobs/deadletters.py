@@ -23,21 +23,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-from pyspark.sql import functions as F
 
 from pyrmq.errors import ProtocolError
 from pyrmq.model.names import DLQ_PREFIX
 from pyrmq.net import fastjson
 from spark_ext.jobs import report
-from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source, exactly
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "bornTimestamp",
@@ -57,119 +54,111 @@ MAX_RETRIES = 16
 """retryMaxTimes of a group that is not configured. [SubscriptionGroupConfig]"""
 FEW = 1_000_000
 """Dead letters whose keys are sent to all workers; those of more are shuffled."""
-_OFFSET_ID = "^([0-9A-F]{32}|[0-9A-F]{56})$"
-"""offsetMsgId: address, port and physical offset in hex. A unique key has the same form."""
 
 
-def _property(name: str) -> Column:
-    return F.try_element_at("properties", F.lit(name))
+def _property(name: str) -> str:
+    return f"try_element_at(properties, '{name}')"
 
 
-def _letters(dead: DataFrame, max_retries: Mapping[str, int]) -> DataFrame:
-    limits = F.lit(MAX_RETRIES)
-    if max_retries:
-        table = F.create_map(*[F.lit(part) for pair in max_retries.items() for part in pair])
-        limits = F.coalesce(F.try_element_at(table, F.col("group")), limits)
-    limits = F.coalesce(_property("MAX_RECONSUME_TIMES").try_cast("int"), limits)
-    origin = F.coalesce(_property("DLQ_ORIGIN_MESSAGE_ID"), _property("ORIGIN_MESSAGE_ID"))
-    by_proxy = (
-        _property("DLQ_ORIGIN_TOPIC").isNotNull() | _property("DLQ_ORIGIN_MESSAGE_ID").isNotNull()
-    )
-    cause = (
-        F.when(by_proxy, F.lit(CAUSES[3]))
-        .when(F.col("originMessageId") == F.col("transactionId"), F.lit(CAUSES[2]))
-        .when(F.col("reconsumeTimes") > limits, F.lit(CAUSES[0]))
-        .when(F.col("reconsumeTimes") > 1, F.lit(CAUSES[4]))
-        .otherwise(F.lit(CAUSES[1]))
-    )
-    # The last 16 digits are the physical offset; a sign bit would be no offset.
-    digits = F.substring("originMessageId", -16, 16)
-    position = F.when(
-        F.col("originMessageId").rlike(_OFFSET_ID) & (F.substring(digits, 1, 1) < "8"),
-        F.conv(digits, 16, 10).try_cast("bigint"),
-    )
-    return (
-        dead.withColumn("group", F.expr(f"substr(topic, {len(DLQ_PREFIX) + 1})"))
-        .withColumn("originMessageId", origin)
-        .select(
-            "*",
-            F.coalesce(_property("DLQ_ORIGIN_TOPIC"), _property("RETRY_TOPIC")).alias("origin"),
-            cause.alias("cause"),
-            position.alias("originOffset"),
-        )
-    )
+_IS_OFFSET_ID = """length(originMessageId) IN (32, 56)
+    AND translate(originMessageId, '0123456789ABCDEF', '') = ''
+    AND substr(right(originMessageId, 16), 1, 1) < '8'"""
+"""offsetMsgId: address, port and physical offset in hex (a sign bit would be no offset). A unique
+key has the same form."""
+_OWN_LIMIT = _property("MAX_RECONSUME_TIMES")
+_LETTERS = f"""
+WITH named AS (
+    SELECT *, substr(topic, {len(DLQ_PREFIX) + 1}) AS `group`,
+        coalesce({_property("DLQ_ORIGIN_MESSAGE_ID")}, {_property("ORIGIN_MESSAGE_ID")})
+            AS originMessageId,
+        coalesce({_property("DLQ_ORIGIN_TOPIC")}, {_property("RETRY_TOPIC")}) AS origin,
+        coalesce({_property("DLQ_ORIGIN_TOPIC")}, {_property("DLQ_ORIGIN_MESSAGE_ID")}) IS NOT NULL
+            AS byProxy,
+        CASE WHEN translate({_OWN_LIMIT}, '0123456789', '') IN ('', '-')
+            THEN try_cast({_OWN_LIMIT} AS int) END AS ownLimit
+    FROM {{dead}}
+), limited AS (
+    SELECT n.*, coalesce(ownLimit, l.most, {MAX_RETRIES}) AS allowed
+    FROM named n LEFT JOIN {{limits}} l ON n.`group` = l.ofGroup
+)
+SELECT *,
+    CASE WHEN byProxy THEN '{CAUSES[3]}'
+        WHEN originMessageId = transactionId THEN '{CAUSES[2]}'
+        WHEN reconsumeTimes > allowed THEN '{CAUSES[0]}'
+        WHEN reconsumeTimes > 1 THEN '{CAUSES[4]}'
+        ELSE '{CAUSES[1]}' END AS cause,
+    CASE WHEN {_IS_OFFSET_ID}
+        THEN try_cast(conv(right(originMessageId, 16), 16, 10) AS bigint) END AS originOffset
+FROM limited
+"""
+_THERE = """
+SELECT HINT o.topic AS origin, o.brokerName, o.queueId, o.queueOffset, o.commitLogOffset,
+    o.storeTimestamp, o.transactionId
+FROM {originals} o
+    LEFT JOIN (SELECT DISTINCT origin, brokerName, originOffset FROM {letters}
+        WHERE originOffset IS NOT NULL) a
+        ON o.topic = a.origin AND o.brokerName = a.brokerName AND o.commitLogOffset = a.originOffset
+    LEFT JOIN (SELECT DISTINCT origin, transactionId FROM {letters}
+        WHERE transactionId IS NOT NULL) k
+        ON o.topic = k.origin AND o.transactionId = k.transactionId
+WHERE a.origin IS NOT NULL OR k.origin IS NOT NULL
+"""
+"""Few of all messages are wanted: they are picked, in one pass, before anything is sorted."""
+_FOUND = """
+WITH byKey AS (
+    SELECT *, row_number() OVER (PARTITION BY origin, transactionId
+        ORDER BY storeTimestamp, queueOffset, brokerName, queueId) AS number
+    FROM {there} WHERE transactionId IS NOT NULL
+), byOffset AS (
+    SELECT *, row_number() OVER (PARTITION BY origin, brokerName, commitLogOffset, transactionId
+        ORDER BY storeTimestamp, queueOffset, queueId) AS number
+    FROM {there}
+), found AS (
+    SELECT l.*, coalesce(a.brokerName, k.brokerName) AS originalBroker,
+        coalesce(a.queueId, k.queueId) AS originalQueueId,
+        coalesce(a.queueOffset, k.queueOffset) AS originalQueueOffset,
+        coalesce(a.storeTimestamp, k.storeTimestamp) AS originalTimestamp
+    FROM {letters} l
+        LEFT JOIN byOffset a ON a.number = 1 AND l.origin = a.origin
+            AND l.brokerName = a.brokerName AND l.originOffset = a.commitLogOffset
+            AND l.transactionId IS NOT DISTINCT FROM a.transactionId
+        LEFT JOIN byKey k ON k.number = 1 AND l.origin = k.origin
+            AND l.transactionId = k.transactionId
+)
+SELECT `group`, origin AS topic, cause, transactionId AS uniqueKey, keys, tags, reconsumeTimes,
+    bodyLength, bornTimestamp, storeTimestamp AS deadTimestamp, brokerName,
+    queueId AS deadQueueId, queueOffset AS deadQueueOffset, originMessageId,
+    originalBroker IS NOT NULL AS originalFound, originalBroker, originalQueueId,
+    originalQueueOffset, originalTimestamp,
+    unix_millis(storeTimestamp) - unix_millis(originalTimestamp) AS diedMs, propertiesBODY
+FROM found
+"""
+
+
+def _letters(dead: Table, max_retries: Mapping[str, int]) -> Table:
+    engine = engine_of(dead)
+    limits = engine.values(list(max_retries.items()), "ofGroup string, most int")
+    return engine.sql(_LETTERS, dead=dead, limits=limits)
 
 
 def compute(
-    dead: DataFrame,
-    originals: DataFrame | None = None,
+    dead: Table,
+    originals: Table | None = None,
     max_retries: Mapping[str, int] | None = None,
     few: bool = True,
-) -> DataFrame:
+) -> Any:
     """One row per dead letter (`dead`: COLUMNS, perhaps body), with the place of its original where
     `originals` (ORIGINAL_COLUMNS) has it; `max_retries` by group where it is not 16. `few`:
     the letters' keys fit in the memory of each worker and of the driver."""
-    letters = _letters(dead, max_retries or {})
+    engine = engine_of(dead)
+    letters = engine.keep(_letters(dead, max_retries or {}))
     if originals is None:
-        originals = dead.sparkSession.createDataFrame([], dead.select(*ORIGINAL_COLUMNS).schema)
-    place = F.struct(
-        *[F.col(name) for name in ("brokerName", "queueId", "queueOffset", "storeTimestamp")]
-    )
-    first = F.min_by(place, F.struct("storeTimestamp", "queueOffset")).alias
-    there = originals.withColumnRenamed("topic", "origin").withColumn(
-        "originOffset", F.col("commitLogOffset")
-    )
-
-    def hint(keys: DataFrame) -> DataFrame:
-        return F.broadcast(keys) if few else keys
-
-    # Few of all messages are wanted: they are picked before anything is sorted or grouped.
-    by_offset = ["origin", "brokerName", "originOffset"]
-    at = (
-        there.join(hint(letters.select(*by_offset).distinct()), by_offset, "left_semi")
-        .groupBy(*by_offset, F.col("transactionId").alias("keyThere"))
-        .agg(first("byOffset"))
-    )
-    by_key = ["origin", "transactionId"]
-    keyed = (
-        there.join(hint(letters.select(*by_key).distinct()), by_key, "left_semi")
-        .groupBy(*by_key)
-        .agg(first("byKey"))
-    )
-    letters = letters.alias("l").join(
-        at.alias("a"),
-        [F.col(f"l.{name}") == F.col(f"a.{name}") for name in by_offset]
-        + [F.col("keyThere").eqNullSafe(F.col("transactionId"))],
-        "left",
-    )
-    found = letters.select("l.*", "byOffset").join(keyed, by_key, "left")
-    original = F.coalesce("byOffset", "byKey")
-    body = [F.col("body")] if "body" in dead.columns else []
-    return found.withColumn("original", original).select(
-        "group",
-        F.col("origin").alias("topic"),
-        "cause",
-        F.col("transactionId").alias("uniqueKey"),
-        "keys",
-        "tags",
-        "reconsumeTimes",
-        "bodyLength",
-        "bornTimestamp",
-        F.col("storeTimestamp").alias("deadTimestamp"),
-        "brokerName",
-        F.col("queueId").alias("deadQueueId"),
-        F.col("queueOffset").alias("deadQueueOffset"),
-        "originMessageId",
-        F.col("original").isNotNull().alias("originalFound"),
-        F.col("original.brokerName").alias("originalBroker"),
-        F.col("original.queueId").alias("originalQueueId"),
-        F.col("original.queueOffset").alias("originalQueueOffset"),
-        F.col("original.storeTimestamp").alias("originalTimestamp"),
-        (F.unix_millis("storeTimestamp") - F.unix_millis("original.storeTimestamp")).alias(
-            "diedMs"
-        ),
-        "properties",
-        *body,
+        originals = engine.values([], schema_of(ORIGINAL_COLUMNS))
+    there = _THERE.replace("HINT", "/*+ BROADCAST(a, k) */" if few else "")
+    return engine.sql(
+        _FOUND.replace("BODY", ", body" if "body" in dead.columns else ""),
+        letters=letters,
+        there=engine.sql(there, originals=originals, letters=letters),
     )
 
 
@@ -193,28 +182,31 @@ def group_limits(paths: Sequence[str]) -> dict[str, int]:
 
 
 def deadletters(
-    spark: SparkSession,
+    where: Where,
     source: Source,
     *,
     groups: Sequence[str] = (),
     originals: bool = True,
     bodies: bool = False,
-) -> DataFrame:
+) -> Any:
     """From a source, of all groups or of those named. `originals`: look for them, which reads the
     topics that the dead letters came from, also what is older than the source's `since`; `bodies`:
     with a column body."""
     pattern = exactly(DLQ_PREFIX + group for group in groups) or f"{DLQ_PREFIX}.+"
     columns = (*COLUMNS, "body") if bodies else COLUMNS
-    dead = source.load(spark, columns, pattern=pattern, system=True)
+    dead = source.load(where, columns, pattern=pattern, system=True)
     there, few = None, True
     if originals:
-        dead = dead.cache()
-        rows = _letters(dead, {}).where("origin IS NOT NULL").groupBy("origin").count().collect()
+        engine = engine_of(where)
+        dead = engine.keep(dead)
+        text = """SELECT origin, count(*) AS `count` FROM {letters}
+            WHERE origin IS NOT NULL GROUP BY origin"""
+        rows = engine.sql(text, letters=_letters(dead, {})).collect()
         wanted = sorted(row.origin for row in rows)
         few = sum(row["count"] for row in rows) <= FEW
         if wanted:
             whole = originals_of(source)
-            there = whole.load(spark, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
+            there = whole.load(where, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
     return compute(dead, there, group_limits(source.paths), few)
 
 
@@ -225,24 +217,21 @@ def originals_of(source: Source) -> Source:
     return replace(source, since=None, options=options)
 
 
-def by_cause(found: DataFrame) -> DataFrame:
+def by_cause(found: Table) -> Any:
     """One row per group, topic and cause, the most first."""
-    return (
-        found.groupBy("group", "topic", "cause")
-        .agg(
-            F.count("*").alias("count"),
-            F.sum("bodyLength").alias("bytes"),
-            F.count_if("originalFound").alias("originals"),
-            F.max("reconsumeTimes").alias("maxReconsumeTimes"),
-            F.min("deadTimestamp").alias("first"),
-            F.max("deadTimestamp").alias("last"),
-            F.percentile_approx("diedMs", 0.5).alias("p50DiedMs"),
-        )
-        .orderBy(F.desc("count"), "group", "topic", "cause")
+    return engine_of(found).sql(
+        """SELECT `group`, topic, cause, count(*) AS `count`,
+            CAST(sum(bodyLength) AS bigint) AS bytes,
+            count_if(originalFound) AS originals, max(reconsumeTimes) AS maxReconsumeTimes,
+            min(deadTimestamp) AS first, max(deadTimestamp) AS last,
+            percentile_approx(diedMs, 0.5, 10000) AS p50DiedMs
+        FROM {found} GROUP BY `group`, topic, cause
+        ORDER BY `count` DESC, `group`, topic NULLS FIRST, cause""",
+        found=found,
     )
 
 
-def summary(found: DataFrame, top: int = 20) -> str:
+def summary(found: Table, top: int = 20) -> str:
     rows = by_cause(found).collect()
     total = sum(row["count"] for row in rows)
     there = sum(row.originals for row in rows)
@@ -266,11 +255,12 @@ def summary(found: DataFrame, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(found: DataFrame, path: str) -> None:
+def plot(found: Table, path: str) -> None:
     """Dead letters by group, coloured by cause."""
     from spark_ext.jobs.plot import bars
 
-    rows = found.groupBy("group", "cause").count().collect()
+    text = "SELECT `group`, cause, count(*) AS `count` FROM {found} GROUP BY `group`, cause"
+    rows = engine_of(found).sql(text, found=found).collect()
     counts = {(row.group, row.cause): row["count"] for row in rows}
     sums: dict[str, int] = {}
     for row in rows:
@@ -287,9 +277,9 @@ def plot(found: DataFrame, path: str) -> None:
 @click.option("--bodies", is_flag=True, help="A column with the bodies in the table.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @output_options()
-@spark_options
+@engine_options
 def command(
-    spark: SparkSession,
+    engine: Engine,
     source: Source,
     output: Output,
     groups: tuple[str, ...],
@@ -300,11 +290,10 @@ def command(
     """Dead letters in STORE by group, topic and cause, with where their originals stand.
 
     The table has one row per dead letter."""
-    found = deadletters(
-        spark, source, groups=groups, originals=not no_originals, bodies=bodies
-    ).cache()
+    chosen = deadletters(engine, source, groups=groups, originals=not no_originals, bodies=bodies)
+    found = engine.keep(chosen)
     click.echo(summary(found, top))
-    output.write(found)
+    output.write(engine, found)
     output.draw(lambda path: plot(found, path))
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-from pyspark.sql import functions as F
 
 from spark_ext.jobs import report
-from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.source import Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 COLUMNS = ("topic", "brokerName", "queueId", "tags", "keys", "bodyLength", "storeSize")
 SCOPES = ("topic", "queue", "tag", "size", "key")
@@ -37,90 +34,90 @@ class Hot:
     before twice that; share: of all records' bytes; skew of a topic: its busiest queue's messages
     over the mean of its queues (1: even)."""
 
-    table: DataFrame
+    table: Any
 
 
-def _sums() -> list[Column]:
-    return [
-        F.sum("messages").alias("messages"),
-        F.sum("bytes").alias("bytes"),
-        F.sum("bodyBytes").alias("bodyBytes"),
-        F.max("largest").alias("largest"),
-    ]
-
-
-def _base(messages: DataFrame) -> DataFrame:
-    # Powers of two; 0 is a class of its own.
-    size = F.when(F.col("bodyLength") > 0, F.floor(F.log2("bodyLength"))).otherwise(-1)
-    return messages.groupBy(
-        "topic", "brokerName", "queueId", F.col("tags").alias("tag"), size.alias("class")
-    ).agg(
-        F.count("*").alias("messages"),
-        F.sum("storeSize").cast("bigint").alias("bytes"),
-        F.sum("bodyLength").cast("bigint").alias("bodyBytes"),
-        F.max("bodyLength").alias("largest"),
-    )
-
-
-def _keys(messages: DataFrame, top: int) -> DataFrame:
-    parts = messages.select(
-        "topic", "storeSize", "bodyLength", F.explode(F.split("keys", " +")).alias("text")
-    ).where("text != ''")
-    return (
-        parts.groupBy("topic", F.left("text", F.lit(MAX_KEY)).alias("key"))
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum("storeSize").cast("bigint").alias("bytes"),
-            F.sum("bodyLength").cast("bigint").alias("bodyBytes"),
-            F.max("bodyLength").alias("largest"),
-        )
-        .orderBy(F.desc("messages"), "topic", "key")
-        .limit(top)
-    )
-
-
-def compute(messages: DataFrame, top_keys: int = TOP_KEYS) -> Hot:
-    """From COLUMNS of messages. Messages of an inner batch count with the record's whole size. With
-    `top_keys` 0 the pass over keys is left out."""
-    base = _base(messages).cache()
-    queues = base.groupBy("topic", "brokerName", "queueId").agg(*_sums())
-    skew = queues.groupBy("topic").agg((F.max("messages") / F.avg("messages")).alias("skew"))
-    start = F.when(F.col("class") < 0, 0).otherwise(F.pow(F.lit(2.0), "class")).cast("bigint")
-    scopes = {
-        "topic": base.groupBy("topic").agg(*_sums()).join(skew, "topic"),
-        "queue": queues,
-        "tag": base.groupBy("topic", "tag").agg(*_sums()),
-        "size": base.groupBy("topic", start.alias("bodyFrom")).agg(*_sums()),
-    }
-    if top_keys:
-        scopes["key"] = _keys(messages, top_keys)
-    total = base.agg(F.sum("bytes").alias("all"))
-    table: DataFrame | None = None
-    for scope, frame in scopes.items():
-        part = _shaped(frame, scope)
-        table = part if table is None else table.unionByName(part)
-    assert table is not None
-    share = F.col("bytes") / F.col("all")
-    return Hot(table.crossJoin(F.broadcast(total)).withColumn("share", share).drop("all"))
-
-
+_BASE = """
+SELECT topic, brokerName, queueId, tags AS tag,
+    CASE WHEN bodyLength > 0 THEN length(bin(CAST(bodyLength AS bigint))) - 1 ELSE -1 END AS class,
+    count(*) AS messages,
+    CAST(sum(storeSize) AS bigint) AS bytes,
+    CAST(sum(bodyLength) AS bigint) AS bodyBytes,
+    max(bodyLength) AS largest
+FROM {messages}
+GROUP BY topic, brokerName, queueId, tags,
+    CASE WHEN bodyLength > 0 THEN length(bin(CAST(bodyLength AS bigint))) - 1 ELSE -1 END
+"""
+"""One pass: what all scopes but the keys are sums of. A class of sizes is a power of two; bodies of
+no bytes are one of their own."""
+_KEYS = f"""
+SELECT topic, left(text, {MAX_KEY}) AS key, count(*) AS messages,
+    CAST(sum(storeSize) AS bigint) AS bytes,
+    CAST(sum(bodyLength) AS bigint) AS bodyBytes,
+    max(bodyLength) AS largest
+FROM (SELECT topic, storeSize, bodyLength, explode(split(keys, ' +')) AS text FROM {{messages}})
+WHERE text <> ''
+GROUP BY topic, left(text, {MAX_KEY})
+ORDER BY messages DESC, topic, key
+LIMIT {{top}}
+"""
+_SUMS = """CAST(sum(messages) AS bigint) AS messages, CAST(sum(bytes) AS bigint) AS bytes,
+    CAST(sum(bodyBytes) AS bigint) AS bodyBytes, max(largest) AS largest"""
+_FROM = "CAST(CASE WHEN class < 0 THEN 0 ELSE pow(2, class) END AS bigint)"
+_BY_SCOPE = {
+    "topic": ("topic", "topic"),
+    "queue": ("topic, brokerName, queueId", "topic, brokerName, queueId"),
+    "tag": ("topic, tag", "topic, tag"),
+    "size": (f"topic, {_FROM} AS bodyFrom", f"topic, {_FROM}"),
+}
+"""What a scope's rows are made of, and how they are grouped."""
 _SHAPE = {
     "topic": "string", "brokerName": "string", "queueId": "int", "tag": "string",
     "bodyFrom": "bigint", "key": "string", "messages": "bigint", "bytes": "bigint",
     "bodyBytes": "bigint", "largest": "int", "skew": "double",
 }  # fmt: skip
+_SKEW = """
+SELECT topic, max(messages) / avg(messages) AS skew
+FROM (SELECT topic, CAST(sum(messages) AS bigint) AS messages
+    FROM {base} GROUP BY topic, brokerName, queueId)
+GROUP BY topic
+"""
 
 
-def _shaped(frame: DataFrame, scope: str) -> DataFrame:
-    columns = [F.lit(scope).alias("scope")]
-    for name, kind in _SHAPE.items():
-        column = F.col(name) if name in frame.columns else F.lit(None)
-        columns.append(column.cast(kind).alias(name))
-    return frame.select(columns)
+def _shaped(scope: str, rows: str, has: Sequence[str]) -> str:
+    """Rows of a scope in the shape of all; what it does not have is null."""
+    columns = [
+        f"CAST({name if name in has else 'NULL'} AS {kind}) AS {name}"
+        for name, kind in _SHAPE.items()
+    ]
+    return f"SELECT '{scope}' AS scope, {', '.join(columns)} FROM ({rows})"
+
+
+def compute(messages: Table, top_keys: int = TOP_KEYS) -> Hot:
+    """From COLUMNS of messages. Messages of an inner batch count with the record's whole size. With
+    `top_keys` 0 the pass over keys is left out."""
+    engine = engine_of(messages)
+    base = engine.keep(engine.sql(_BASE, messages=messages))
+    tables = {"base": base}
+    sums = ("messages", "bytes", "bodyBytes", "largest")
+    parts = []
+    for scope, (columns, groups) in _BY_SCOPE.items():
+        rows = f"SELECT {columns}, {_SUMS} FROM {{base}} GROUP BY {groups}"
+        names = ["topic", "bodyFrom"] if scope == "size" else columns.split(", ")
+        if scope == "topic":
+            rows = f"SELECT * FROM ({rows}) JOIN ({_SKEW}) USING (topic)"
+            names.append("skew")
+        parts.append(_shaped(scope, rows, [*names, *sums]))
+    if top_keys:
+        tables["keys"] = engine.sql(_KEYS.replace("{top}", str(top_keys)), messages=messages)
+        parts.append(_shaped("key", "SELECT * FROM {keys}", ["topic", "key", *sums]))
+    whole = f"""SELECT t.*, bytes / allBytes AS share FROM ({" UNION ALL ".join(parts)}) t
+        CROSS JOIN (SELECT sum(bytes) AS allBytes FROM {{base}})"""
+    return Hot(engine.sql(whole, **tables))
 
 
 def hot(
-    spark: SparkSession,
+    where: Where,
     source: Source,
     *,
     topics: Sequence[str] = (),
@@ -129,12 +126,12 @@ def hot(
     top_keys: int = TOP_KEYS,
 ) -> Hot:
     """From a source: of some topics, of those that match, or of all user topics."""
-    messages = source.load(spark, COLUMNS, topics=topics, pattern=pattern, system=system)
+    messages = source.load(where, COLUMNS, topics=topics, pattern=pattern, system=system)
     return compute(messages, top_keys)
 
 
 def summary(found: Hot, top: int = 20) -> str:
-    rows = found.table.orderBy(F.desc("bytes"), F.desc("messages"), "topic").collect()
+    rows = sorted(found.table.collect(), key=lambda r: (-r.bytes, -r.messages, r.topic))
     by_scope = {scope: [row for row in rows if row.scope == scope] for scope in SCOPES}
     topics = by_scope["topic"]
     text = [
@@ -176,7 +173,8 @@ def plot(found: Hot, path: str) -> None:
     """Bytes of the topics, bodies and the rest of the records."""
     from spark_ext.jobs.plot import bars
 
-    rows = found.table.where("scope = 'topic'").orderBy(F.desc("bytes"), "topic").collect()
+    topics = found.table.where("scope = 'topic'").collect()
+    rows = sorted(topics, key=lambda row: (-row.bytes, row.topic))
     bars(
         path,
         "What fills the log",
@@ -199,9 +197,9 @@ def plot(found: Hot, path: str) -> None:
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--top-keys", type=click.IntRange(0, 100_000), default=TOP_KEYS, show_default=True)
 @output_options()
-@spark_options
+@engine_options
 def command(
-    spark: SparkSession,
+    engine: Engine,
     source: Source,
     output: Output,
     topics: tuple[str, ...],
@@ -213,10 +211,10 @@ def command(
     """Counts, bytes, skew and hot keys of what is in STORE, by topic, queue, tag, size and key.
 
     The table has all of them in one shape; column scope says which a row is."""
-    found = hot(spark, source, topics=topics, pattern=pattern, system=system, top_keys=top_keys)
-    found = Hot(found.table.cache())
+    found = hot(engine, source, topics=topics, pattern=pattern, system=system, top_keys=top_keys)
+    found = Hot(engine.keep(found.table))
     click.echo(summary(found, top))
-    output.write(found.table)
+    output.write(engine, found.table)
     output.draw(lambda path: plot(found, path))
 
 

@@ -11,23 +11,18 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-from pyspark.sql import functions as F
 
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX
 from spark_ext.jobs import consumer_offsets, report
-from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source, exactly
-from spark_ext.jobs.tables import read_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
-QUEUE = ["brokerName", "topic", "queueId"]
 SCHEMA = (
     "measuredAt timestamp, group string, topic string, brokerName string, queueId int, "
     "consumerOffset bigint, firstOffset bigint, headOffset bigint, backlog bigint, gone bigint, "
@@ -36,7 +31,31 @@ SCHEMA = (
 """Columns of the result, one row per group and queue."""
 
 
-def compute(messages: DataFrame, offsets: DataFrame, as_of: datetime) -> DataFrame:
+_LAG = """
+WITH heads AS (
+    SELECT /*+ BROADCAST(o) */ `group`, brokerName, topic, queueId,
+        min(queueOffset) AS firstOffset,
+        max(queueOffset) + 1 AS headOffset,
+        min(CASE WHEN queueOffset >= consumerOffset THEN storeTimestamp END) AS oldestTimestamp
+    FROM {messages} JOIN {offsets} o USING (brokerName, topic, queueId)
+    GROUP BY `group`, brokerName, topic, queueId
+)
+SELECT timestamp_millis(NOW) AS measuredAt, `group`, topic, brokerName, queueId, consumerOffset,
+    firstOffset, headOffset,
+    CASE WHEN headOffset IS NULL THEN CAST(0 AS bigint)
+        ELSE greatest(headOffset - greatest(consumerOffset, CAST(0 AS bigint)), CAST(0 AS bigint))
+        END AS backlog,
+    CASE WHEN firstOffset IS NULL THEN CAST(0 AS bigint)
+        ELSE greatest(firstOffset - greatest(consumerOffset, CAST(0 AS bigint)), CAST(0 AS bigint))
+        END AS gone,
+    oldestTimestamp,
+    greatest(NOW - unix_millis(oldestTimestamp), CAST(0 AS bigint)) AS behindMs
+FROM {offsets} LEFT JOIN heads USING (`group`, brokerName, topic, queueId)
+"""
+"""Offsets are few: joined by broadcast and summed where they are read, messages go nowhere."""
+
+
+def compute(messages: Table, offsets: Table, as_of: datetime) -> Any:
     """Backlog per group and queue. `messages` has COLUMNS, `offsets` those of
     `consumer_offsets.SCHEMA`; `as_of` is the time that it is measured at.
 
@@ -44,47 +63,20 @@ def compute(messages: DataFrame, offsets: DataFrame, as_of: datetime) -> DataFra
     null for a queue without messages in the log. backlog = head - consumerOffset, at least 0;
     gone: how many of them are no longer in the log; behindMs: age of the first one that is, 0 if
     none is."""
-    unread = F.col("queueOffset") >= F.col("consumerOffset")
-    # Offsets are few: joined by broadcast and summed where they are read, messages go nowhere.
-    heads = (
-        messages.join(F.broadcast(offsets), QUEUE)
-        .groupBy("group", *QUEUE)
-        .agg(
-            F.min("queueOffset").alias("firstOffset"),
-            (F.max("queueOffset") + 1).alias("headOffset"),
-            F.min(F.when(unread, F.col("storeTimestamp"))).alias("oldestTimestamp"),
-        )
-    )
-    measured = offsets.join(heads, ["group", *QUEUE], "left")
-    zero = F.lit(0).cast("bigint")
-    head, first = F.col("headOffset"), F.col("firstOffset")
-    begin = F.greatest("consumerOffset", zero)
-    now = F.lit(as_of.astimezone(UTC).timestamp() * 1000).cast("bigint")
-    return measured.select(
-        F.timestamp_millis(now).alias("measuredAt"),
-        "group",
-        "topic",
-        "brokerName",
-        "queueId",
-        "consumerOffset",
-        "firstOffset",
-        "headOffset",
-        F.when(head.isNull(), zero).otherwise(F.greatest(head - begin, zero)).alias("backlog"),
-        F.when(first.isNull(), zero).otherwise(F.greatest(first - begin, zero)).alias("gone"),
-        "oldestTimestamp",
-        F.greatest(now - F.unix_millis("oldestTimestamp"), zero).alias("behindMs"),
-    )
+    now = f"CAST({round(as_of.astimezone(UTC).timestamp() * 1000)} AS bigint)"
+    text = _LAG.replace("NOW", now)
+    return engine_of(messages).sql(text, messages=messages, offsets=offsets)
 
 
 def lag(
-    spark: SparkSession,
+    where: Where,
     source: Source,
     *,
     groups: Sequence[str] = (),
     system: bool = False,
     offset_files: Sequence[str] = (),
     as_of: datetime | None = None,
-) -> DataFrame:
+) -> Any:
     """Backlog of the groups (all, or those named) in the stores of a source. `offset_files`: one
     store root per store of the source, where config/ is not beside the log; `system`: with the
     broker's own groups."""
@@ -103,9 +95,9 @@ def lag(
     ]
     if not rows and groups:
         raise JobError(f"no offsets of {', '.join(groups)}: not a group of these brokers")
-    offsets = spark.createDataFrame(rows, consumer_offsets.SCHEMA)
+    offsets = engine_of(where).values(rows, consumer_offsets.SCHEMA)
     pattern = exactly(sorted({row[2] for row in rows})) or "-"
-    messages = source.load(spark, COLUMNS, pattern=pattern, system=True)
+    messages = source.load(where, COLUMNS, pattern=pattern, system=True)
     return compute(messages, offsets, as_of or datetime.now(UTC))
 
 
@@ -121,22 +113,17 @@ def _broker_names(source: Source, roots: Sequence[Path]) -> list[str]:
     return [store.name for store in open_stores(list(source.paths))]
 
 
-def by_group(measured: DataFrame) -> DataFrame:
+def by_group(measured: Table) -> Any:
     """Sums over queues, the longest backlog first."""
-    return (
-        measured.groupBy("group", "topic")
-        .agg(
-            F.count("*").alias("queues"),
-            F.sum("backlog").alias("backlog"),
-            F.max("backlog").alias("longest"),
-            F.sum("gone").alias("gone"),
-            F.max("behindMs").alias("behindMs"),
-        )
-        .orderBy(F.desc("backlog"), "group", "topic")
+    return engine_of(measured).sql(
+        """SELECT `group`, topic, count(*) AS queues, CAST(sum(backlog) AS bigint) AS backlog,
+            max(backlog) AS longest, CAST(sum(gone) AS bigint) AS gone, max(behindMs) AS behindMs
+        FROM {measured} GROUP BY `group`, topic ORDER BY backlog DESC, `group`, topic""",
+        measured=measured,
     )
 
 
-def summary(measured: DataFrame, top: int = 20) -> str:
+def summary(measured: Table, top: int = 20) -> str:
     rows = by_group(measured).collect()
     total = sum(row.backlog for row in rows)
     text = [f"{len(rows)} group and topic pairs, {total} messages behind"]
@@ -152,14 +139,17 @@ def summary(measured: DataFrame, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(measured: DataFrame, path: str) -> None:
+def plot(measured: Table, path: str) -> None:
     """Backlog by group: bars for one measurement, curves for several."""
     from spark_ext.jobs.plot import bars, curves
 
     rows = (
-        measured.groupBy("measuredAt", "group")
-        .agg(F.sum("backlog").alias("backlog"))
-        .orderBy("measuredAt", F.desc("backlog"))
+        engine_of(measured)
+        .sql(
+            """SELECT measuredAt, `group`, CAST(sum(backlog) AS bigint) AS backlog
+            FROM {measured} GROUP BY measuredAt, `group` ORDER BY measuredAt, backlog DESC""",
+            measured=measured,
+        )
         .collect()
     )
     if len({row.measuredAt for row in rows}) < 2:
@@ -184,9 +174,9 @@ def plot(measured: DataFrame, path: str) -> None:
 @click.option("--times", type=click.IntRange(1), default=1, help="Measure so many times ...")
 @click.option("--every", type=click.FloatRange(0), default=60.0, help="... so many seconds apart.")
 @output_options(mode="append")
-@spark_options
+@engine_options
 def command(
-    spark: SparkSession,
+    engine: Engine,
     source: Source,
     output: Output,
     groups: tuple[str, ...],
@@ -203,13 +193,12 @@ def command(
     for number in range(times):
         if number:
             time.sleep(every)
-        measured = lag(spark, source, groups=groups, system=system, offset_files=offsets).cache()
+        found = lag(engine, source, groups=groups, system=system, offset_files=offsets)
+        measured = engine.keep(found)
         click.echo(summary(measured, top))
-        output.write(measured)
-        if number + 1 < times:
-            measured.unpersist()
+        output.write(engine, measured)
     if output.path and output.mode == "append":
-        measured = read_table(spark, output.path, output.kind, SCHEMA)
+        measured = engine.read(output.path, output.kind, SCHEMA)
     output.draw(lambda path: plot(measured, path))
 
 

@@ -20,9 +20,9 @@ from pyrmq.model.properties import SYSTEM_PROPERTIES
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
+from spark_ext.jobs.engine import FORMAT
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.session import activate
-from spark_ext.jobs.source import FORMAT
 from spark_ext.option_table import TABLE
 
 if TYPE_CHECKING:

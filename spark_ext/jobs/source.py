@@ -8,23 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_ext.jobs.engine import FORMAT, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.option_table import SELECTING
-from spark_ext.schema import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-FORMAT = "rocketmq"
-
-
-def schema_of(columns: Iterable[str]) -> str:
-    """Columns as the DDL of a schema; JobError for a name that the source does not know."""
-    columns = list(columns)
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown:
-        raise JobError(f"no such columns: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
-    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
 
 
 def exactly(topics: Iterable[str]) -> str:
@@ -61,20 +50,23 @@ class Source:
 
     def load(
         self,
-        spark: SparkSession,
+        where: Where,
         columns: Iterable[str],
         *,
         topics: Iterable[str] = (),
         pattern: str | None = None,
         system: bool = False,
-    ) -> DataFrame:
-        """A frame of these columns: of `topics` (each must exist), of those that match `pattern`,
+    ) -> Table:
+        """A table of these columns: of `topics` (each must exist), of those that match `pattern`,
         or of all user topics."""
         options = self._options(topics, pattern, system)
         if self.until is not None:
             options["endingTimestamp"] = str(self.until)
-        reader = spark.read.format(FORMAT).schema(schema_of(columns))
-        return reader.options(**{**options, **self.options}).load(**self._where())
+        columns = list(columns)
+        if "properties" in columns:
+            options["properties"] = "map"
+        chosen = {**options, **self.options}
+        return engine_of(where).load(columns, chosen, self.paths)
 
     def stream(
         self,

@@ -11,19 +11,16 @@ Three questions, one table (`kind`):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-from pyspark.sql import functions as F
 
 from pyrmq.escape import escape
 from spark_ext.jobs import report
-from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.trace_records import parse
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 COLUMNS = ("body", "storeTimestamp")
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -40,134 +37,111 @@ ACCURACY = 10_000
 class Trace:
     """`records`: every record; `groups`: one row per kind, group and topic, columns RESULT."""
 
-    records: DataFrame
-    groups: DataFrame
+    records: Any
+    groups: Any
 
 
-def _part(of: str, share: float) -> Column:
-    return F.percentile_approx(of, share, ACCURACY)
+_COSTS = """
+    avg(cost) AS meanMs,
+    percentile_approx(cost, 0.5{accuracy}) AS p50Ms,
+    percentile_approx(cost, 0.95{accuracy}) AS p95Ms,
+    percentile_approx(cost, 0.99{accuracy}) AS p99Ms,
+    max(cost) AS maxMs,
+    timestamp_millis(min(`time`)) AS firstTime,
+    timestamp_millis(max(`time`)) AS lastTime""".format(accuracy=f", {ACCURACY}")
+_TYPES = {
+    "kind": "string", "group": "string", "topic": "string", "count": "bigint", "failed": "bigint",
+    "successRate": "double", "meanMs": "double", "p50Ms": "int", "p95Ms": "int", "p99Ms": "int",
+    "maxMs": "int", "retries": "bigint", "unfinished": "bigint", "waitP50Ms": "bigint",
+    "waitP95Ms": "bigint", "waitMaxMs": "bigint", "firstTime": "timestamp", "lastTime": "timestamp",
+}  # fmt: skip
+_ENDS = f"""
+SELECT `group`, topic, count(*) AS `count`,
+    count_if(NOT coalesce(GOOD, false)) AS failed,
+    1 - count_if(NOT coalesce(GOOD, false)) / count(*) AS successRate, {_COSTS}
+FROM {{records}} WHERE NOT bad AND type = 'TYPE' GROUP BY `group`, topic
+"""
+"""Sends, and ends of transactions."""
+_CONSUMPTION = f"""
+WITH before AS (
+    SELECT requestId, msgId, min(`group`) AS `group`, min(`time`) AS begin,
+        max(retryTimes) AS retryTimes
+    FROM {{records}} WHERE NOT bad AND type = 'SubBefore' GROUP BY requestId, msgId
+), after AS (
+    SELECT requestId, msgId, min(`group`) AS afterGroup, max(cost) AS cost,
+        bool_and(success) AS success, max(`time`) AS finish
+    FROM {{records}} WHERE NOT bad AND type = 'SubAfter' GROUP BY requestId, msgId
+), sent AS (
+    SELECT msgId, min(topic) AS topic, min(`time` + cost) AS sentAt
+    FROM (SELECT topic, `time`, cost, explode(split(msgId, ',')) AS msgId
+        FROM {{records}} WHERE NOT bad AND type = 'Pub')
+    GROUP BY msgId
+), attempts AS (
+    SELECT coalesce(`group`, afterGroup) AS `group`, topic, cost, success, retryTimes,
+        coalesce(begin, finish) AS `time`,
+        CASE WHEN coalesce(retryTimes, 0) = 0 AND begin IS NOT NULL AND sentAt IS NOT NULL
+            THEN greatest(begin - sentAt, CAST(0 AS bigint)) END AS wait
+    FROM before FULL JOIN after USING (requestId, msgId) LEFT JOIN sent USING (msgId)
+)
+SELECT `group`, topic, count(*) AS `count`,
+    count_if(NOT success) AS failed,
+    CASE WHEN count(success) > 0 THEN 1 - count_if(NOT success) / count(success) END AS successRate,
+    {_COSTS},
+    count_if(retryTimes > 0) AS retries,
+    count(*) - count(success) AS unfinished,
+    percentile_approx(wait, 0.5, {ACCURACY}) AS waitP50Ms,
+    percentile_approx(wait, 0.95, {ACCURACY}) AS waitP95Ms,
+    max(wait) AS waitMaxMs
+FROM attempts GROUP BY `group`, topic
+"""
+"""SubAfter has a group only from 4.9 on, and never a topic: the one comes from the SubBefore of the
+same request, the other from the Pub of the same message. A batch has one Pub record with the ids of
+all its messages."""
+_WAITS = ("retries", "unfinished", "waitP50Ms", "waitP95Ms", "waitMaxMs")
 
 
-def _costs() -> list[Column]:
-    return [
-        F.avg("cost").alias("meanMs"),
-        _part("cost", 0.5).alias("p50Ms"),
-        _part("cost", 0.95).alias("p95Ms"),
-        _part("cost", 0.99).alias("p99Ms"),
-        F.max("cost").alias("maxMs"),
-        F.timestamp_millis(F.min("time")).alias("firstTime"),
-        F.timestamp_millis(F.max("time")).alias("lastTime"),
-    ]
-
-
-def _counts(good: Column) -> list[Column]:
-    failed = F.count_if(~F.coalesce(good, F.lit(False)))
-    return [
-        F.count("*").alias("count"),
-        failed.alias("failed"),
-        (1 - failed / F.count("*")).alias("successRate"),
-    ]
-
-
-def _result(frame: DataFrame, kind: str) -> DataFrame:
+def _result(rows: str, kind: str) -> str:
     """The columns of RESULT; those that a kind does not have are null."""
-    types = {"retries": "bigint", "unfinished": "bigint", "meanMs": "double"}
-    columns = [F.lit(kind).alias("kind")]
-    for name in RESULT[1:]:
-        if name in frame.columns:
-            columns.append(F.col(f"`{name}`"))
-        else:
-            columns.append(F.lit(None).cast(types.get(name, "bigint")).alias(name))
-    return frame.select(columns)
+    columns = []
+    for name in RESULT:
+        value = "NULL" if kind != "consume" and name in _WAITS else f"`{name}`"
+        value = f"'{kind}'" if name == "kind" else value
+        columns.append(f"CAST({value} AS {_TYPES[name]}) AS `{name}`")
+    return f"SELECT {', '.join(columns)} FROM ({rows})"
 
 
-def _sends(records: DataFrame) -> DataFrame:
-    sends = records.where("type = 'Pub'").groupBy("group", "topic")
-    return _result(sends.agg(*_counts(F.col("success")), *_costs()), "send")
-
-
-def _transactions(records: DataFrame) -> DataFrame:
-    ends = records.where("type = 'EndTransaction'").groupBy("group", "topic")
-    good = F.col("state") == "COMMIT_MESSAGE"
-    return _result(ends.agg(*_counts(good), *_costs()), "transaction")
-
-
-def _consumption(records: DataFrame) -> DataFrame:
-    """SubAfter has a group only from 4.9 on, and never a topic: the one comes from the SubBefore of
-    the same request, the other from the Pub of the same message."""
-    starts = records.where("type = 'SubBefore'").groupBy("requestId", "msgId")
-    before = starts.agg(
-        F.first("group").alias("group"),
-        F.min("time").alias("begin"),
-        F.max("retryTimes").alias("retryTimes"),
-    )
-    ends = records.where("type = 'SubAfter'").groupBy("requestId", "msgId")
-    after = ends.agg(
-        F.first("group").alias("afterGroup"),
-        F.max("cost").alias("cost"),
-        F.bool_and("success").alias("success"),
-        F.max("time").alias("end"),
-    )
-    # A batch has one Pub record with the ids of all its messages.
-    sent = (
-        records.where("type = 'Pub'")
-        .select("topic", "time", "cost", F.explode(F.split("msgId", ",")).alias("msgId"))
-        .groupBy("msgId")
-        .agg(F.first("topic").alias("topic"), F.min(F.col("time") + F.col("cost")).alias("sentAt"))
-    )
-    attempts = (
-        before.join(after, ["requestId", "msgId"], "full")
-        .join(sent, "msgId", "left")
-        .withColumn("group", F.coalesce("group", "afterGroup"))
-        .withColumn("time", F.coalesce("begin", "end"))
-        .withColumn("finished", F.col("success").isNotNull())
-        .withColumn(
-            "wait",
-            F.when(
-                F.coalesce("retryTimes", F.lit(0)) == 0,
-                F.greatest(F.col("begin") - F.col("sentAt"), F.lit(0)),
-            ),
-        )
-    )
-    ended = F.count_if("finished")
-    failed = F.count_if(F.col("finished") & ~F.col("success"))
-    groups = attempts.groupBy("group", "topic").agg(
-        F.count("*").alias("count"),
-        failed.alias("failed"),
-        F.when(ended > 0, 1 - failed / ended).alias("successRate"),
-        *_costs(),
-        F.count_if(F.col("retryTimes") > 0).alias("retries"),
-        F.count_if(~F.col("finished")).alias("unfinished"),
-        _part("wait", 0.5).alias("waitP50Ms"),
-        _part("wait", 0.95).alias("waitP95Ms"),
-        F.max("wait").alias("waitMaxMs"),
-    )
-    return _result(groups, "consume")
-
-
-def compute(messages: DataFrame) -> Trace:
+def compute(messages: Table) -> Trace:
     """From the messages of a trace topic (COLUMNS). successRate: of what has ended; unfinished:
     attempts to consume of which no end is known."""
-    records = parse(messages).cache()
-    good = records.where("NOT bad")
-    groups = _sends(good).unionByName(_consumption(good)).unionByName(_transactions(good))
-    groups = groups.orderBy("kind", F.desc_nulls_last("p95Ms"), "group", "topic")
-    return Trace(records, groups.cache())
+    engine = engine_of(messages)
+    records = engine.keep(parse(messages))
+    ends = {
+        "send": _ENDS.replace("TYPE", "Pub").replace("GOOD", "success"),
+        "consume": _CONSUMPTION,
+        "transaction": _ENDS.replace("TYPE", "EndTransaction").replace(
+            "GOOD", "state = 'COMMIT_MESSAGE'"
+        ),
+    }
+    parts = " UNION ALL ".join(_result(rows, kind) for kind, rows in ends.items())
+    order = "kind, p95Ms DESC NULLS LAST, `group` NULLS FIRST, topic NULLS FIRST"
+    groups = engine.sql(f"SELECT * FROM ({parts}) ORDER BY {order}", records=records)
+    return Trace(records, engine.keep(groups))
 
 
-def trace(spark: SparkSession, source: Source, *, topic: str = TRACE_TOPIC) -> Trace:
+def trace(where: Where, source: Source, *, topic: str = TRACE_TOPIC) -> Trace:
     """From a source; `topic` is the trace topic, where clients use one of their own."""
-    return compute(source.load(spark, COLUMNS, topics=[topic], system=True))
+    return compute(source.load(where, COLUMNS, topics=[topic], system=True))
 
 
 def summary(found: Trace, top: int = 20) -> str:
-    kinds = found.records.groupBy("type", "bad").count().collect()
+    text = "SELECT type, bad, count(*) AS count FROM {records} GROUP BY type, bad"
+    kinds = engine_of(found.records).sql(text, records=found.records).collect()
     counts: dict[str, int] = {}
     for row in kinds:
         name = "not readable" if row.bad else row.type
         counts[name] = counts.get(name, 0) + row["count"]
     total = sum(counts.values())
-    text = [
+    lines = [
         f"{total} trace records: "
         + ", ".join(f"{n} {escape(k)}" for k, n in sorted(counts.items()))
     ]
@@ -179,13 +153,13 @@ def summary(found: Trace, top: int = 20) -> str:
     ):
         part = [row for row in rows if row.kind == kind]
         if part:
-            text += ["", title, _table(kind, part[:top])]
+            lines += ["", title, _table(kind, part[:top])]
         if len(part) > top:
-            text.append(f"... and {len(part) - top} more")
-    return "\n".join(text)
+            lines.append(f"... and {len(part) - top} more")
+    return "\n".join(lines)
 
 
-def _table(kind: str, rows: list[Row]) -> str:
+def _table(kind: str, rows: list[Any]) -> str:
     if kind == "transaction":
         titles: tuple[str, ...] = ("group", "topic", "ends", "not committed", "committed")
         return report.lines(
@@ -216,8 +190,8 @@ def plot(found: Trace, path: str) -> None:
     """p50 and what p95 has on top of it, for the slowest groups."""
     from spark_ext.jobs.plot import MAX_BARS, bars
 
-    rows = found.groups.where("p95Ms IS NOT NULL").orderBy(F.desc("p95Ms")).limit(MAX_BARS)
-    found_rows = rows.collect()
+    slow = found.groups.where("p95Ms IS NOT NULL").collect()
+    found_rows = sorted(slow, key=lambda row: -row.p95Ms)[:MAX_BARS]
     bars(
         path,
         "Costs of sends and consumption by group",
@@ -235,14 +209,14 @@ def plot(found: Trace, path: str) -> None:
 @click.option("--topic", default=TRACE_TOPIC, show_default=True, help="The trace topic.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @output_options()
-@spark_options
-def command(spark: SparkSession, source: Source, output: Output, topic: str, top: int) -> None:
+@engine_options
+def command(engine: Engine, source: Source, output: Output, topic: str, top: int) -> None:
     """Latencies and success rates of sends and consumption, from the trace topic in STORE.
 
     The table has one row per kind (send, consume, transaction), group and topic."""
-    found = trace(spark, source, topic=topic)
+    found = trace(engine, source, topic=topic)
     click.echo(summary(found, top))
-    output.write(found.groups)
+    output.write(engine, found.groups)
     output.draw(lambda path: plot(found, path))
 
 

@@ -15,12 +15,7 @@ Old clients write Pub without offsetMsgId. Missing texts are the word `null`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from spark_ext.jobs.engine import Engine, Table, engine_of
 
 TYPES = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 PLACES: dict[str, dict[str, int]] = {
@@ -59,44 +54,62 @@ MAX_TIME = 32_503_680_000_000
 on one that it cannot compute with."""
 
 
-def _field(name: str) -> Column:
-    """A field's text by the record's type; null where the type has no such field."""
-    found = F.lit(None).cast("string")
-    for kind, places in PLACES.items():
-        if name in places:
-            found = F.when(F.col("type") == kind, F.get("f", F.lit(places[name]))).otherwise(found)
-    return found
+def _field(name: str) -> str:
+    """SQL for a field's text by the record's type; null where the type has no such field."""
+    cases = [
+        f"WHEN '{kind}' THEN get(f, {places[name]})"
+        for kind, places in PLACES.items()
+        if name in places
+    ]
+    return f"CASE type {' '.join(cases)} END"
 
 
-def parse(messages: DataFrame) -> DataFrame:
+def _number(text: str, kind: str) -> str:
+    """Digits only: engines differ in what else they take for a number."""
+    bare = f"translate({text}, '0123456789', '')"
+    return f"CASE WHEN {bare} IN ('', '-') THEN try_cast({text} AS {kind}) END"
+
+
+def _truth(text: str) -> str:
+    return f"CASE lower({text}) WHEN 'true' THEN true WHEN 'false' THEN false END"
+
+
+def _fields() -> str:
+    # Pub: 13 fields end in success; of 14 offsetMsgId stands before it, of 15 clientHost behind.
+    pub = "CASE WHEN size(f) = 13 THEN get(f, 12) ELSE get(f, 13) END"
+    success = f"CASE WHEN type = 'Pub' THEN {pub} ELSE {_field('success')} END"
+    known = ", ".join(f"'{kind}'" for kind in TYPES)
+    columns = [f"CASE WHEN type IN ({known}) THEN type END AS type", "storeTimestamp"]
+    columns += [f"{_number(_field(n), kind)} AS `{n}`" for n, kind in NUMBERS.items()]
+    columns += [f"nullif(nullif({_field(name)}, ''), 'null') AS `{name}`" for name in TEXTS]
+    columns += [
+        f"{_number(_field('contextCode'), 'int')} AS contextCode",
+        f"{_truth(success)} AS success",
+        f"{_truth(_field('fromCheck'))} AS fromCheck",
+    ]
+    return ", ".join(columns)
+
+
+def _good() -> str:
+    complete = [
+        f"WHEN '{kind}' THEN {' AND '.join(f'`{name}` IS NOT NULL' for name in names)}"
+        for kind, names in NEEDED.items()
+    ]
+    return (
+        f"coalesce(CASE type {' '.join(complete)} END, false)"
+        f" AND (`time` IS NULL OR (`time` >= 0 AND `time` < {MAX_TIME}))"
+        " AND (cost IS NULL OR cost >= 0)"
+    )
+
+
+def parse(messages: Table) -> Table:
     """One row per trace record of `messages` (columns body, storeTimestamp): type, the fields of
     PLACES, storeTimestamp, and `bad`: it is no record that these rules know."""
-    count = F.size("f")
-    # Pub: 13 fields end in success; of 14 offsetMsgId stands before it, of 15 clientHost behind.
-    pub_success = F.when(count == 13, F.get("f", F.lit(12))).otherwise(F.get("f", F.lit(13)))
-    records = (
-        messages.select("storeTimestamp", F.col("body").cast("string").alias("text"))
-        .select("storeTimestamp", F.explode(F.split("text", "\x02")).alias("record"))
-        .where(F.trim("record") != "")
-        .select("storeTimestamp", F.split("record", "\x01").alias("f"))
-        .withColumn("type", F.get("f", F.lit(0)))
-    )
-    success = F.when(F.col("type") == "Pub", pub_success).otherwise(_field("success"))
-    fields = records.select(
-        F.when(F.col("type").isin(*TYPES), F.col("type")).alias("type"),
-        "storeTimestamp",
-        *[_field(name).try_cast(kind).alias(name) for name, kind in NUMBERS.items()],
-        *[F.nullif(F.nullif(_field(name), F.lit("")), F.lit("null")).alias(name) for name in TEXTS],
-        _field("contextCode").try_cast("int").alias("contextCode"),
-        success.try_cast("boolean").alias("success"),
-        _field("fromCheck").try_cast("boolean").alias("fromCheck"),
-    )
-    complete = F.lit(False)
-    for kind, names in NEEDED.items():
-        whole = F.lit(True)
-        for name in names:
-            whole = whole & F.col(name).isNotNull()
-        complete = F.when(F.col("type") == kind, whole).otherwise(complete)
-    time, cost = F.col("time"), F.col("cost")
-    sane = (time.isNull() | time.between(0, MAX_TIME - 1)) & (cost.isNull() | (cost >= 0))
-    return fields.withColumn("bad", ~(F.coalesce(complete, F.lit(False)) & sane))
+    engine: Engine = engine_of(messages)
+    records = f"""SELECT storeTimestamp, explode(split({engine.text("body")}, chr(2))) AS record
+        FROM {{messages}}"""
+    split = f"""SELECT storeTimestamp, split(record, chr(1)) AS f
+        FROM ({records}) WHERE trim(record) <> ''"""
+    typed = f"SELECT *, get(f, 0) AS type FROM ({split})"
+    fields = f"SELECT {_fields()} FROM ({typed})"
+    return engine.sql(f"SELECT *, NOT ({_good()}) AS bad FROM ({fields})", messages=messages)

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
-from pyspark.sql import functions as F
 
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from pyrmq.model.transaction import (
@@ -34,11 +33,9 @@ from pyrmq.model.transaction import (
     REAL_TOPIC,
 )
 from spark_ext.jobs import report
-from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.source import Source, exactly
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 HALF_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "bornTimestamp",
@@ -53,157 +50,125 @@ COMMITTED_COLUMNS = (
 STATES = ("pending", "committed", "rolledBack", "discarded")
 TYPE_MASK, COMMIT_TYPE = 0xC, 0x8
 """sysFlag: bits of the transaction type, and the type of a committed message. [MessageSysFlag]"""
-IDENTITY = ["brokerName", "transactionId", "bornTimestamp", "producerGroup"]
 
 
-def _property(name: str) -> Column:
-    return F.try_element_at("properties", F.lit(name))
+def _property(name: str) -> str:
+    return f"try_element_at(properties, '{name}')"
 
 
-def _halves(stored: DataFrame) -> DataFrame:
-    rows = stored.where(F.col("topic") == HALF_TOPIC)
-    return rows.select(
-        "brokerName",
-        # A half without a unique key (an old client's) is a transaction of its own.
-        F.coalesce(
-            "transactionId", F.concat(F.lit("offset "), F.col("queueOffset").cast("string"))
-        ).alias("transactionId"),
-        "bornTimestamp",
-        F.coalesce(_property(PRODUCER_GROUP), F.lit("")).alias("producerGroup"),
-        _property(REAL_TOPIC).alias("topic"),
-        _property(REAL_QUEUE_ID).try_cast("int").alias("queueId"),
-        _property(CHECK_TIMES).try_cast("int").alias("checks"),
-        # An immunity copy is settled by an op record of the half that it stands for.
-        _property(PREPARED_QUEUE_OFFSET).try_cast("bigint").alias("standsFor"),
-        F.col("queueId").alias("halfQueueId"),
-        F.col("queueOffset").alias("halfQueueOffset"),
-        F.col("commitLogOffset").alias("halfOffset"),
-        "storeTimestamp",
-    )
-
-
-def op_offsets(stored: DataFrame) -> DataFrame:
-    """Queue offsets of halves that op records name, with when the first did: bodies are numbers
-    with a comma behind each, or one number alone (4.x); other tags than `d` name nothing."""
-    rows = stored.where((F.col("topic") == OP_TOPIC) & (F.trim("tags") == "d"))
+def _number(text: str, kind: str) -> str:
+    """Digits only: engines differ in what else they take for a number."""
     return (
-        rows.select(
-            "brokerName",
-            F.col("queueId").alias("opQueueId"),
-            "storeTimestamp",
-            F.explode(F.split(F.col("body").cast("string"), ",")).alias("text"),
-        )
-        .withColumn("opOffset", F.trim("text").try_cast("bigint"))
-        .where("opOffset IS NOT NULL")
-        .groupBy("brokerName", "opQueueId", "opOffset")
-        .agg(F.min("storeTimestamp").alias("opTimestamp"))
+        f"CASE WHEN translate({text}, '0123456789', '') IN ('', '-') "
+        f"THEN try_cast({text} AS {kind}) END"
     )
 
 
-def _committed(messages: DataFrame) -> DataFrame:
-    rows = messages.where(F.col("sysFlag").bitwiseAND(TYPE_MASK) == COMMIT_TYPE)
-    return rows.groupBy(
-        "brokerName", F.col("preparedTransactionOffset").alias("committedHalf")
-    ).agg(
-        F.count("*").alias("deliveries"),
-        F.min("queueOffset").alias("committedQueueOffset"),
-        F.min("storeTimestamp").alias("committedAt"),
-    )
+_GROUP = f"coalesce({_property(PRODUCER_GROUP)}, '')"
+_HALVES = f"""
+SELECT brokerName,
+    coalesce(transactionId, concat('offset ', CAST(queueOffset AS string))) AS transactionId,
+    bornTimestamp, {_GROUP} AS producerGroup, {_property(REAL_TOPIC)} AS topic,
+    {_number(_property(REAL_QUEUE_ID), "int")} AS queueId,
+    {_number(_property(CHECK_TIMES), "int")} AS checks,
+    {_number(_property(PREPARED_QUEUE_OFFSET), "bigint")} AS standsFor,
+    queueId AS halfQueueId, queueOffset AS halfQueueOffset, commitLogOffset AS halfOffset,
+    storeTimestamp
+FROM {{stored}} WHERE topic = '{HALF_TOPIC}'
+"""
+"""A half without a unique key (an old client's) is a transaction of its own. An immunity copy is
+settled by an op record of the half that it stands for."""
+_OPS = f"""
+SELECT brokerName, opQueueId, opOffset, min(storeTimestamp) AS opTimestamp
+FROM (SELECT brokerName, opQueueId, storeTimestamp, {_number("trim(text)", "bigint")} AS opOffset
+    FROM (SELECT brokerName, queueId AS opQueueId, storeTimestamp, explode(split(TEXT, ',')) AS text
+        FROM {{stored}} WHERE topic = '{OP_TOPIC}' AND trim(tags) = 'd'))
+WHERE opOffset IS NOT NULL
+GROUP BY brokerName, opQueueId, opOffset
+"""
+_COMMITTED = f"""
+SELECT brokerName, preparedTransactionOffset AS halfOffset, count(*) AS deliveries,
+    min(queueOffset) AS committedQueueOffset, min(storeTimestamp) AS committedAt
+FROM {{messages}} WHERE (sysFlag & {TYPE_MASK}) = {COMMIT_TYPE}
+GROUP BY brokerName, preparedTransactionOffset
+"""
+_IDENTITY = "brokerName, transactionId, bornTimestamp, producerGroup"
+_DISCARDED = f"""
+SELECT brokerName, transactionId, bornTimestamp, {_GROUP} AS producerGroup,
+    max(storeTimestamp) AS discardedAt
+FROM {{stored}} WHERE topic = '{CHECK_MAX_TOPIC}'
+GROUP BY brokerName, transactionId, bornTimestamp, {_GROUP}
+"""
+_FOUND = f"""
+WITH own AS (
+    SELECT h.*, o.opTimestamp AS ownOp
+    FROM {{halves}} h LEFT JOIN {{ops}} o ON h.brokerName = o.brokerName
+        AND h.halfQueueId = o.opQueueId AND h.halfQueueOffset = o.opOffset
+), settled AS (
+    SELECT h.*, coalesce(ownOp, o.opTimestamp) AS opTimestamp
+    FROM own h LEFT JOIN {{ops}} o ON h.brokerName = o.brokerName
+        AND h.halfQueueId = o.opQueueId AND h.standsFor = o.opOffset
+), copies AS (
+    SELECT s.*, deliveries, committedQueueOffset, committedAt, row_number() OVER (
+        PARTITION BY s.brokerName, transactionId, bornTimestamp, producerGroup
+        ORDER BY halfQueueOffset DESC) AS fromLast
+    FROM settled s LEFT JOIN {{committed}} c
+        ON s.brokerName = c.brokerName AND s.halfOffset = c.halfOffset
+), joined AS (
+    SELECT {_IDENTITY}, min(topic) AS topic, min(queueId) AS queueId,
+        greatest(CAST(count_if(checks IS NULL AND standsFor IS NULL) AS bigint), CAST(1 AS bigint))
+            AS halves,
+        count(*) AS stored, coalesce(max(checks), 0) AS checkTimes,
+        min(storeTimestamp) AS firstStored,
+        max(CASE WHEN fromLast = 1 THEN storeTimestamp END) AS lastStored,
+        max(CASE WHEN fromLast = 1 THEN opTimestamp END) AS lastOp,
+        max(CASE WHEN fromLast = 1 THEN deliveries END) AS lastDeliveries,
+        max(CASE WHEN fromLast = 1 THEN halfQueueOffset END) AS halfQueueOffset,
+        max(CASE WHEN fromLast = 1 THEN halfOffset END) AS halfOffset,
+        coalesce(CAST(sum(deliveries) AS bigint), CAST(0 AS bigint)) AS deliveries,
+        min(committedQueueOffset) AS committedQueueOffset, min(committedAt) AS committedAt
+    FROM copies GROUP BY {_IDENTITY}
+), waiting AS (
+    SELECT *, lastOp IS NULL AND lastDeliveries IS NULL AS waits
+    FROM joined LEFT JOIN {{discarded}} USING ({_IDENTITY})
+), states AS (
+    SELECT *, CASE
+        WHEN deliveries > 0 AND NOT (waits AND halves > 1) THEN 'committed'
+        WHEN discardedAt >= lastStored THEN 'discarded'
+        WHEN waits THEN 'pending'
+        ELSE 'rolledBack' END AS state
+    FROM waiting
+), decided AS (
+    SELECT *, CASE state WHEN 'committed' THEN committedAt WHEN 'discarded' THEN discardedAt
+        WHEN 'rolledBack' THEN lastOp END AS decidedAt
+    FROM states
+)
+SELECT brokerName, transactionId, producerGroup, topic, queueId, state, checkTimes, halves,
+    stored - halves AS copies, deliveries, bornTimestamp, firstStored, lastStored, decidedAt,
+    greatest(coalesce(unix_millis(decidedAt), CAST(NOW AS bigint)) - unix_millis(firstStored),
+        CAST(0 AS bigint)) AS ageMs,
+    halfQueueOffset, halfOffset, committedQueueOffset
+FROM decided
+"""
+"""A producer that sent twice: the other half can wait although one is committed."""
 
 
-def _discarded(stored: DataFrame) -> DataFrame:
-    rows = stored.where(F.col("topic") == CHECK_MAX_TOPIC)
-    return rows.groupBy(
-        "brokerName",
-        "transactionId",
-        "bornTimestamp",
-        F.coalesce(_property(PRODUCER_GROUP), F.lit("")).alias("producerGroup"),
-    ).agg(F.max("storeTimestamp").alias("discardedAt"))
-
-
-def _with_ops(halves: DataFrame, ops: DataFrame) -> DataFrame:
-    """Halves with the time of the op record that names them, or what they stand for."""
-    for name in ("halfQueueOffset", "standsFor"):
-        named = ops.select(
-            "brokerName",
-            F.col("opQueueId").alias("halfQueueId"),
-            F.col("opOffset").alias(name),
-            F.col("opTimestamp").alias(f"{name}Op"),
-        )
-        halves = halves.join(named, ["brokerName", "halfQueueId", name], "left")
-    return halves.withColumn("opTimestamp", F.coalesce("halfQueueOffsetOp", "standsForOp"))
-
-
-def compute(stored: DataFrame, messages: DataFrame, as_of: datetime) -> DataFrame:
+def compute(stored: Table, messages: Table, as_of: datetime) -> Any:
     """One row per transaction. `stored`: half, op and overflow topic (HALF_COLUMNS); `messages`:
     all others (COMMITTED_COLUMNS). ageMs: of what is pending until `as_of`, of the others from the
     first half to the decision."""
-    halves = _with_ops(_halves(stored), op_offsets(stored))
-    committed = _committed(messages).withColumnRenamed("committedHalf", "halfOffset")
-    copies = halves.join(committed, ["brokerName", "halfOffset"], "left")
-    last = F.max_by(
-        F.struct("storeTimestamp", "opTimestamp", "deliveries", "halfQueueOffset", "halfOffset"),
-        "halfQueueOffset",
-    )
-    own = F.count_if(F.col("checks").isNull() & F.col("standsFor").isNull())
-    found = copies.groupBy(*IDENTITY).agg(
-        F.first("topic", ignorenulls=True).alias("topic"),
-        F.first("queueId", ignorenulls=True).alias("queueId"),
-        F.greatest(own, F.lit(1).cast("bigint")).alias("halves"),
-        F.count("*").alias("stored"),
-        F.coalesce(F.max("checks"), F.lit(0)).alias("checkTimes"),
-        F.min("storeTimestamp").alias("firstStored"),
-        last.alias("last"),
-        F.coalesce(F.sum("deliveries"), F.lit(0).cast("bigint")).alias("deliveries"),
-        F.min("committedQueueOffset").alias("committedQueueOffset"),
-        F.min("committedAt").alias("committedAt"),
-    )
-    found = found.join(_discarded(stored), IDENTITY, "left")
-    # A producer that sent twice: the other half can wait although one is committed.
-    waits = F.col("last.opTimestamp").isNull() & F.col("last.deliveries").isNull()
-    other_waits = waits & (F.col("halves") > 1)
-    state = (
-        F.when((F.col("deliveries") > 0) & ~other_waits, F.lit("committed"))
-        .when(F.col("discardedAt") >= F.col("last.storeTimestamp"), F.lit("discarded"))
-        .when(waits, F.lit("pending"))
-        .otherwise(F.lit("rolledBack"))
-    )
-    decided = (
-        F.when(F.col("state") == "committed", F.col("committedAt"))
-        .when(F.col("state") == "discarded", F.col("discardedAt"))
-        .when(F.col("state") == "rolledBack", F.col("last.opTimestamp"))
-    )
-    now = F.lit(round(as_of.timestamp() * 1000)).cast("bigint")
-    until = F.coalesce(F.unix_millis("decidedAt"), now)
-    return (
-        found.withColumn("state", state)
-        .withColumn("decidedAt", decided)
-        .select(
-            "brokerName",
-            "transactionId",
-            "producerGroup",
-            "topic",
-            "queueId",
-            "state",
-            "checkTimes",
-            "halves",
-            (F.col("stored") - F.col("halves")).alias("copies"),
-            "deliveries",
-            "bornTimestamp",
-            "firstStored",
-            F.col("last.storeTimestamp").alias("lastStored"),
-            "decidedAt",
-            F.greatest(until - F.unix_millis("firstStored"), F.lit(0)).alias("ageMs"),
-            F.col("last.halfQueueOffset").alias("halfQueueOffset"),
-            F.col("last.halfOffset").alias("halfOffset"),
-            "committedQueueOffset",
-        )
+    engine = engine_of(stored)
+    stored = engine.keep(stored)
+    return engine.sql(
+        _FOUND.replace("NOW", str(round(as_of.timestamp() * 1000))),
+        halves=engine.sql(_HALVES, stored=stored),
+        ops=engine.sql(_OPS.replace("TEXT", engine.text("body")), stored=stored),
+        committed=engine.sql(_COMMITTED, messages=messages),
+        discarded=engine.sql(_DISCARDED, stored=stored),
     )
 
 
-def transactions(
-    spark: SparkSession, source: Source, *, as_of: datetime | None = None
-) -> DataFrame:
+def transactions(where: Where, source: Source, *, as_of: datetime | None = None) -> Any:
     """From a source. What is read of user topics is narrow; a store without transactions gives no
     rows. With the source's `since` those that have a half stored since then, with `until` as they
     were at that time."""
@@ -212,10 +177,10 @@ def transactions(
     since, whole = source.since, replace(source, since=None)
     topics = exactly((HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC))
     # Halves before the messages: what is committed meanwhile is committed, not lost.
-    stored = whole.load(spark, HALF_COLUMNS, pattern=topics, system=True)
-    messages = whole.load(spark, COMMITTED_COLUMNS)
+    stored = whole.load(where, HALF_COLUMNS, pattern=topics, system=True)
+    messages = whole.load(where, COMMITTED_COLUMNS)
     found = compute(stored, messages, as_of or seen_at(source.until))
-    return found if since is None else found.where(F.unix_millis("lastStored") >= since)
+    return found if since is None else found.where(f"unix_millis(lastStored) >= {since}")
 
 
 def seen_at(until: int | None) -> datetime:
@@ -226,23 +191,19 @@ def seen_at(until: int | None) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=until)
 
 
-def by_state(found: DataFrame) -> DataFrame:
+def by_state(found: Table) -> Any:
     """One row per topic, producer group and state."""
-    return (
-        found.groupBy("topic", "producerGroup", "state")
-        .agg(
-            F.count("*").alias("count"),
-            F.avg("checkTimes").alias("meanChecks"),
-            F.max("checkTimes").alias("maxChecks"),
-            F.percentile_approx("ageMs", 0.5).alias("p50AgeMs"),
-            F.max("ageMs").alias("maxAgeMs"),
-            F.count_if(F.col("deliveries") > 1).alias("repeated"),
-        )
-        .orderBy("topic", "producerGroup", "state")
+    return engine_of(found).sql(
+        """SELECT topic, producerGroup, state, count(*) AS `count`, avg(checkTimes) AS meanChecks,
+            max(checkTimes) AS maxChecks, percentile_approx(ageMs, 0.5, 10000) AS p50AgeMs,
+            max(ageMs) AS maxAgeMs, count_if(deliveries > 1) AS repeated
+        FROM {found} GROUP BY topic, producerGroup, state
+        ORDER BY topic NULLS FIRST, producerGroup, state""",
+        found=found,
     )
 
 
-def summary(found: DataFrame, top: int = 20) -> str:
+def summary(found: Table, top: int = 20) -> str:
     rows = by_state(found).collect()
     counts = {state: sum(r["count"] for r in rows if r.state == state) for state in STATES}
     text = [
@@ -267,7 +228,9 @@ def summary(found: DataFrame, top: int = 20) -> str:
         text += ["", report.lines(titles, table)]
     if len(rows) > top:
         text.append(f"... and {len(rows) - top} more")
-    waiting = found.where("state = 'pending'").orderBy(F.desc("ageMs")).limit(top).collect()
+    text_of_waiting = f"""SELECT * FROM {{found}} WHERE state = 'pending'
+        ORDER BY ageMs DESC, transactionId LIMIT {top}"""
+    waiting = engine_of(found).sql(text_of_waiting, found=found).collect()
     if waiting:
         titles = ("broker", "transaction", "topic", "producer group", "checks", "age")
         table = [
@@ -281,11 +244,12 @@ def summary(found: DataFrame, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(found: DataFrame, path: str) -> None:
+def plot(found: Table, path: str) -> None:
     """Transactions by topic, coloured by state."""
     from spark_ext.jobs.plot import bars
 
-    rows = found.groupBy("topic", "state").count().collect()
+    text = "SELECT topic, state, count(*) AS `count` FROM {found} GROUP BY topic, state"
+    rows = engine_of(found).sql(text, found=found).collect()
     counts = {(row.topic, row.state): row["count"] for row in rows}
     topics = sorted({row.topic or "" for row in rows})
     series = {s: [counts.get((t or None, s), 0) for t in topics] for s in STATES}
@@ -296,15 +260,15 @@ def plot(found: DataFrame, path: str) -> None:
 @source_options
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @output_options()
-@spark_options
-def command(spark: SparkSession, source: Source, output: Output, top: int) -> None:
+@engine_options
+def command(engine: Engine, source: Source, output: Output, top: int) -> None:
     """What became of the half messages in STORE: pending, committed, rolled back or discarded,
     how often their producers were asked, how old they are or became.
 
     The table has one row per transaction."""
-    found = transactions(spark, source).cache()
+    found = engine.keep(transactions(engine, source))
     click.echo(summary(found, top))
-    output.write(found)
+    output.write(engine, found)
     output.draw(lambda path: plot(found, path))
 
 

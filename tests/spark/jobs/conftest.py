@@ -1,15 +1,14 @@
-"""Frames made by hand, with the columns of the source."""
+"""Tables made by hand, with the columns of the source, on both engines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from spark_ext.jobs.engine import Engine, SparkEngine, Table, schema_of
 
 
 def at(ms: int) -> datetime:
@@ -17,15 +16,27 @@ def at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-Frame = Callable[..., "DataFrame"]
+Frame = Callable[..., Table]
+
+
+SPARK = pytest.mark.thorough("test_engines.py has each job on both engines, once")
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=SPARK)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each of the two; what a test finds with one it finds with the other."""
+    if request.param == "spark":
+        return SparkEngine(request.getfixturevalue("spark"))
+    from spark_ext.jobs.local import LocalEngine
+
+    return LocalEngine()
 
 
 @pytest.fixture
-def frame(spark: SparkSession) -> Frame:
-    """Makes a frame of the source's columns: `frame("topic queueId", ("A", 0), ...)`."""
-    from spark_ext.jobs.source import schema_of
+def frame(engine: Engine) -> Frame:
+    """Makes a table of the source's columns: `frame("topic queueId", ("A", 0), ...)`."""
 
-    def make(columns: str, *rows: tuple[Any, ...]) -> DataFrame:
-        return spark.createDataFrame(list(rows), schema_of(columns.split()))
+    def make(columns: str, *rows: tuple[Any, ...]) -> Table:
+        return engine.values(rows, schema_of(columns.split()))
 
     return make

@@ -13,9 +13,9 @@ from spark_ext.jobs import archive, archive_report
 from spark_ext.jobs.archive import archive_stream
 from spark_ext.jobs.archive_manifest import File, Head, Manifest, Run
 from spark_ext.jobs.archive_read import read_archive, verify
+from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
-from spark_ext.jobs.source import schema_of
 from spark_ext.schema import DEFAULT
 from tests.spark.jobs.conftest import at
 

@@ -64,7 +64,7 @@ def test_causes_and_originals(frame: Frame, few: bool) -> None:
         frame(" ".join(deadletters.ORIGINAL_COLUMNS), *ORIGINALS),
         {"short": 3},
         few,
-    ).cache()
+    )
     rows = {row.deadQueueOffset: row for row in found.collect()}
     assert len(rows) == found.count() == len(LETTERS)
     assert {n: (row.group, row.topic, row.cause) for n, row in rows.items()} == {
@@ -85,8 +85,7 @@ def test_causes_and_originals(frame: Frame, few: bool) -> None:
         if row.originalFound
     } == {1: ("a", 2, 11), 3: ("a", 3, 13), 4: ("a", 0, 15), 6: ("b", 0, 16)}
     assert (rows[1].diedMs, rows[2].diedMs) == (59_999, None)
-    first = deadletters.by_cause(found).first()
-    assert first is not None
+    first = deadletters.by_cause(found).collect()[0]
     assert (first.cause, first["count"], first.originals, first.bytes) == ("refused", 3, 1, 30)
     text = deadletters.summary(found)
     assert text.startswith("10 dead letters of 2 groups; 4 originals are in the log")

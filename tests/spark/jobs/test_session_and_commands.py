@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from pyrmq.cli import main
 from spark_ext.jobs import JOBS, report
 from spark_ext.jobs.command import Moment
+from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
-from spark_ext.jobs.source import Source, exactly, schema_of
+from spark_ext.jobs.source import Source, exactly
 
 WITHOUT = """
 import sys

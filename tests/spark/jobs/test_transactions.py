@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from spark_ext.jobs import transactions
 from tests.spark.jobs.conftest import Frame, at
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
 
 T = 1_700_000_000_000
 
@@ -56,10 +53,10 @@ class Log:
         offset, _ = self._place(broker, "Orders")
         self.messages.append(("Orders", broker, offset, sys_flag, half, at(T + time)))
 
-    def rows(self, frame: Frame, now: int = 100_000) -> dict[str, Row]:
+    def rows(self, frame: Frame, now: int = 100_000) -> dict[str, Any]:
         return {row.transactionId: row for row in self.compute(frame, now).collect()}
 
-    def compute(self, frame: Frame, now: int = 100_000) -> DataFrame:
+    def compute(self, frame: Frame, now: int = 100_000) -> Any:
         return transactions.compute(
             frame(" ".join(transactions.HALF_COLUMNS), *self.stored),
             frame(" ".join(transactions.COMMITTED_COLUMNS), *self.messages),

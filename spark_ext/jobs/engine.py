@@ -1,0 +1,124 @@
+"""The two engines of the jobs: Spark, and DuckDB in this process (`local`).
+
+A job says once what it computes: in SQL that both engines know, step by step. `{name}` in it stands
+for a table, backticks are around names that are words of SQL. What an engine gives back is its own:
+a DataFrame of Spark, or a LocalTable, which has as much of a DataFrame as is in `Table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+from spark_ext.jobs.errors import JobError
+from spark_ext.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMAT = "rocketmq"
+
+
+class Table(Protocol):
+    """What both engines' tables have. Rows have their values by attribute and by name."""
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def collect(self) -> list[Any]: ...
+
+    def count(self) -> int: ...
+
+    def where(self, condition: str, /) -> Any: ...
+
+
+class Engine(Protocol):
+    """Reads, computes, writes. What a table is may be computed later, when it is asked for."""
+
+    name: str
+
+    def load(
+        self, columns: Sequence[str], options: Mapping[str, str], paths: Sequence[str]
+    ) -> Table:
+        """Messages by options of the source. In one query it may be named once: it is read there,
+        and is not kept unless `keep` is called."""
+
+    def sql(self, text: str, **tables: Table) -> Table:
+        """The result of a query."""
+
+    def values(self, rows: Sequence[tuple[Any, ...]], schema: str) -> Table:
+        """A small table by its rows; the schema in Spark's DDL."""
+
+    def keep(self, table: Table) -> Table:
+        """The same table, which is computed once however often it is asked."""
+
+    def text(self, binary: str) -> str:
+        """SQL for bytes as text, whatever is in them."""
+
+    def write(self, table: Table, path: str, kind: str, mode: str) -> None:
+        """As a folder of files. JobError if it exists and the mode is `error`."""
+
+    def read(self, path: str, kind: str, schema: str) -> Table:
+        """What `write` wrote, also by the other engine."""
+
+
+Where: TypeAlias = "SparkSession | Engine"
+"""What a job is computed by: a session of Spark, or `local.engine()`."""
+
+
+class SparkEngine:
+    """A session of Spark."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def load(
+        self, columns: Sequence[str], options: Mapping[str, str], paths: Sequence[str]
+    ) -> Table:
+        reader = self.session.read.format(FORMAT).schema(schema_of(columns)).options(**options)
+        return cast(Table, reader.load(paths[0]) if len(paths) == 1 else reader.load())
+
+    def sql(self, text: str, **tables: Table) -> Table:
+        return cast(Table, self.session.sql(text, **cast(Any, tables)))
+
+    def values(self, rows: Sequence[tuple[Any, ...]], schema: str) -> Table:
+        return cast(Table, self.session.createDataFrame(list(rows), schema))
+
+    def keep(self, table: Table) -> Table:
+        kept: Table = cast(Any, table).cache()
+        return kept
+
+    def text(self, binary: str) -> str:
+        return f"CAST({binary} AS string)"
+
+    def write(self, table: Table, path: str, kind: str, mode: str) -> None:
+        from spark_ext.jobs.tables import write_table
+
+        write_table(cast(Any, table), path, kind, mode)
+
+    def read(self, path: str, kind: str, schema: str) -> Table:
+        from spark_ext.jobs.tables import read_table
+
+        return cast(Table, read_table(self.session, path, kind, schema))
+
+
+def engine_of(what: object) -> Engine:
+    """The engine that a session of Spark stands for, or that a table is of."""
+    if hasattr(what, "keep") and hasattr(what, "load"):
+        return cast(Engine, what)
+    own = getattr(what, "engine", None)
+    if own is not None:
+        return cast(Engine, own)
+    session: Any = getattr(what, "sparkSession", what)
+    return SparkEngine(session)
+
+
+def schema_of(columns: Iterable[str]) -> str:
+    """Columns as the DDL of a schema; JobError for a name that the source does not know."""
+    columns = list(columns)
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise JobError(f"no such columns: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)

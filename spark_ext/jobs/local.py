@@ -1,0 +1,205 @@
+"""The engine `local`: DuckDB in this process, over the batches that `pyrmq.scan` reads.
+
+There is no cold start, so what Spark does in half a minute takes less than a second on a small
+store. Memory is bounded: batches are aggregated as they come, and what does not fit into
+MEMORY goes to a folder for temporary files. The functions of Spark's SQL that jobs use are macros.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_ext.jobs import local_read
+from spark_ext.jobs.errors import JobError
+
+MEMORY = "1GB"
+"""What DuckDB may take; then it writes to temporary files."""
+MACROS = (
+    "explode(a) AS unnest(a)",
+    "split(t, p) AS string_split_regex(t, p)",
+    "get(a, place) AS a[place + 1]",
+    "size(a) AS len(a)",
+    "try_element_at(m, k) AS map_extract_value(m, k)",
+    "unix_millis(t) AS epoch_ms(t)",
+    "timestamp_millis(n) AS make_timestamptz(CAST(n AS bigint) * 1000)",
+    "percentile_approx(v, part, accuracy) AS quantile_disc(v, part)",
+    "conv(t, radix, wanted) AS try_cast('0x' || t AS bigint)",
+)
+"""Functions of Spark's SQL in DuckDB's."""
+TYPES = {"timestamp": "timestamptz", "map<string,string>": "map(varchar, varchar)"}
+"""Types of Spark's DDL that DuckDB calls otherwise."""
+
+
+class Row:
+    """A row: values by attribute and by name."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __repr__(self) -> str:
+        return f"Row({self._values})"
+
+    def asDict(self) -> dict[str, Any]:
+        return self._values
+
+
+class LocalTable:
+    """A table of a LocalEngine: what Spark calls a DataFrame, as far as jobs and their callers need
+    it. `scan`: it is read when it is asked for, and not kept."""
+
+    def __init__(
+        self, engine: LocalEngine, name: str, columns: list[str], scan: Any = None
+    ) -> None:
+        self.engine, self.name, self.columns, self.scan = engine, name, columns, scan
+        if scan is None:
+            weakref.finalize(self, engine.drop, name).atexit = False
+
+    def collect(self) -> list[Any]:
+        return [Row(values) for values in self.to_arrow().to_pylist(maps_as_pydicts="strict")]
+
+    def count(self) -> int:
+        return int(self.engine.sql("SELECT count(*) AS n FROM {t}", t=self).collect()[0].n)
+
+    def where(self, condition: str) -> LocalTable:
+        return self.engine.sql(f"SELECT * FROM {{t}} WHERE {condition}", t=self)
+
+    def to_arrow(self) -> Any:
+        """As a pyarrow.Table; times are in UTC."""
+        return self.engine.arrow(self)
+
+
+class LocalEngine:
+    """A database in memory that lives as long as this object."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        try:
+            import duckdb
+            import pyarrow  # noqa: F401
+        except ImportError as e:
+            raise JobError(
+                f"the engine local needs {e.name}: pip install 'pyrmq-broker[pipeline]'"
+            ) from None
+        self._errors = duckdb.Error
+        # Never used by name: other connections of the process have nothing to do with it.
+        folder = tempfile.mkdtemp(prefix="pyrmq-pipeline-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        settings: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder}
+        self.connection = duckdb.connect(":memory:", config=settings)
+        self._numbers = itertools.count()
+        self.connection.execute("SET TimeZone = 'UTC'")
+        for macro in MACROS:
+            self.connection.execute(f"CREATE MACRO {macro}")
+
+    def load(
+        self, columns: Sequence[str], options: Mapping[str, str], paths: Sequence[str]
+    ) -> LocalTable:
+        scan = local_read.scan(columns, options, paths)
+        return LocalTable(self, self._fresh(), list(columns), scan)
+
+    def sql(self, text: str, **tables: Any) -> LocalTable:
+        name = self._fresh()
+        self.execute(f"CREATE TEMP TABLE {name} AS {text}", **tables)
+        return LocalTable(self, name, self._columns(name))
+
+    def execute(self, text: str, **tables: LocalTable) -> None:
+        """A statement over tables; what is read for it raises its own errors."""
+        names = {word: table.name for word, table in tables.items()}
+        reads = [table for table in tables.values() if table.scan is not None]
+        raised: list[Exception] = []
+        for table in reads:
+            self.connection.register(table.name, local_read.reader(table.scan, raised))
+        try:
+            self.connection.execute(text.format(**names).replace("`", '"'))
+        except self._errors as e:
+            if raised:
+                raise raised[0] from None
+            raise JobError(str(e).splitlines()[0]) from e
+        finally:
+            for table in reads:
+                self.connection.unregister(table.name)
+
+    def values(self, rows: Sequence[tuple[Any, ...]], schema: str) -> LocalTable:
+        name = self._fresh()
+        fields = [field.split(" ", 1) for field in schema.split(", ")]
+        words = [f"`{column.strip('`')}` {TYPES.get(kind, kind)}" for column, kind in fields]
+        self.execute(f"CREATE TEMP TABLE {name} ({', '.join(words)})")
+        if rows:
+            self._insert(name, fields, rows)
+        return LocalTable(self, name, self._columns(name))
+
+    def keep(self, table: Any) -> LocalTable:
+        kept: LocalTable = table
+        return kept if kept.scan is None else self.sql("SELECT * FROM {t}", t=kept)
+
+    def text(self, binary: str) -> str:
+        # Bytes that are no UTF-8 are shown by DuckDB as \xNN; separators become themselves again.
+        shown = f"CAST({binary} AS varchar)"
+        for number in (1, 2):
+            shown = f"replace({shown}, '\\x{number:02X}', chr({number}))"
+        return f"coalesce(try(decode({binary})), {shown})"
+
+    def write(self, table: Any, path: str, kind: str, mode: str) -> None:
+        from spark_ext.jobs.local_tables import write_table
+
+        write_table(table, path, kind, mode)
+
+    def read(self, path: str, kind: str, schema: str) -> LocalTable:
+        from spark_ext.jobs.local_tables import read_table
+
+        return read_table(self, path, kind, schema)
+
+    def arrow(self, table: LocalTable) -> Any:
+        kept = self.keep(table)
+        return self.connection.sql(f"SELECT * FROM {kept.name}").to_arrow_table()
+
+    def drop(self, name: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+    def _columns(self, name: str) -> list[str]:
+        return list(self.connection.sql(f"SELECT * FROM {name}").columns)
+
+    def _insert(self, name: str, fields: list[list[str]], rows: Sequence[tuple[Any, ...]]) -> None:
+        import pyarrow
+
+        kinds = {
+            "string": pyarrow.string(), "int": pyarrow.int32(), "bigint": pyarrow.int64(),
+            "binary": pyarrow.binary(), "timestamp": pyarrow.timestamp("us", "UTC"),
+            "map<string,string>": pyarrow.map_(pyarrow.string(), pyarrow.string()),
+            "date": pyarrow.date32(),
+        }  # fmt: skip
+        arrays = []
+        for place, (_, kind) in enumerate(fields):
+            column = [row[place] for row in rows]
+            if kind.startswith("map"):
+                column = [None if v is None else list(v.items()) for v in column]
+            arrays.append(pyarrow.array(column, kinds[kind]))
+        made = pyarrow.table(arrays, names=[column.strip("`") for column, _ in fields])
+        self.connection.register("fresh_rows", made)
+        self.connection.execute(f"INSERT INTO {name} SELECT * FROM fresh_rows")
+        self.connection.unregister("fresh_rows")
+
+    def _fresh(self) -> str:
+        return f"t{next(self._numbers)}"
+
+
+def engine() -> LocalEngine:
+    """For programs: what a job is given in the place of a Spark session."""
+    return LocalEngine()
