@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import click
 from pyspark.sql import functions as F
 
+from pyrmq.escape import escape
 from spark_ext.jobs.archive_manifest import (
     CHECKPOINT,
     HEAD,
@@ -33,7 +34,7 @@ from spark_ext.jobs.archive_manifest import (
     QueueRange,
     Run,
 )
-from spark_ext.jobs.archive_read import STRICT, stored_schema, verify
+from spark_ext.jobs.archive_read import STRICT, gaps, stored_schema, verify
 from spark_ext.jobs.archive_report import plot, summary, table
 from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
 from spark_ext.jobs.engine import SparkEngine, Table
@@ -52,6 +53,8 @@ NEEDED = (
 )  # fmt: skip
 """Columns that an archive always has: the manifest is made of them."""
 CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
+GAPS = 3
+"""Exit code of --verify where files are whole and messages are missing; 1 is damage."""
 DAY_MS = 86_400_000
 UNIQUE = ("body", "keys", "commitLogOffset")
 """Columns whose values hardly repeat: building a dictionary of them would be for nothing."""
@@ -285,7 +288,12 @@ def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
 @click.option(
     "--follow", type=click.FloatRange(0), help="Continue, checking every so many seconds."
 )
-@click.option("--verify", "check", is_flag=True, help="Only check what the archive holds.")
+@click.option(
+    "--verify",
+    "check",
+    is_flag=True,
+    help="Only check what the archive holds: exit code 1 for damage, 3 for gaps.",
+)
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @output_options()
 @spark_options
@@ -312,7 +320,12 @@ def command(
         click.echo(summary(spark, root, top=top))
         if problems:
             raise JobError("the archive is damaged: " + "; ".join(problems))
-        click.echo("every file is as its manifest says, no message is there twice")
+        missing = gaps(spark, root)
+        if missing:
+            click.echo("\nThe archive is as it was written, but messages are missing:")
+            click.echo("\n".join(map(escape, missing)))
+            raise click.exceptions.Exit(GAPS)
+        click.echo("every file is as its manifest says, no message is there twice or missing")
         return
     if source is None:
         raise JobError("name the stores to read, or a name server")

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from spark_ext.jobs import archive_gaps
 from spark_ext.jobs.archive_manifest import MANIFESTS, Head, Manifest, Run
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_PROBLEMS = 100
+NEEDED = ("brokerName", "queueId", "queueOffset")
+"""Columns that tell where there are gaps."""
 STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """A session may be set to read past files that are gone or damaged: not those of an archive."""
 
@@ -117,6 +121,40 @@ def verify(spark: SparkSession, root: str) -> list[str]:
             f"{row['count']} times"
         )
     return problems[:MAX_PROBLEMS]
+
+
+def gaps(spark: SparkSession, root: str) -> list[str]:
+    """Messages that should be in an archive and are not, at most 100 lines; nothing for one that
+    was made with a filter by tag, whose gaps are meant."""
+    manifest, head = opened(spark, root)
+    if archive_gaps.is_filtered(head):
+        return []
+    found, backwards = archive_gaps.find(manifest.runs())
+    lines = list(backwards)
+    for gap in found:
+        if len(lines) >= MAX_PROBLEMS:
+            break
+        whole = gap.missing == gap.last - gap.first + 1
+        parts = [gap] if whole else archive_gaps.exact(gap, _offsets(spark, manifest, gap))
+        lines += [str(part) for part in parts]
+    return lines[:MAX_PROBLEMS]
+
+
+def _offsets(spark: SparkSession, manifest: Manifest, gap: archive_gaps.Gap) -> list[int]:
+    """Offsets around the missing ones of a run and queue, in order: a gap's two neighbours each."""
+    files = [file.path for file in manifest.run(gap.run).files if file.topic == gap.topic]
+    reader = spark.read.schema(stored_schema(NEEDED)).options(**STRICT)
+    frame = reader.parquet(*[manifest.folder.path_of(name) for name in files])
+    queue = (F.col("brokerName") == gap.brokerName) & (F.col("queueId") == gap.queueId)
+    offsets = frame.where(queue).select("queueOffset").distinct()
+    order = Window.orderBy("queueOffset")
+    near = offsets.select(
+        "queueOffset",
+        F.lag("queueOffset").over(order).alias("before"),
+        F.lead("queueOffset").over(order).alias("after"),
+    ).where("before IS NULL OR queueOffset > before + 1 OR after > queueOffset + 1")
+    rows = near.orderBy("queueOffset").limit(2 * MAX_PROBLEMS).collect()
+    return [row.queueOffset for row in rows]
 
 
 def _check_files(manifest: Manifest, run: Run, problems: list[str]) -> None:

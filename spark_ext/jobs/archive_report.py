@@ -75,7 +75,7 @@ def summary(spark: SparkSession, root: str, added: Archived | None = None, top: 
 
 def plot(spark: SparkSession, root: str, path: str) -> None:
     """Messages by day, coloured by topic (the eight largest, and the others)."""
-    from spark_ext.jobs.plot import bars
+    from spark_ext.jobs.plot import columns
 
     manifest, _ = opened(spark, root)
     counts: dict[tuple[str, str], int] = {}
@@ -90,4 +90,4 @@ def plot(spark: SparkSession, root: str, path: str) -> None:
     others = [sum(n for (t, d), n in counts.items() if d == day and t not in large) for day in days]
     if any(others):
         series["others"] = [float(count) for count in others]
-    bars(path, "Archived messages by day", days, series, "messages")
+    columns(path, "Archived messages by day", days, series, "messages")

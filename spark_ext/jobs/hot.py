@@ -130,8 +130,14 @@ def hot(
     return compute(messages, top_keys)
 
 
+def _order(row: Any) -> tuple[Any, ...]:
+    """The largest first; what is alike in one order with every engine."""
+    names = row.topic, row.brokerName or "", row.tag or "", row.key or ""
+    return -row.bytes, -row.messages, *names, row.queueId or 0, row.bodyFrom or 0
+
+
 def summary(found: Hot, top: int = 20) -> str:
-    rows = sorted(found.table.collect(), key=lambda r: (-r.bytes, -r.messages, r.topic))
+    rows = sorted(found.table.collect(), key=_order)
     by_scope = {scope: [row for row in rows if row.scope == scope] for scope in SCOPES}
     topics = by_scope["topic"]
     text = [
@@ -180,12 +186,10 @@ def plot(found: Hot, path: str) -> None:
         "What fills the log",
         [row.topic for row in rows],
         {
-            "bodies": [min(row.bodyBytes, row.bytes) / (1 << 20) for row in rows],
-            "headers and properties": [
-                max(row.bytes - row.bodyBytes, 0) / (1 << 20) for row in rows
-            ],
+            "bodies": [min(row.bodyBytes, row.bytes) for row in rows],
+            "headers and properties": [max(row.bytes - row.bodyBytes, 0) for row in rows],
         },
-        "MiB",
+        "bytes",
     )
 
 

@@ -1,12 +1,18 @@
-"""Plots of the jobs, as files; no display is needed."""
+"""Plots of the jobs, as files; no display is needed.
+
+A colour means one thing in all plots (COLOURS); what has no meaning of its own takes the colours of
+PALETTE in turn. Legends stand outside, counts have no ticks between whole numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.escape import escape
+from spark_ext.jobs import report
 from spark_ext.jobs.errors import JobError
 
 if TYPE_CHECKING:
@@ -16,6 +22,33 @@ if TYPE_CHECKING:
 MAX_LABEL = 40
 MAX_BARS = 40
 MAX_LINES = 12
+WIDTH = 9.0
+GREEN, RED, AMBER, GREY, BLUE = "#3a9e5c", "#d1495b", "#edae49", "#8d99ae", "#30638e"
+COLOURS = {
+    "committed": GREEN,
+    "rolledBack": RED,
+    "pending": AMBER,
+    "discarded": GREY,
+    "others": GREY,
+    "bodies": BLUE,
+    "headers and properties": "#a9c4d9",
+    "p50": BLUE,
+    "up to p95": "#a9c4d9",
+    "backlog": AMBER,
+    "retries exhausted": RED,
+    "refused": AMBER,
+    "refused or own limit": "#f4d58d",
+    "given up in order": "#7b5ea7",
+    "forwarded by a proxy": GREY,
+}
+"""Green went well, red failed, amber waits, grey is over or the rest."""
+NAMES = {"rolledBack": "rolled back"}
+"""Words for people where a series has the name of a state."""
+PALETTE = (
+    BLUE, "#e07a5f", "#3a9e5c", "#7b5ea7", "#edae49", "#2a9d8f", "#d1495b", "#6c757d", "#a26769",
+    "#00798c", "#bc5090", "#5f7d3a",
+)  # fmt: skip
+INK, LINES = "#333333", "#e3e3e3"
 
 
 def _figure(title: str, height: float) -> tuple[Figure, Axes]:
@@ -23,9 +56,15 @@ def _figure(title: str, height: float) -> tuple[Figure, Axes]:
         from matplotlib.figure import Figure
     except ImportError as e:
         raise JobError(f"plots need matplotlib ({e}): pip install 'pyrmq-broker[plot]'") from None
-    figure = Figure(figsize=(9, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    axes.set_title(title)
+    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", color=INK, pad=12)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(LINES)
+    axes.tick_params(colors=INK, length=0)
+    axes.set_axisbelow(True)
     return figure, axes
 
 
@@ -35,13 +74,86 @@ def _save(figure: Figure, path: str) -> None:
     kind = Path(path).suffix.lstrip(".").lower()
     if kind not in kinds:
         raise JobError(f"{path}: a plot's name ends in one of {', '.join(sorted(kinds))}")
-    figure.savefig(path, format=kind, dpi=110)
+    # Without a date in it, the same numbers are the same file.
+    more: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+    figure.savefig(path, format=kind, dpi=110, **more)
 
 
-def label(text: Any) -> str:
-    """A text that others wrote as an axis label: `$` would begin a formula."""
-    short = escape(text).replace("$", r"\$")
-    return short if len(short) <= MAX_LABEL else f"{short[: MAX_LABEL - 2]}.."
+def label(text: Any, longest: int = MAX_LABEL) -> str:
+    """A text that others wrote as a label: `$` would begin a formula. The middle of a long one is
+    left out, as long names often begin alike."""
+    short = escape(text)
+    if len(short) > longest:
+        half = (longest - 2) // 2
+        short = f"{short[:half]}..{short[-half:]}"
+    return short.replace("$", r"\$")
+
+
+def _colour(name: str, place: int) -> str:
+    return COLOURS.get(name) or PALETTE[place % len(PALETTE)]
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "bytes":
+        return report.size(value)
+    if unit == "ms":
+        return report.duration(value)
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def _scale(axis: Any, unit: str, most: float) -> None:
+    """Ticks at whole numbers of a unit that people read."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if unit == "bytes":
+        step = next((size for size in (1 << 30, 1 << 20, 1 << 10) if most >= 2 * size), 1)
+        word = {1 << 30: "GiB", 1 << 20: "MiB", 1 << 10: "KiB"}.get(step, "bytes")
+        axis.set_major_locator(_Stepped(step))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / step:,.0f}"))
+        unit = word
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.set_label_text(unit, color=INK)
+
+
+def _Stepped(step: int) -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    class Locator(MaxNLocator):
+        """Whole numbers of `step`."""
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            ticks: Any = super().tick_values(vmin / step, vmax / step)
+            return ticks * step
+
+    return Locator(nbins=6, integer=True, min_n_ticks=1)
+
+
+def _legend(figure: Figure, axes: Axes, many: bool) -> None:
+    """Outside, below the title if it is one line, else at the right."""
+    handles, labels = axes.get_legend_handles_labels()
+    if many:
+        figure.legend(handles, labels, loc="outside right upper", frameon=False, labelcolor=INK)
+    else:
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=len(labels), frameon=False,
+            labelcolor=INK,
+        )  # fmt: skip
+
+
+def _nothing(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.text(
+        0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", va="center", color=GREY
+    )
+
+
+def _shown(series: Mapping[str, Sequence[float]], count: int) -> dict[str, list[float]]:
+    """Series that have something, cut to `count` names."""
+    cut = {name: [float(v or 0) for v in values[:count]] for name, values in series.items()}
+    return {name: values for name, values in cut.items() if any(values)} or cut
 
 
 def bars(
@@ -51,34 +163,109 @@ def bars(
     series: Mapping[str, Sequence[float]],
     unit: str,
 ) -> None:
-    """Lying bars, one row per name and one colour per series, stacked; the first name on top. Of
-    more than 40 names the first 40 are drawn."""
+    """Lying bars, one row per name and one colour per series, stacked, with the sum at the end; the
+    first name on top. Of more than 40 names the first 40 are drawn. `unit`: bytes and ms are
+    scaled, all others are counts."""
+    more = len(names) - MAX_BARS
     names = names[:MAX_BARS]
-    figure, axes = _figure(title, max(2.5, 1.2 + 0.28 * len(names)))
-    left = [0.0] * len(names)
-    places = range(len(names))
-    for name, values in series.items():
-        shown = [float(value or 0) for value in values[: len(names)]]
-        axes.barh(places, shown, left=left, label=name)
-        left = [a + b for a, b in zip(left, shown, strict=True)]
-    axes.set_yticks(list(places), [label(name) for name in names])
-    axes.invert_yaxis()
-    axes.set_xlabel(unit)
-    if len(series) > 1:
-        axes.legend()
+    figure, axes = _figure(title, 1.6 + 0.34 * max(len(names), 2))
+    if names:
+        _lying(axes, names, _shown(series, len(names)), unit)
+        if len(series) > 1:
+            _legend(figure, axes, many=False)
+    else:
+        _nothing(axes)
+    if more > 0:
+        axes.set_xlabel(f"{axes.get_xlabel()} ({more} more are not drawn)", color=INK)
+    _save(figure, path)
+
+
+def _lying(axes: Axes, names: Sequence[str], series: Mapping[str, list[float]], unit: str) -> None:
+    ends = [0.0] * len(names)
+    for place, (name, values) in enumerate(series.items()):
+        axes.barh(
+            range(len(names)), values, 0.66, left=ends, color=_colour(name, place),
+            label=NAMES.get(name, label(name)),
+        )  # fmt: skip
+        ends = [a + b for a, b in zip(ends, values, strict=True)]
+    most = max(ends) or 1
+    for row, end in enumerate(ends):
+        axes.text(end + most * 0.01, row, _number(end, unit), va="center", color=INK, fontsize=9)
+    axes.set_yticks(range(len(names)), [label(name) for name in names])
+    # One row is as thick as one of many; the last label needs its place.
+    axes.set_ylim(max(len(names), 2) - 0.5, -0.5 if len(names) > 1 else -0.9)
+    axes.set_xlim(0, most * 1.12)
+    axes.grid(axis="x", color=LINES)
+    axes.spines["bottom"].set_visible(False)
+    _scale(axes.xaxis, unit, most)
+
+
+def columns(
+    path: str,
+    title: str,
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    unit: str,
+) -> None:
+    """Upright bars over time, one per name (a day), one colour per series, stacked, with the sum on
+    top."""
+    figure, axes = _figure(title, 4.5)
+    if names:
+        shown = _shown(series, len(names))
+        ends = [0.0] * len(names)
+        for place, (name, values) in enumerate(shown.items()):
+            axes.bar(
+                range(len(names)), values, 0.66, bottom=ends, color=_colour(name, place),
+                label=NAMES.get(name, label(name)),
+            )  # fmt: skip
+            ends = [a + b for a, b in zip(ends, values, strict=True)]
+        most = max(ends) or 1
+        if len(names) <= 12:
+            for at, end in enumerate(ends):
+                text = _number(end, unit)
+                axes.text(at, end + most * 0.01, text, ha="center", va="bottom", color=INK)
+        step = -(-len(names) // 14)
+        axes.set_xticks(range(0, len(names), step), [label(n) for n in names[::step]])
+        if len(names) > 7:
+            axes.tick_params(axis="x", rotation=45)
+        # Few bars are no walls.
+        axes.set_xlim(min(-0.5, len(names) / 2 - 3.5), max(len(names) - 0.5, len(names) / 2 + 2.5))
+        axes.set_ylim(0, most * 1.1)
+        axes.grid(axis="y", color=LINES)
+        axes.spines["left"].set_visible(False)
+        _scale(axes.yaxis, unit, most)
+        _legend(figure, axes, many=len(shown) > 3)
+    else:
+        _nothing(axes)
     _save(figure, path)
 
 
 def curves(
     path: str, title: str, series: Mapping[str, tuple[Sequence[Any], Sequence[float]]], unit: str
 ) -> None:
-    """Values over time, one line per name; of more than 12 the first 12 are drawn."""
+    """Values over time (UTC), one line per name with its last value; of more than 12 the first 12
+    are drawn."""
+    from matplotlib import dates
+
     figure, axes = _figure(title, 4.5)
-    for name, (times, values) in list(series.items())[:MAX_LINES]:
-        axes.plot(times, values, marker="o", markersize=3, label=label(name))
-    axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0)
+    most = 1.0
+    for place, (name, (times, values)) in enumerate(list(series.items())[:MAX_LINES]):
+        colour = PALETTE[place % len(PALETTE)]
+        utc = [time.astimezone(UTC) for time in times]
+        last = f"{label(name)}: {_number(values[-1], unit)}"
+        axes.plot(utc, values, marker="o", markersize=4, linewidth=2, color=colour, label=last)
+        most = max(most, *values)
     if series:
-        axes.legend(fontsize="small")
-    figure.autofmt_xdate()
+        untyped: Any = dates
+        locator = untyped.AutoDateLocator(maxticks=8)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator, tz=UTC))
+        axes.set_ylim(0, most * 1.08)
+        axes.grid(axis="y", color=LINES)
+        axes.spines["left"].set_visible(False)
+        _scale(axes.yaxis, unit, most)
+        axes.set_xlabel("UTC", color=INK)
+        _legend(figure, axes, many=True)
+    else:
+        _nothing(axes)
     _save(figure, path)

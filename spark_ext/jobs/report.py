@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,26 +11,77 @@ from pyrmq.escape import escape
 
 MAX_CELL = 60
 """Longest text of a cell, characters; the middle of a longer one is left out."""
+MIN_TEXT = 12
+"""Characters that a text keeps in a narrow terminal."""
 _SECONDS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def lines(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def lines(titles: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
     """A table with a line of titles. Columns that begin with a number stand to the right; what
-    others wrote is escaped."""
+    others wrote is escaped. Where it is wider than `width` (default: the terminal's), the middle of
+    long texts is left out, and if that does not do, each row becomes a paragraph."""
     cells = [[cell(value) for value in row] for row in rows]
+    width = shutil.get_terminal_size((0, 0)).columns if width is None else width
     right = [
         all(text[:1].isdigit() or text == "-" for text in column)
         for column in zip(*cells, strict=True)
     ]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    if width and sum(widths) + 2 * len(widths) - 2 > width:
+        widths = _narrowed(titles, widths, right, width)
+        if sum(widths) + 2 * len(widths) - 2 > width:
+            return _paragraphs(titles, cells, width)
     out = []
     for row in ([*titles], *cells):
+        shown = [shortened(text, most) for text, most in zip(row, widths, strict=True)]
         parts = [
             text.rjust(widths[at]) if right and right[at] else text.ljust(widths[at])
-            for at, text in enumerate(row)
+            for at, text in enumerate(shown)
         ]
         out.append("  ".join(parts).rstrip())
     return "\n".join(out)
+
+
+def _narrowed(
+    titles: Sequence[str], widths: Sequence[int], right: Sequence[bool], width: int
+) -> list[int]:
+    """Columns of texts made narrower, the widest first, down to MIN_TEXT or their title."""
+    found = list(widths)
+    least = [
+        most if right and right[at] else min(most, max(len(titles[at]), MIN_TEXT))
+        for at, most in enumerate(widths)
+    ]
+    while sum(found) + 2 * len(found) - 2 > width:
+        spare = [most - least[at] for at, most in enumerate(found)]
+        if not any(spare):
+            break
+        at = max(range(len(found)), key=lambda n: found[n] if spare[n] else 0)
+        found[at] -= 1
+    return found
+
+
+def _paragraphs(titles: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> str:
+    """One per row: its first cell, and below it the others with their titles."""
+    out = []
+    for row in cells:
+        out.append(shortened(row[0], width))
+        line = ""
+        for title, text in zip(titles[1:], row[1:], strict=True):
+            part = shortened(f"{title}: {text}", width - 2)
+            if line and len(line) + len(part) + 5 > width:
+                out.append(f"  {line}")
+                line = ""
+            line = f"{line}   {part}" if line else part
+        out.append(f"  {line}")
+    return "\n".join(out)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Without its middle if it is longer."""
+    if len(text) <= longest:
+        return text
+    half = (longest - 2) // 2
+    return f"{text[: longest - 2 - half]}..{text[len(text) - half :]}"
 
 
 def cell(value: Any) -> str:

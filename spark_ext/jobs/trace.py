@@ -194,7 +194,7 @@ def plot(found: Trace, path: str) -> None:
     found_rows = sorted(slow, key=lambda row: -row.p95Ms)[:MAX_BARS]
     bars(
         path,
-        "Costs of sends and consumption by group",
+        "What sends and consumption take, by group",
         [f"{r.kind} {r.group}" for r in found_rows],
         {
             "p50": [r.p50Ms for r in found_rows],

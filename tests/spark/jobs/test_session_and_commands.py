@@ -16,6 +16,7 @@ from spark_ext.jobs.command import Moment
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
 from spark_ext.jobs.source import Source, exactly
+from tests.spark.small_store import write
 
 WITHOUT = """
 import sys
@@ -44,16 +45,26 @@ def test_help_needs_no_spark() -> None:
         assert f"  {job} " in text
 
 
-def test_a_job_without_spark_says_what_to_install() -> None:
-    text = without(["pyspark"], "pipeline", "hot", "store")
-    assert "1 Error: `pyrmq pipeline hot` needs the package pyspark" in text
+def test_a_job_without_spark(tmp_path: Path) -> None:
+    """Those that run in this process do so; for the others it says what to install."""
+    write(tmp_path / "store", 10)
+    assert "10 messages" in without(["pyspark"], "pipeline", "hot", str(tmp_path / "store"))
+    text = without(["pyspark"], "pipeline", "hot", "store", "--engine", "spark")
+    assert "PySpark is not installed" in text
     assert "pip install 'pyrmq-broker[spark]'" in text
+    text = without(["pyspark"], "pipeline", "restore", "archive")
+    assert "1 Error: `pyrmq pipeline restore` needs the package pyspark" in text
     assert without([], "pipeline", "hut").startswith("2 ")
 
 
+def test_a_job_without_duckdb_says_what_to_install() -> None:
+    text = without(["duckdb"], "pipeline", "hot", "store", "--engine", "local")
+    assert "the engine local needs duckdb: pip install 'pyrmq-broker[pipeline]'" in text
+
+
 def test_a_job_without_java_says_so(tmp_path: Path) -> None:
-    text = without([], "pipeline", "hot", str(tmp_path), PATH=str(tmp_path))
-    assert "1 Error: Spark needs Java 17 or later" in text
+    arguments = ("pipeline", "hot", str(tmp_path), "--engine", "spark")
+    assert "1 Error: Spark needs Java 17 or later" in without([], *arguments, PATH=str(tmp_path))
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -137,3 +148,22 @@ def test_reports() -> None:
     assert report.share(1, 0) == "-"
     assert report.cell("x" * 100) == "x" * 29 + ".." + "x" * 29
     assert report.moment(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "2026-01-31 12:00:00Z"
+
+
+def test_reports_in_60_columns() -> None:
+    titles = ("group", "topic", "queues", "backlog", "longest queue", "gone", "behind by")
+    long = "a-group-of-a-team-that-likes-names-%d"
+    rows = [[long % n, f"topic-with-a-long-name-{n}", 8, 10**n, n, 0, "3.5 min"] for n in (1, 9)]
+    wide = report.lines(titles, rows, 200)
+    assert long % 1 in wide
+    assert len(wide.splitlines()) == 3
+    middle = report.lines(titles, rows, 90)
+    assert len(middle.splitlines()) == 3
+    assert max(map(len, middle.splitlines())) <= 90
+    assert "a-gro..es-1" in middle or ".." in middle
+    narrow = report.lines(titles, rows, 60)
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.splitlines()[0] == long % 1
+    assert "backlog: 1000000000" in narrow
+    assert report.lines(("a", "b"), [], 60) == "a  b"
+    assert report.shortened("abcdefghij", 7) == "abc..ij"
