@@ -17,7 +17,7 @@ SLICES := crash faults simulation interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
-	bench-client bench-transactions bench-spark bench-plot wheel-check thorough $(SLICES:%=thorough-%) clean
+	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -114,6 +114,9 @@ bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
+
+docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
+	$(BIN)/python scripts/docs_plots.py
 
 bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
 	@mkdir -p build

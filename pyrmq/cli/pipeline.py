@@ -1,5 +1,5 @@
-"""`pyrmq pipeline NAME …`: jobs that Spark does on segments. They are in the package spark_ext,
-which is imported when one of them is named."""
+"""`pyrmq pipeline NAME …`: jobs on segments, in this process or by Spark. They are in the package
+spark_ext, which is imported when one of them is named."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ class _Jobs(click.Group):
 
 @click.command(cls=_Jobs)
 def pipeline() -> None:
-    """Archive, lag, trace and more: jobs on a store's segments, by Spark (extra `spark`)."""
+    """Archive, lag, trace and more: jobs on a store's segments (extras `pipeline` and `spark`)."""

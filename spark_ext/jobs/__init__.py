@@ -1,8 +1,8 @@
-"""The pipeline: what operators ask of a log, answered by Spark from its segments.
+"""The pipeline: what operators ask of a log, answered from its segments, here or by Spark.
 
 Each module is one job: a function for programs, a command for `pyrmq pipeline NAME` and
-`python -m spark_ext.jobs.NAME`. Reading (`Source`) and computing (`compute`, on DataFrames with the
-source's columns) are apart, so that any frame with these columns will do.
+`python -m spark_ext.jobs.NAME`. Reading (`Source`) and computing (`compute`, on tables with the
+source's columns) are apart, so that any table with these columns will do.
 """
 
 JOBS = {

@@ -7,7 +7,7 @@ PALETTE in turn. Legends stand outside, counts have no ticks between whole numbe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,8 @@ def _figure(title: str, height: float) -> tuple[Figure, Axes]:
     except ImportError as e:
         raise JobError(f"plots need matplotlib ({e}): pip install 'pyrmq-broker[plot]'") from None
     figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.12, h_pad=0.12)
     axes = figure.subplots()
     axes.set_title(title, loc="left", fontsize=13, fontweight="bold", color=INK, pad=12)
     for side in ("top", "right"):
@@ -256,6 +258,10 @@ def curves(
         axes.plot(utc, values, marker="o", markersize=4, linewidth=2, color=colour, label=last)
         most = max(most, *values)
     if series:
+        every = [time.astimezone(UTC) for times, _ in series.values() for time in times]
+        first, last = min(every), max(every)
+        margin = max((last - first) / 30, timedelta(seconds=5))
+        axes.set_xlim(first - margin, last + margin)
         untyped: Any = dates
         locator = untyped.AutoDateLocator(maxticks=8)
         axes.xaxis.set_major_locator(locator)

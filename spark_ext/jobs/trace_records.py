@@ -74,18 +74,25 @@ def _truth(text: str) -> str:
     return f"CASE lower({text}) WHEN 'true' THEN true WHEN 'false' THEN false END"
 
 
-def _fields() -> str:
+def _texts() -> str:
+    """SQL for the fields as texts, by the names that they have in PLACES."""
     # Pub: 13 fields end in success; of 14 offsetMsgId stands before it, of 15 clientHost behind.
     pub = "CASE WHEN size(f) = 13 THEN get(f, 12) ELSE get(f, 13) END"
-    success = f"CASE WHEN type = 'Pub' THEN {pub} ELSE {_field('success')} END"
+    names = dict.fromkeys(name for places in PLACES.values() for name in places)
+    columns = [f"{_field(name)} AS `{name}`" for name in names if name != "success"]
+    columns.append(f"CASE WHEN type = 'Pub' THEN {pub} ELSE {_field('success')} END AS success")
     known = ", ".join(f"'{kind}'" for kind in TYPES)
-    columns = [f"CASE WHEN type IN ({known}) THEN type END AS type", "storeTimestamp"]
-    columns += [f"{_number(_field(n), kind)} AS `{n}`" for n, kind in NUMBERS.items()]
-    columns += [f"nullif(nullif({_field(name)}, ''), 'null') AS `{name}`" for name in TEXTS]
+    columns.append(f"CASE WHEN type IN ({known}) THEN type END AS type")
+    return ", ".join(columns)
+
+
+def _fields() -> str:
+    columns = [f"{_number(f'`{n}`', kind)} AS `{n}`" for n, kind in NUMBERS.items()]
+    columns += [f"nullif(nullif(`{name}`, ''), 'null') AS `{name}`" for name in TEXTS]
     columns += [
-        f"{_number(_field('contextCode'), 'int')} AS contextCode",
-        f"{_truth(success)} AS success",
-        f"{_truth(_field('fromCheck'))} AS fromCheck",
+        f"{_number('contextCode', 'int')} AS contextCode",
+        f"{_truth('success')} AS success",
+        f"{_truth('fromCheck')} AS fromCheck",
     ]
     return ", ".join(columns)
 
@@ -111,5 +118,6 @@ def parse(messages: Table) -> Table:
     split = f"""SELECT storeTimestamp, split(record, chr(1)) AS f
         FROM ({records}) WHERE trim(record) <> ''"""
     typed = f"SELECT *, get(f, 0) AS type FROM ({split})"
-    fields = f"SELECT {_fields()} FROM ({typed})"
+    texts = f"SELECT storeTimestamp, {_texts()} FROM ({typed})"
+    fields = f"SELECT type, storeTimestamp, {_fields()} FROM ({texts})"
     return engine.sql(f"SELECT *, NOT ({_good()}) AS bad FROM ({fields})", messages=messages)

@@ -251,8 +251,12 @@ def plot(found: Table, path: str) -> None:
     text = "SELECT topic, state, count(*) AS `count` FROM {found} GROUP BY topic, state"
     rows = engine_of(found).sql(text, found=found).collect()
     counts = {(row.topic, row.state): row["count"] for row in rows}
-    topics = sorted({row.topic or "" for row in rows})
-    series = {s: [counts.get((t or None, s), 0) for t in topics] for s in STATES}
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row.topic or ""] = sums.get(row.topic or "", 0) + row["count"]
+    topics = sorted(sums, key=lambda topic: (-sums[topic], topic))
+    order = ("committed", "rolledBack", "discarded", "pending")
+    series = {s: [counts.get((t or None, s), 0) for t in topics] for s in order}
     bars(path, "Transactions by topic and state", topics, series, "transactions")
 
 
