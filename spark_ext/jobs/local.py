@@ -16,6 +16,7 @@ from typing import Any
 
 from spark_ext.jobs import local_read
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.local_tables import TYPES, read_table, write_table
 
 MEMORY = "1GB"
 """What DuckDB may take; then it writes to temporary files."""
@@ -31,8 +32,6 @@ MACROS = (
     "conv(t, radix, wanted) AS try_cast('0x' || t AS bigint)",
 )
 """Functions of Spark's SQL in DuckDB's."""
-TYPES = {"timestamp": "timestamptz", "map<string,string>": "map(varchar, varchar)"}
-"""Types of Spark's DDL that DuckDB calls otherwise."""
 
 
 class Row:
@@ -157,14 +156,11 @@ class LocalEngine:
         return f"coalesce(try(decode({binary})), {shown})"
 
     def write(self, table: Any, path: str, kind: str, mode: str) -> None:
-        from spark_ext.jobs.local_tables import write_table
-
         write_table(table, path, kind, mode)
 
     def read(self, path: str, kind: str, schema: str) -> LocalTable:
-        from spark_ext.jobs.local_tables import read_table
-
-        return read_table(self, path, kind, schema)
+        found: LocalTable = read_table(self, path, kind, schema)
+        return found
 
     def arrow(self, table: LocalTable) -> Any:
         kept = self.keep(table)

@@ -6,14 +6,13 @@ import os
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import is_local
 
-if TYPE_CHECKING:
-    from spark_ext.jobs.local import LocalEngine, LocalTable
-
+TYPES = {"timestamp": "timestamptz", "map<string,string>": "map(varchar, varchar)"}
+"""Types of Spark's DDL that DuckDB calls otherwise."""
 WAYS = {
     "parquet": "FORMAT parquet, COMPRESSION snappy",
     "csv": "FORMAT csv, HEADER",
@@ -30,7 +29,7 @@ def local_folder(path: str) -> Path:
     return Path(path.removeprefix("file://"))
 
 
-def write_table(table: LocalTable, path: str, kind: str, mode: str) -> None:
+def write_table(table: Any, path: str, kind: str, mode: str) -> None:
     """One file in a folder, whole or not at all. Maps in CSV are JSON text, bytes are base64."""
     folder = local_folder(path)
     if mode == "error" and folder.exists():
@@ -52,10 +51,8 @@ def write_table(table: LocalTable, path: str, kind: str, mode: str) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def read_table(engine: LocalEngine, path: str, kind: str, schema: str) -> LocalTable:
+def read_table(engine: Any, path: str, kind: str, schema: str) -> Any:
     """What either engine wrote, with the columns of the schema (Spark's DDL, no maps)."""
-    from spark_ext.jobs.local import TYPES
-
     pattern = _doubled(str(local_folder(path) / f"part-*{kind}").replace("'", "''"))
     options = {
         "parquet": "union_by_name = true",
@@ -72,7 +69,7 @@ def read_table(engine: LocalEngine, path: str, kind: str, schema: str) -> LocalT
     return engine.sql(f"SELECT {', '.join(chosen)} FROM {source}")
 
 
-def _columns(table: LocalTable, kind: str) -> str:
+def _columns(table: Any, kind: str) -> str:
     if kind == "parquet":
         return "*"
     kinds = table.engine.connection.sql(f"SELECT * FROM {table.name}").types
