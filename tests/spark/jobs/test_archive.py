@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from click.testing import CliRunner
 
+from pyrmq.cli import main
 from spark_ext.jobs import archive, archive_report
 from spark_ext.jobs.archive import archive_stream
 from spark_ext.jobs.archive_manifest import File, Head, Manifest, Run
-from spark_ext.jobs.archive_read import read_archive, verify
+from spark_ext.jobs.archive_read import gaps, read_archive, verify
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
@@ -295,6 +297,24 @@ def test_a_message_that_is_there_twice_is_found(spark: SparkSession, feed: Feed,
     feed.put(message(0))
     run(feed, root)
     assert verify(spark, root) == ["broker-a A-0@0 is there 2 times"]
+
+
+@pytest.mark.thorough("test_archive_gaps.py has what is found, from manifests alone")
+def test_what_is_missing_is_found(spark: SparkSession, feed: Feed, root: str) -> None:
+    feed.put(message(0), message(1), message(3), message(4), message(0, queue=1))
+    feed.put(message(7), message(1, queue=1))
+    run(feed, root)
+    assert verify(spark, root) == [], "files are as they were written"
+    lines = [
+        "broker-a A-0: offset 2 is missing, in run 0",
+        "broker-a A-0: offsets 5 to 6 are missing, in run 1",
+        "broker-a: run 1 begins at physical offset 300, those before it end at 1200: is it "
+        "another log?",
+    ]
+    assert sorted(gaps(spark, root)) == lines
+    result = CliRunner().invoke(main, ["pipeline", "archive", "--to", root, "--verify"])
+    assert result.exit_code == archive.GAPS == 3, result.output
+    assert lines[0] in result.output
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"version":2}', '{"version":1,"run":0}'])

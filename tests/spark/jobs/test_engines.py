@@ -69,8 +69,13 @@ def rows_of(table: Any) -> list[str]:
     )
 
 
+LONG = pytest.mark.thorough("Spark takes longest for it, and the others have the same functions")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(
+    "job", [pytest.param(job, marks=[LONG] if job == "trace" else []) for job in JOBS]
+)
 def test_both_find_the_same(spark: SparkSession, store: str, job: str) -> None:
     source = Source((store,), broker_names=("broker-a",))
     here, words = JOBS[job](local.engine(), source)
