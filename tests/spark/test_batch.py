@@ -48,7 +48,7 @@ def physical(sent: list[Sent]) -> list[int]:
 @pytest.mark.spark_versions
 def test_every_message_is_a_row(spark: SparkSession, store: Path, sent: list[Sent]) -> None:
     """Found by name alone, from several tasks, with every column of the default schema."""
-    frame = read(spark, store, splitBytes="64k")
+    frame = read(spark, store, splitBytes="64k", properties="map")
     assert frame.rdd.getNumPartitions() > 2
     rows = {row.commitLogOffset: row for row in frame.collect()}
     assert len(rows) == frame.count() == COUNT
