@@ -123,6 +123,22 @@ def test_forms_of_properties(spark: SparkSession, store: Path, form: str) -> Non
         assert again.p == pairs
 
 
+@pytest.mark.filterwarnings("default")  # of pandas, not ours
+def test_to_pandas(spark: SparkSession, store: Path) -> None:
+    pytest.importorskip("pandas")
+    found = read(spark, store, columns="QUEUEID,body").toPandas()
+    assert (list(found.columns), len(found)) == (["queueId", "body"], COUNT)
+
+
+def test_a_schema_in_another_case(spark: SparkSession, store: Path) -> None:
+    reader = spark.read.format("rocketmq").schema("QUEUEID int, Tags string")
+    frame = reader.load(str(store))
+    assert frame.columns == ["QUEUEID", "Tags"]
+    rows = frame.collect()
+    assert len(rows) == COUNT
+    assert {row.Tags for row in rows} == {"A", "B", "C"}
+
+
 SELECTIONS: list[tuple[dict[str, str], Any]] = [
     ({"subscribe": "orders"}, lambda s: s.topic == "orders"),
     ({"topic": "payments"}, lambda s: s.topic == "payments"),
