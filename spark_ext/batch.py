@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_ext import selecting
 from spark_ext.option_names import option_names
 from spark_ext.partition import SegmentPartition, read
+from spark_ext.schema import as_given
 from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
+        self._schema = schema
         self._how = selecting.read_options(options, schema)
         self._selection = selecting.selection(options)
 
@@ -53,4 +55,4 @@ class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
         return [SegmentPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        return read(partition)
+        return as_given(read(partition), self._schema)

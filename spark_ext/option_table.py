@@ -282,16 +282,17 @@ OPTIONS: tuple[Option, ...] = (
         names,
         READS,
         None,
-        "Columns to build, with commas. `.schema(...)` does the same.",
+        "Columns to build, with commas, in any case; `*`: all. `.schema(...)` does the same.",
         parameter="columns",
     ),
     Option(
         "properties",
         choice(*PROPERTIES),
         READS,
-        "map",
-        "Form of the column `properties`: a map, a JSON object as text, the text as stored, or "
-        "no such column.",
+        "none",
+        "Form of the column `properties`: `map`, a JSON object as text (`json`), the text as "
+        "stored (`raw`), or no such column. A map costs a third of a scan. Where `columns` or the "
+        "schema names the column and this is not given: a map.",
         parameter="properties",
         group="properties",
     ),

@@ -32,6 +32,7 @@ class Options:
         self.values: dict[str, Any] = {}
         """By name, of all options that this query takes; None: not set and without a default."""
         self._given: frozenset[str] = frozenset()
+        check_cases(given)
         seen = set()
         for key, value in given.items():
             if key.lower() in _SPARKS_OWN.get(query, ()):
@@ -95,6 +96,19 @@ class Options:
                     f"options {' and '.join(both)} exclude each other: give one of "
                     f"{', '.join(group)}"
                 )
+
+
+def check_cases(given: Mapping[str, str]) -> None:
+    """ConfigError for an option that is there twice, in different case and with other values.
+    Spark itself keeps the last one of them, so only what comes past it can be checked."""
+    seen: dict[str, str] = {}
+    for key in given:
+        first = seen.setdefault(key.lower(), key)
+        if given[first] != given[key]:
+            raise ConfigError(
+                f"option {first} is given twice, once as {key} and with another value: names of "
+                "options mean the same in any case; leave one out"
+            )
 
 
 def _parse(option: Option, value: str) -> Any:

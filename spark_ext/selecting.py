@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from spark_ext.option_names import option_names
-from spark_ext.schema import column_names
+from spark_ext.schema import column_names, form_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -58,7 +58,7 @@ def read_options(options: Options, schema: StructType) -> ReadOptions:
     given = options.of_all()
     return ReadOptions(
         columns=column_names(schema),
-        properties=given["properties"],
+        properties=form_of(options),
         decompress=given["decompress"],
         verify_crc=given["verifyCrc"],
         on_corruption=given["onCorruption"],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pyrmq.errors import ConfigError
+from spark_ext import hints
 from spark_ext import schema as schemas
 from spark_ext.option import Query
 from spark_ext.options import Options
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
 class RocketMQDataSource(DataSource):
     """Found by PySpark through `pyspark_rocketmq`."""
 
+    schema_asked: bool = False
+    """Whether Spark asked for a schema: then the user gave none."""
+
     @classmethod
     def name(cls) -> str:
         return "rocketmq"
 
     def schema(self) -> StructType:
         """Of a read without a user's schema; also the first place where a typo can be reported."""
+        self.schema_asked = True
         return schemas.of_options(Options(self.options, None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -77,6 +82,8 @@ class RocketMQDataSource(DataSource):
     def _checked(self, query: Query, schema: StructType) -> tuple[Options, StructType]:
         options = Options(self.options, query)
         schemas.check(schema, options)
+        if self.schema_asked and not options.is_set("columns"):
+            hints.all_columns()
         return options, schema
 
     def _through_broker(self) -> bool:

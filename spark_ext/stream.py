@@ -17,6 +17,7 @@ from spark_ext import selecting
 from spark_ext.option_names import option_names
 from spark_ext.partition import SegmentPartition, read
 from spark_ext.progress import Progress
+from spark_ext.schema import as_given
 from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
+        self._schema = schema
         self._how = selecting.read_options(options, schema)
         self._selection = selecting.selection(options)
         self._planner_made: StreamPlanner | None = None
@@ -48,7 +50,7 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
         return [SegmentPartition(split) for split in self._planner.splits(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        return read(partition)
+        return as_given(read(partition), self._schema)
 
     def commit(self, end: Position) -> None:
         """Spark has processed all before `end`; for files there is only the position to log."""

@@ -14,11 +14,11 @@ import trio
 from pyspark.sql import SparkSession
 
 import pyrmq.testing
+import spark_ext
 from spark_ext.jobs import archive_report
 from spark_ext.jobs.archive import archive
 from spark_ext.jobs.archive_read import verify
 from spark_ext.jobs.restore import restore
-from spark_ext.jobs.session import session
 from spark_ext.jobs.source import Source
 
 
@@ -46,7 +46,7 @@ async def run(spark: SparkSession, folder: Path) -> bool:
 
 
 def main() -> None:
-    spark = session("archive example")
+    spark = spark_ext.session(SparkSession.builder.appName("archive example"))
     with TemporaryDirectory(prefix="pyrmq-") as folder:
         sys.exit(0 if trio.run(run, spark, Path(folder)) else 1)
 

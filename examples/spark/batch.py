@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import sample
 from pyspark.sql import SparkSession
 
-from spark_ext.jobs.session import session
+import spark_ext
 
 
 def run(spark: SparkSession, store: str) -> None:
@@ -46,7 +46,7 @@ def run(spark: SparkSession, store: str) -> None:
 
 
 def main() -> None:
-    spark = session("batch example")
+    spark = spark_ext.session(SparkSession.builder.appName("batch example"))
     if len(sys.argv) > 1:
         run(spark, sys.argv[1])
         return

@@ -14,8 +14,8 @@ import trio
 from pyspark.sql import DataFrame, SparkSession
 
 import pyrmq.testing
+import spark_ext
 from pyrmq import Message, Producer
-from spark_ext.jobs.session import session
 
 ROUNDS, EACH = 3, 100
 
@@ -68,7 +68,7 @@ async def run(spark: SparkSession, folder: Path) -> bool:
 
 
 def main() -> None:
-    spark = session("streaming example")
+    spark = spark_ext.session(SparkSession.builder.appName("streaming example"))
     with TemporaryDirectory(prefix="pyrmq-") as folder:
         sys.exit(0 if trio.run(run, spark, Path(folder)) else 1)
 

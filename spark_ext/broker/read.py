@@ -12,6 +12,7 @@ from spark_ext.broker import partition as broker_partition
 from spark_ext.broker.partition import BrokerPartition
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.broker.stream import BrokerStreamReader41
+from spark_ext.schema import as_given
 from spark_ext.worker import ADMISSION, VersionCheckedPickle
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class BrokerBatchReader(VersionCheckedPickle, DataSourceReader):
     """Offsets are fixed when Spark plans: all actions on one loaded frame see the same rows."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
+        self._schema = schema
         how = selecting.read_options(options, schema)
         self._planner = BrokerPlanner(options, selecting.selection(options), how)
 
@@ -32,7 +34,7 @@ class BrokerBatchReader(VersionCheckedPickle, DataSourceReader):
         return [BrokerPartition(split) for split in self._planner.batch()]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        return broker_partition.read(partition)
+        return as_given(broker_partition.read(partition), self._schema)
 
 
 if ADMISSION:

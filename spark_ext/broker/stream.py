@@ -13,6 +13,7 @@ from spark_ext.broker.partition import BrokerPartition
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.broker.progress import BrokerProgress
 from spark_ext.broker.ranges import Position, from_position
+from spark_ext.schema import as_given
 from spark_ext.worker import VersionCheckedPickle
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
+        self._schema = schema
         self._progress = BrokerProgress()
         how = selecting.read_options(options, schema)
         self._planner = BrokerPlanner(options, selecting.selection(options), how)
@@ -38,7 +40,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader):
         return [BrokerPartition(split) for split in self._planner.splits(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        return broker_partition.read(partition)
+        return as_given(broker_partition.read(partition), self._schema)
 
     def commit(self, end: Position) -> None:
         """Logs the position. The checkpoint keeps it; offsets of groups are not touched."""

@@ -43,7 +43,7 @@ from spark_ext.jobs.files import Folder
 from spark_ext.jobs.source import Source
 from spark_ext.option import Query
 from spark_ext.option_table import OPTIONS
-from spark_ext.schema import COLUMNS, DEFAULT
+from spark_ext.schema import COLUMNS, WITH_PROPERTIES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -90,7 +90,7 @@ def archive(
     topics: Sequence[str] = (),
     pattern: str | None = None,
     system: bool = False,
-    columns: Sequence[str] = DEFAULT,
+    columns: Sequence[str] = WITH_PROPERTIES,
     codec: str = "snappy",
     follow: float | None = None,
 ) -> Archived:
@@ -329,7 +329,7 @@ def command(
         return
     if source is None:
         raise JobError("name the stores to read, or a name server")
-    wanted: Sequence[str] = DEFAULT
+    wanted: Sequence[str] = WITH_PROPERTIES
     if columns is not None:
         every = [name for name in COLUMNS if name != "propertiesRaw"]
         wanted = every if columns == "all" else [n.strip() for n in columns.split(",")]

@@ -7,13 +7,12 @@ must run this interpreter, as they would otherwise take `python3` from PATH.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_ext.jobs.errors import JobError
+from spark_ext.setup import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +31,6 @@ LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "8",
 }
 """What a new session on this machine alone gets as well."""
-
-
-def has_java() -> bool:
-    """Whether Spark will find a Java: JAVA_HOME, or `java` on PATH, as its own scripts look."""
-    home = os.environ.get("JAVA_HOME")
-    return bool(home and Path(home, "bin", "java").exists()) or shutil.which("java") is not None
 
 
 def session(

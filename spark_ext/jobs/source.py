@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyrmq.errors import ConfigError
 from spark_ext.jobs.engine import FORMAT, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.option_table import SELECTING
+from spark_ext.options import check_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +39,10 @@ class Source:
     def __post_init__(self) -> None:
         if bool(self.paths) == bool(self.name_server):
             raise JobError("name the stores to read, or a name server, and not both")
+        try:
+            check_cases(self.options)
+        except ConfigError as error:
+            raise JobError(str(error)) from None
 
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job

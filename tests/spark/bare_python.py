@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import venv
@@ -27,7 +28,9 @@ def make(folder: Path) -> Path:
 
 def for_spark(bare: Path) -> Path:
     """The bare one as Spark may start it: away from the checkout, which is in its path else."""
-    return _script(bare.parent / "bare-for-spark", f'cd / && exec "{bare}" "$@"')
+    return _script(
+        bare.parent / "bare-for-spark", f'cd / && unset PYTHONPATH && exec "{bare}" "$@"'
+    )
 
 
 def only_in_tasks(bare: Path) -> Path:
@@ -52,6 +55,7 @@ def _script(path: Path, text: str) -> Path:
 
 def run(python: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs code there, away from the checkout."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     return subprocess.run(
         [str(python), "-c", code, *arguments],
         capture_output=True,
@@ -59,4 +63,5 @@ def run(python: Path, code: str, *arguments: str) -> subprocess.CompletedProcess
         timeout=120,
         check=False,
         cwd=python.parent,
+        env=environment,
     )

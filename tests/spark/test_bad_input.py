@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -157,14 +158,29 @@ def test_executors_without_the_wheel(
 def test_a_spark_without_the_wheel(
     spark: SparkSession, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planning too runs the Python that PYSPARK_PYTHON names."""
+    """Registering says so. Where nobody chose that Python, the one of this process runs instead."""
     bare = bare_python.make(tmp_path / "bare")
     other = bare_python.for_spark(bare)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
     try:
+        with pytest.raises(spark_ext.SparkSetupError) as caught:
+            spark_ext.register(spark)
+        other.rename(other.with_name("python3"))
+        monkeypatch.setenv("PATH", str(other.parent), prepend=":")
+        monkeypatch.delenv("PYSPARK_PYTHON")
+        monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
         spark_ext.register(spark)
-        text = error_text(spark, store)
+        assert spark.sparkContext.pythonExec == "python3"
+        assert spark.read.format("rocketmq").load(str(store)).count() == 600
+        monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+        with pytest.raises(spark_ext.SparkSetupError, match="No module named 'pyrmq'"):
+            spark_ext.register(spark)
     finally:
         monkeypatch.undo()
         spark_ext.register(spark)
+    text = str(caught.value)
+    assert f"{other}, which has no pyrmq-broker[spark]" in text
     assert f"pip install 'pyrmq-broker[spark]=={__version__}'" in text
+    assert (
+        f"PYSPARK_PYTHON before Spark starts to a Python that has it, here {sys.executable}" in text
+    )

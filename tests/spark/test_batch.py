@@ -48,7 +48,7 @@ def physical(sent: list[Sent]) -> list[int]:
 @pytest.mark.spark_versions
 def test_every_message_is_a_row(spark: SparkSession, store: Path, sent: list[Sent]) -> None:
     """Found by name alone, from several tasks, with every column of the default schema."""
-    frame = read(spark, store, splitBytes="64k")
+    frame = read(spark, store, splitBytes="64k", properties="map")
     assert frame.rdd.getNumPartitions() > 2
     rows = {row.commitLogOffset: row for row in frame.collect()}
     assert len(rows) == frame.count() == COUNT
@@ -121,6 +121,22 @@ def test_forms_of_properties(spark: SparkSession, store: Path, form: str) -> Non
         again = frame.select(F.from_json("properties", "map<string,string>").alias("p")).first()
         assert again is not None
         assert again.p == pairs
+
+
+@pytest.mark.filterwarnings("default")  # of pandas, not ours
+def test_to_pandas(spark: SparkSession, store: Path) -> None:
+    pytest.importorskip("pandas")
+    found = read(spark, store, columns="QUEUEID,body").toPandas()
+    assert (list(found.columns), len(found)) == (["queueId", "body"], COUNT)
+
+
+def test_a_schema_in_another_case(spark: SparkSession, store: Path) -> None:
+    reader = spark.read.format("rocketmq").schema("QUEUEID int, Tags string")
+    frame = reader.load(str(store))
+    assert frame.columns == ["QUEUEID", "Tags"]
+    rows = frame.collect()
+    assert len(rows) == COUNT
+    assert {row.Tags for row in rows} == {"A", "B", "C"}
 
 
 SELECTIONS: list[tuple[dict[str, str], Any]] = [

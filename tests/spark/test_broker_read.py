@@ -77,7 +77,7 @@ def places(frame: DataFrame) -> set[tuple[str, int, int]]:
 
 @pytest.mark.spark_versions
 def test_every_row_with_its_columns(spark: SparkSession, filled: Filled) -> None:
-    rows = load(spark, filled, topic="Alpha").collect()
+    rows = load(spark, filled, topic="Alpha", includeHeaders="true").collect()
     assert len(rows) == 10_000
     expected = {(r.queue_id, r.queue_offset): r for r in filled.records("Alpha")}
     for row in rows:

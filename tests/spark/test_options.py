@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import ConfigError, PyrmqError
+from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import Source
 from spark_ext.option import Query
 from spark_ext.option_table import OPTIONS, TABLE
 from spark_ext.options import Options
@@ -32,7 +34,7 @@ def test_defaults_are_those_of_the_specification() -> None:
     assert given["minPartitions"] is None
     assert given["plan"] == "auto"
     assert (given["batchRows"], given["batchBytes"]) == (10_000, 1 << 20)
-    assert given["properties"] == "map"
+    assert given["properties"] == "none"
     assert given["decompress"] is True
     assert given["verifyCrc"] == "tail"
     assert given["failOnDataLoss"] is True
@@ -47,6 +49,18 @@ def test_names_are_looked_at_without_case() -> None:
     assert given["splitBytes"] == 64 << 20
     assert given["failOnDataLoss"] is False
     assert given.is_set("splitBytes")
+
+
+def test_an_option_twice_in_different_case() -> None:
+    assert batch(splitBytes="64m", SPLITBYTES="64m")["splitBytes"] == 64 << 20
+    with pytest.raises(ConfigError, match="splitBytes is given twice, once as SPLITBYTES"):
+        batch(splitBytes="64m", SPLITBYTES="65m")
+    with pytest.raises(JobError, match="splitBytes is given twice"):
+        Source(("a",), options={"splitBytes": "1m", "splitbytes": "2m"})
+
+
+def test_an_option_that_is_not_set() -> None:
+    given = batch(splitBytes="64m")
     assert not given.is_set("batchBytes")
 
 

@@ -87,6 +87,7 @@ def test_what_was_read_can_be_written(spark: SparkSession, server: ServerProcess
         spark.read.format("rocketmq")
         .option("nameServer", namesrv(server))
         .option("topic", "First")
+        .option("properties", "map")
         .load()
     )
     write(read.select("body", "properties", "flag"), server, topic="Second")

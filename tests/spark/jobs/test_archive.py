@@ -18,7 +18,7 @@ from spark_ext.jobs.archive_read import gaps, read_archive, verify
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
-from spark_ext.schema import DEFAULT
+from spark_ext.schema import WITH_PROPERTIES
 from tests.spark.jobs.conftest import at
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400_000
 T = 1_700_000_000_000 // DAY * DAY
-HEAD = Head({"subscribe": "A,B"}, DEFAULT)
+HEAD = Head({"subscribe": "A,B"}, WITH_PROPERTIES)
 
 
 def message(n: int, topic: str = "A", time: int = 0, queue: int = 0) -> tuple[Any, ...]:
@@ -45,7 +45,7 @@ class Feed:
         self._count = 0
 
     def put(self, *rows: tuple[Any, ...]) -> None:
-        frame = self.spark.createDataFrame(list(rows), schema_of(DEFAULT)).coalesce(1)
+        frame = self.spark.createDataFrame(list(rows), schema_of(WITH_PROPERTIES)).coalesce(1)
         fresh = self.folder / f"_{self._count}"
         frame.write.parquet(str(fresh))
         (part,) = fresh.glob("part-*.parquet")
@@ -53,7 +53,9 @@ class Feed:
         self._count += 1
 
     def stream(self) -> DataFrame:
-        reader = self.spark.readStream.schema(schema_of(DEFAULT)).option("maxFilesPerTrigger", 1)
+        reader = self.spark.readStream.schema(schema_of(WITH_PROPERTIES)).option(
+            "maxFilesPerTrigger", 1
+        )
         return reader.parquet(str(self.folder))
 
 
@@ -238,9 +240,9 @@ def test_another_selection_is_refused(feed: Feed, root: str) -> None:
     feed.put(message(0))
     run(feed, root)
     with pytest.raises(JobError, match="begun with selection"):
-        run(feed, root, Head({"subscribe": "A"}, DEFAULT))
+        run(feed, root, Head({"subscribe": "A"}, WITH_PROPERTIES))
     with pytest.raises(JobError, match="begun with columns"):
-        run(feed, root, Head(HEAD.selection, [*DEFAULT, "msgId"]))
+        run(feed, root, Head(HEAD.selection, [*WITH_PROPERTIES, "msgId"]))
 
 
 def test_history_must_fit(feed: Feed, root: str) -> None:

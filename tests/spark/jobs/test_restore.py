@@ -14,7 +14,7 @@ from spark_ext.jobs.archive_manifest import Head
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.restore import check_head, check_topics, counted, messages, restore
 from spark_ext.jobs.source import Source
-from spark_ext.schema import DEFAULT
+from spark_ext.schema import WITH_PROPERTIES
 from tests.spark.jobs.conftest import Frame
 from tests.spark.small_store import QUEUES, write
 
@@ -90,12 +90,12 @@ def test_what_cannot_be_restored(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", [{"decompress": "False"}, {"DECOMPRESS": " false "}])
 def test_bodies_that_may_be_compressed_are_not_sent(given: dict[str, str]) -> None:
     with pytest.raises(JobError, match="made with decompress=false"):
-        check_head(Head(given, DEFAULT), "root")
+        check_head(Head(given, WITH_PROPERTIES), "root")
 
 
 def test_decompressed_bodies_are_sent() -> None:
-    check_head(Head({"subscribe": "A", "decompress": "TRUE"}, DEFAULT), "root")
-    check_head(Head({}, DEFAULT), "root")
+    check_head(Head({"subscribe": "A", "decompress": "TRUE"}, WITH_PROPERTIES), "root")
+    check_head(Head({}, WITH_PROPERTIES), "root")
 
 
 def test_the_brokers_own_topics_are_not_sent_to() -> None:

@@ -40,9 +40,11 @@ def test_everything(spark: SparkSession, material: Material, mode: str):
 
 
 def test_the_default_schema(spark: SparkSession, material: Material):
-    frame = load(spark, material.root, columns="", includeSystemTopics="")
+    frame = load(spark, material.root, columns="", includeSystemTopics="", properties="map")
     assert tuple(frame.columns) == DEFAULT
     assert_same(rows_of(frame), narrowed(material.user_rows, DEFAULT), "default columns")
+    frame = load(spark, material.root, columns="", includeSystemTopics="")
+    assert tuple(frame.columns) == tuple(name for name in DEFAULT if name != "properties")
 
 
 def test_a_narrow_schema(spark: SparkSession, material: Material):
