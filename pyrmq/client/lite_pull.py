@@ -201,7 +201,7 @@ class LitePullConsumer:
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
-        with within(timeout, f"no route of topic {topic}"):
+        with within(timeout, f"no route of topic {topic}", self._client.no_answer):
             route = await self._client.route(topic)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 

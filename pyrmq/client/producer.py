@@ -227,7 +227,7 @@ class Producer:
         queue of it can be sent to; RequestTimeoutError.
         """
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"no route of topic {topic}"):
+        with within(limit, f"no route of topic {topic}", self._client.no_answer):
             found = await self._delivery.queues(self._names.wire(topic))
         return self._names.shown_queues(list(found))
 
@@ -343,7 +343,12 @@ class Producer:
         """
         check_queue(queue)
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"message to {message.topic} has not left"):
+        target = None
+
+        def why() -> str:
+            return self._client.no_answer() if target is None else ""
+
+        with within(limit, f"message to {message.topic} has not left", why):
             request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
             channel = await self._channel_of(target, request.topic)
