@@ -13,7 +13,7 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
 QUICK := unit client faces session store segments support simulation
-SLICES := crash faults simulation interop spark python sanitize fuzz random
+SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
@@ -80,6 +80,9 @@ thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips
 
 thorough-simulation: $(STAMP) ## Run 10,000 new seeds of transactions: kills, losses, clock jumps
 	$(LONG) tests/simulation -s
+
+thorough-memory: $(STAMP) ## Send and consume a million messages: the client's memory is flat
+	$(LONG) tests/soak/test_client_memory.py -s
 
 thorough-interop: $(STAMP) ## Run all Java clients, and all tests with each Apache RocketMQ
 	$(LONG) tests/interop

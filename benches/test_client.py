@@ -20,6 +20,7 @@ from benches.client.imports import import_seconds
 from benches.client.loads import Measured
 from benches.loopback.harness import server
 from tests.interop import toolchain
+from tests.interop.drivers import Driver
 
 FULL = os.environ.get("PYRMQ_BENCH_FULL") == "1"
 COUNT = 200_000 if FULL else 20_000
@@ -27,7 +28,7 @@ MEMORY = 10_000_000 if FULL else 100_000
 ROUNDS = 3
 PEER = Path(__file__).parent / "client" / "Peer.java"
 PEER_WARM_UP = 20_000
-"""As in Peer.java: a virtual machine has to compile what it runs."""
+"""As in Peer.java and bench.go: a virtual machine has to compile what it runs."""
 
 pytestmark = pytest.mark.benchmark(group="client CPU a message, 128 B")
 
@@ -100,6 +101,24 @@ def test_java(load: str, namesrv: str, benchmark, report: Report) -> None:
         rounds=1,
     )
     report(f"{float(done.stdout):.1f} us of CPU", "")
+
+
+@pytest.mark.parametrize("load", ["send", "consume"])
+def test_go(load: str, namesrv: str, benchmark, report: Report) -> None:
+    """The same with Apache's Go client. (It collects no sends.)"""
+    try:
+        command = toolchain.go_driver()
+    except (toolchain.Missing, toolchain.BuildFailed) as e:
+        pytest.skip(str(e))
+    topic = "BenchPeerGo" if load == "consume" else "BenchSend"
+    if load == "consume":
+        trio.run(loads.fill, namesrv, topic, COUNT + PEER_WARM_UP)
+    go = Driver("go", tuple(command), namesrv, lambda: "")
+    words = {"topic": topic, "group": "bench-client-go", "count": COUNT}
+    done = benchmark.pedantic(
+        go.run, args=(f"bench-{load}", int(loads.LIMIT)), kwargs=words, rounds=1
+    )
+    report(f"{done.summary['cpuUs']:.1f} us of CPU", "")
 
 
 def test_memory(namesrv: str, benchmark, report: Report) -> None:

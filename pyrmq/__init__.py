@@ -26,6 +26,9 @@ _NAMES = {
     "pyrmq.client.allocate_rooms": "MachineRoom MachineRoomNearby",
     "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer": "PushConsumer",
+    "pyrmq.client.hooks": """
+        ConsumeContext ConsumeMessageHook ConsumeStatus SendContext SendMessageHook
+    """,
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.lite_pull": "LitePullConsumer",
     "pyrmq.client.offsets": "ConsumeFrom",
@@ -75,6 +78,11 @@ if TYPE_CHECKING:
     from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
     from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer import PushConsumer as PushConsumer
+    from pyrmq.client.hooks import ConsumeContext as ConsumeContext
+    from pyrmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
+    from pyrmq.client.hooks import ConsumeStatus as ConsumeStatus
+    from pyrmq.client.hooks import SendContext as SendContext
+    from pyrmq.client.hooks import SendMessageHook as SendMessageHook
     from pyrmq.client.listener import TransactionListener as TransactionListener
     from pyrmq.client.lite_pull import LitePullConsumer as LitePullConsumer
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom

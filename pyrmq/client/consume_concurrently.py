@@ -26,7 +26,7 @@ from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.trace import Tracer
+    from pyrmq.client.consume_hooks import Observer
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ConsumeConcurrently(ConsumeService):
         workers: int,
         batch: int,
         timeout: float,
-        tracer: Tracer | None = None,
+        observer: Observer | None = None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -62,7 +62,7 @@ class ConsumeConcurrently(ConsumeService):
         self._senders = trio.CapacityLimiter(SENDERS)
         self._workers = workers
         self._timeout = timeout
-        self._tracer = tracer
+        self._observer = observer
         self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
         self._giving_back = 0
 
@@ -77,7 +77,7 @@ class ConsumeConcurrently(ConsumeService):
         self._ready.put(process, messages)
 
     async def _work(self, slot: int) -> None:
-        ready, call, under_way, tracer = self._ready, self._call, self._under_way, self._tracer
+        ready, call, under_way, observer = self._ready, self._call, self._under_way, self._observer
         direct = call.direct
         now, topic, counts = trio.current_time(), None, None
         while not self.closing:
@@ -92,7 +92,7 @@ class ConsumeConcurrently(ConsumeService):
             under_way[slot] = process, chunk, began
             process.last_consume = time.time_ns() // 1_000_000
             level, done, raised = BROKERS_CHOICE, 0, False
-            traced = None if tracer is None else tracer.consuming(chunk)
+            observed = None if observer is None else observer.consuming(chunk)
             try:
                 answer = await (call(chunk) if direct is None else direct(chunk[0]))
             except ReconsumeLater as e:
@@ -110,9 +110,9 @@ class ConsumeConcurrently(ConsumeService):
                 topic = process.queue.topic
                 counts = self._statistics.of(topic)
             counts.consumed(done, len(chunk) - done, now - began)
-            if tracer is not None:
+            if observer is not None:
                 late = now - began >= self._timeout
-                tracer.listened(traced, done == len(chunk), raised=raised, late=late)
+                observer.listened(observed, done == len(chunk), raised=raised, late=late)
             if not process.dropped:
                 for message in chunk[:done]:
                     process.finish(message.queue_offset)

@@ -25,7 +25,7 @@ from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.trace import Tracer
+    from pyrmq.client.consume_hooks import Observer
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ConsumeOrderly(ConsumeService):
         batch: int,
         suspend: float,
         max_times: int,
-        tracer: Tracer | None = None,
+        observer: Observer | None = None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -63,7 +63,7 @@ class ConsumeOrderly(ConsumeService):
         self._batch = batch
         self._suspend = suspend
         self._max_times = max_times
-        self._tracer = tracer
+        self._observer = observer
         self._line: deque[ProcessQueue] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
         self._running = 0
@@ -128,7 +128,7 @@ class ConsumeOrderly(ConsumeService):
         began = trio.current_time()
         process.last_consume = time.time_ns() // 1_000_000
         done, dead, raised = 0, False, False
-        traced = None if self._tracer is None else self._tracer.consuming(chunk)
+        observed = None if self._observer is None else self._observer.consuming(chunk)
         try:
             done = consumed(await self._call(chunk), len(chunk), self._call.batch)
         except ReconsumeLater as e:
@@ -141,8 +141,8 @@ class ConsumeOrderly(ConsumeService):
             )  # fmt: skip
         took = trio.current_time() - began
         self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
-        if self._tracer is not None:
-            self._tracer.listened(traced, done == len(chunk), raised=raised)
+        if self._observer is not None:
+            self._observer.listened(observed, done == len(chunk), raised=raised)
         for message in chunk[:done]:
             process.finish(message.queue_offset)
         failed = chunk[done:]

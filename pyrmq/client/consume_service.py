@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import trio
+
+from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.model.message import ReceivedMessage
 
 
 class ConsumeService(ABC):
@@ -17,6 +21,14 @@ class ConsumeService(ABC):
     @abstractmethod
     def is_busy(self) -> bool:
         """Whether something is under way that has to end first."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts the workers."""
+
+    @abstractmethod
+    def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue, in order."""
 
     def rested(self) -> None:
         if not self.is_busy():

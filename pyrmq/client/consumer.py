@@ -8,7 +8,7 @@ delivered again, to this consumer or another one of the group (at least once).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,10 +16,10 @@ import trio
 
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.call_listener import MAX_LEVEL, Caller
-from pyrmq.client.consume_concurrently import ConsumeConcurrently
-from pyrmq.client.consume_orderly import ConsumeOrderly
+from pyrmq.client.consume_service import ConsumeService
+from pyrmq.client.consume_services import consume_service
 from pyrmq.client.consumer_requests import ConsumerRequests
-from pyrmq.client.consumer_trace import consumer_tracer
+from pyrmq.client.consumer_trace import consumer_tracer, observer_of
 from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.iteration import MessageIterator
@@ -46,7 +46,7 @@ from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.subscription import ALL, Subscription
 
 if TYPE_CHECKING:
-    from pyrmq.client.trace import Consuming
+    from pyrmq.client.hooks import ConsumeMessageHook
 
 PERSIST_INTERVAL = 5.0
 CLOSE_GRACE = 5.0
@@ -92,6 +92,7 @@ class PushConsumer:
     and how far apart the first and the last of it may lie, before pulling pauses.
     persist_interval, rebalance_interval: seconds.
     trace: what was consumed is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
+    hooks: ConsumeMessageHooks, called before and after messages are consumed.
 
     UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
     ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
@@ -130,6 +131,7 @@ class PushConsumer:
         offset_folder: Path | str | None = None,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
+        hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
         check_group(group)
         self._names = names = Namespace(namespace)
@@ -172,10 +174,11 @@ class PushConsumer:
         store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
-        self._tracer = consumer_tracer(
+        tracer = consumer_tracer(
             group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
         )
-        self._traced: dict[int, tuple[ReceivedMessage, Consuming | None]] = {}
+        self._observer = observer_of(group, hooks, tracer)
+        self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
         """What loops have, by the message's id()."""
         rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
@@ -193,7 +196,7 @@ class PushConsumer:
                 rebalance_interval=rebalance_interval,
                 persist_interval=persist_interval,
                 ordered=orderly and not options.broadcasting,
-                tracer=self._tracer,
+                tracer=tracer,
             ),
         )
         self._held = self._member.held
@@ -203,41 +206,15 @@ class PushConsumer:
         self._tasks = self._member.tasks
         self._send_back = SendBack(client, wire_group, names, options.max_times)
         self._ready = Ready()
-        self._service: ConsumeConcurrently | ConsumeOrderly | None = None
+        self._service: ConsumeService | None = None
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, batch=batch_size > 1, workers=concurrency)
-            self._service = self._consume_with(call)
+            self._service = consume_service(
+                options, self._member, call, self._send_back, self._observer
+            )
         info = self._running_info
         ConsumerRequests(client, wire_group, names, self._held, info, call, orderly=orderly)
-
-    def _consume_with(self, call: Caller) -> ConsumeConcurrently | ConsumeOrderly:
-        options = self._options
-        send_back = None if options.broadcasting else self._send_back
-        if not options.orderly:
-            return ConsumeConcurrently(
-                self._tasks,
-                call,
-                send_back,
-                self._member.statistics,
-                workers=options.concurrency,
-                batch=options.batch_size,
-                timeout=options.consume_timeout,
-                tracer=self._tracer,
-            )
-        locks = self._member.locks
-        return ConsumeOrderly(
-            self._tasks,
-            call,
-            send_back,
-            self._member.statistics,
-            (lambda process: True) if locks is None else locks.valid,
-            workers=options.concurrency,
-            batch=options.batch_size,
-            suspend=options.suspend_time,
-            max_times=options.max_times,
-            tracer=self._tracer,
-        )
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -355,21 +332,21 @@ class PushConsumer:
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message with the queue to `finish` it on (what iterators are made of)."""
         process, (message,) = await self._ready.take()
-        if self._tracer is not None:
-            self._traced[id(message)] = message, self._tracer.consuming([message])
+        if self._observer is not None:
+            self._observed[id(message)] = message, self._observer.consuming([message])
         return process, message
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
         """One that was taken and is to come again."""
-        self._traced.pop(id(message), None)
+        self._observed.pop(id(message), None)
         self._ready.put_back([(process, [message])])
 
     def finish(self, process: ProcessQueue, message: ReceivedMessage, *, done: bool = True) -> None:
         """One that was taken is consumed, or was sent back."""
         process.finish(message.queue_offset)
-        if self._tracer is not None and id(message) in self._traced:
-            _, consuming = self._traced.pop(id(message))
-            self._tracer.listened(consuming, done, raised=False)
+        if self._observer is not None and id(message) in self._observed:
+            _, consuming = self._observed.pop(id(message))
+            self._observer.listened(consuming, done, raised=False)
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Counts a message as consumed before the loop asks for the next one. The offset is

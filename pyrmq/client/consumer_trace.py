@@ -1,14 +1,28 @@
-"""Message trace of consumers: a tracer with a producer of its own."""
+"""Who looks on while a consumer has messages: a tracer with a producer of its own, and hooks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyrmq.client.trace_options import check_trace, sender_group
 
 if TYPE_CHECKING:
+    from pyrmq.client.consume_hooks import Observer
+    from pyrmq.client.hooks import ConsumeMessageHook
     from pyrmq.client.namespaces import Namespace
     from pyrmq.client.trace import Tracer
+
+
+def observer_of(
+    group: str, hooks: Sequence[ConsumeMessageHook], tracer: Tracer | None
+) -> Observer | None:
+    """None if there is nobody. ClientError for what is no hook."""
+    if not hooks:
+        return tracer
+    from pyrmq.client.consume_hooks import ConsumeHooks
+
+    return ConsumeHooks(group, hooks, tracer)
 
 
 def consumer_tracer(

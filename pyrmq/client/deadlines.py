@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import trio
@@ -12,11 +12,11 @@ from pyrmq.errors import RequestTimeoutError
 
 
 @contextmanager
-def within(seconds: float, what: str) -> Iterator[None]:
-    """RequestTimeoutError unless the block comes to its end in time. ClientError for what is no
-    number of seconds."""
+def within(seconds: float, what: str, why: Callable[[], str] = str) -> Iterator[None]:
+    """RequestTimeoutError with these texts unless the block comes to its end in time. ClientError
+    for what is no number of seconds."""
     check_seconds("timeout", seconds, 0)
     with trio.move_on_after(seconds) as limit:
         yield
     if limit.cancelled_caught:
-        raise RequestTimeoutError(f"{what} in {seconds:g} s")
+        raise RequestTimeoutError(f"{what} in {seconds:g} s{why()}")

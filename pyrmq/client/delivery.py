@@ -18,7 +18,7 @@ from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import check_kind
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, PyrmqError, RequestTimeoutError, ResponseError
+from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue, SendResult, SendStatus
@@ -116,8 +116,12 @@ class Delivery:
         self._chooser.forget(topics)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that can be sent to. TopicNotExistError, ClientError if there is none."""
-        route = await self._client.publish_route(topic)
+        """Queues that can be sent to. TopicNotExistError, ConnectError if no name server answers,
+        ClientError if there is none."""
+        try:
+            route = await self._client.publish_route(topic)
+        except ConnectError as e:
+            raise ConnectError(f"{e}{self._client.no_answer()}") from e
         queues = self._queues_of(topic, route)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
@@ -192,7 +196,9 @@ class Delivery:
             return sending.stored
         failure = sending.failure
         assert failure is not None
-        brokers = ", ".join(dict.fromkeys(sending.tried)) or "none"
+        if not sending.tried:
+            raise failure  # no broker is known: it says why
+        brokers = ", ".join(dict.fromkeys(sending.tried))
         if trio.current_time() >= sending.deadline:
             raise RequestTimeoutError(
                 f"message to {sending.request.topic} not acknowledged in {sending.limit:g} s "
@@ -217,7 +223,9 @@ class Delivery:
         with trio.move_on_at(sending.deadline):
             target = await self.choose(topic, select, avoid)
         if target is None:
-            raise RequestTimeoutError(f"no route of topic {topic} in time")
+            raise RequestTimeoutError(
+                f"no route of topic {topic} in {sending.limit:g} s{self._client.no_answer()}"
+            )
         return target
 
     async def _attempt(self, sending: _Sending, left: int) -> SendResult:

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
+HEARD = 0.3
+"""Seconds that a round of heartbeats waits for brokers."""
 NEW_TOPIC = 0.1
 """Seconds until the name server is asked again for a topic that does not exist."""
 
@@ -97,6 +99,14 @@ class ClientInstance:
         self._publish_lock = trio.Lock()
         self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
         """Routes of topics that do not exist yet, and until when that is believed."""
+
+    def no_answer(self) -> str:
+        """For errors of calls that name servers did not answer: which ones, and what to do."""
+        asked = ", ".join(map(format_address, self.namesrv))
+        return (
+            f" (asked: name server {asked}; does one run there? If not, pass namesrv='HOST:PORT' "
+            "or set NAMESRV_ADDR)"
+        )
 
     async def __aenter__(self) -> Self:
         check_trio()
@@ -312,13 +322,30 @@ class ClientInstance:
                 notify(channel.address)
 
     async def heartbeat(self) -> None:
-        """HEART_BEAT to every known broker; failures are logged. Returns when those that are
-        connected have answered; with others a connection is begun."""
-        await self._connected("heartbeat", self.register)
+        """HEART_BEAT to every known broker at once; failures are logged. Returns when those that
+        are connected have answered, or after a moment: one that is silent holds up nobody. With
+        others a connection is begun."""
+        silent: set[str] = set()
+        answered = trio.Event()
+
+        async def to(channel: Channel, address: str) -> None:
+            try:
+                await _tell("heartbeat", self.register, channel, address)
+            finally:
+                silent.discard(address)
+                if not silent:
+                    answered.set()
+
+        for address, channel in self._open_brokers():
+            silent.add(address)
+            self._tasks.start_soon(to, channel, address)
         for address in self.brokers() - self._connecting:
             if self._open(address) is None:
                 self._connecting.add(address)
                 self._tasks.start_soon(self._connect, address)
+        if silent:
+            with trio.move_on_after(HEARD):
+                await answered.wait()
 
     async def _connect(self, address: str) -> None:
         try:
@@ -336,19 +363,21 @@ class ClientInstance:
         async def unregister(channel: Channel) -> None:
             await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
 
-        await self._connected("goodbye", unregister)
-
-    async def _connected(self, what: str, request: Callable[[Channel], Awaitable[None]]) -> None:
-        """All at once, so that one that does not answer holds up no other."""
-
-        async def to(channel: Channel, address: str) -> None:
-            try:
-                await request(channel)
-            except PyrmqError as e:
-                log.warning("%s to broker %s: %s", what, escape(address), escape(e))
-
         async with trio.open_nursery() as nursery:
-            for address in self.brokers():
-                channel = self._open(address)
-                if channel is not None:
-                    nursery.start_soon(to, channel, address)
+            for address, channel in self._open_brokers():
+                nursery.start_soon(_tell, "goodbye", unregister, channel, address)
+
+    def _open_brokers(self) -> list[tuple[str, Channel]]:
+        """Those of `brokers` that are connected."""
+        found = ((address, self._open(address)) for address in self.brokers())
+        return [(address, channel) for address, channel in found if channel is not None]
+
+
+async def _tell(
+    what: str, request: Callable[[Channel], Awaitable[None]], channel: Channel, address: str
+) -> None:
+    """A request whose failure is logged."""
+    try:
+        await request(channel)
+    except PyrmqError as e:
+        log.warning("%s to broker %s: %s", what, escape(address), escape(e))

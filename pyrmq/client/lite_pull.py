@@ -7,14 +7,14 @@ there is no retry topic: what is not committed is polled again by whoever has th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
 from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.consumer_requests import ConsumerRequests
-from pyrmq.client.consumer_trace import consumer_tracer
+from pyrmq.client.consumer_trace import consumer_tracer, observer_of
 from pyrmq.client.deadlines import within
 from pyrmq.client.expressions import check_expressions
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
@@ -42,6 +42,9 @@ from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.subscription import ALL
 
+if TYPE_CHECKING:
+    from pyrmq.client.hooks import ConsumeMessageHook
+
 SUSPEND_MS = 20_000
 
 
@@ -61,8 +64,8 @@ class LitePullConsumer:
     consume_timestamp, strategy, rebalance_interval: too.
     auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue is given
     up and when the consumer is left; otherwise only by `commit`.
-    namespace, namespace_v2, trace, trace_topic: as of PushConsumer; for a trace what is polled is
-    consumed.
+    namespace, namespace_v2, trace, trace_topic, hooks: as of PushConsumer; for them what is
+    polled is consumed.
     pull_batch_size: messages that one pull brings, and `poll` returns, at most.
     max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
     how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
@@ -93,6 +96,7 @@ class LitePullConsumer:
         rebalance_interval: float = INTERVAL,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
+        hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
         check_group(group)
         self._names = names = Namespace(namespace)
@@ -122,9 +126,10 @@ class LitePullConsumer:
         client.consumers[wire_group] = self._heartbeat_data
         self._ends = QueueEnds(client)
         self._store = BrokerOffsets(client, wire_group)
-        self._tracer = tracer = consumer_tracer(
+        tracer = consumer_tracer(
             group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
         )
+        self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
         self._member = Member(
             client,
@@ -201,7 +206,7 @@ class LitePullConsumer:
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
-        with within(timeout, f"no route of topic {topic}"):
+        with within(timeout, f"no route of topic {topic}", self._client.no_answer):
             route = await self._client.route(topic)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
@@ -262,8 +267,8 @@ class LitePullConsumer:
         self.check_entered()
         await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
         chunk = await self._polls.poll(timeout)
-        if self._tracer is not None:
-            self._tracer.polled(chunk)
+        if self._observer is not None:
+            self._observer.polled(chunk)
         return chunk
 
     def saw(self, chunk: Chunk) -> None:
@@ -277,8 +282,8 @@ class LitePullConsumer:
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message of a queue that is not paused (what iterators are made of)."""
         process, message = await self._polls.take()
-        if self._tracer is not None:
-            self._tracer.polled([message])
+        if self._observer is not None:
+            self._observer.polled([message])
         return process, message
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:

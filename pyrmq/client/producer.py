@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import trio
@@ -32,6 +33,8 @@ from pyrmq.net.send import queue_text
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
     from pyrmq.client.accumulator import Accumulator
+    from pyrmq.client.hooks import SendMessageHook
+    from pyrmq.client.send_hooks import SendHooks
     from pyrmq.client.trace import Tracer
 
 SEND_TIMEOUT = 3.0
@@ -78,6 +81,7 @@ class Producer:
     wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
     `select`, `sharding_key` or a `timeout` go by themselves.
     trace: what was sent is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
+    hooks: SendMessageHooks, called before and after each send, batch, request and half.
 
     UnusableNameError for the group, ConfigError without a name server or with an address that is
     none, ClientError for another value that cannot be meant.
@@ -109,6 +113,7 @@ class Producer:
         batch_total_bytes: int = BATCH_TOTAL_BYTES,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
+        hooks: Sequence[SendMessageHook] = (),
     ) -> None:
         check_group(group)
         self.group = group
@@ -158,6 +163,11 @@ class Producer:
             self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
+        self._hooks: SendHooks | None = None
+        if hooks:
+            from pyrmq.client.send_hooks import SendHooks
+
+            self._hooks = SendHooks(group, hooks)
         self._tracer: Tracer | None = None
         check_trace(trace, trace_topic)
         if trace:
@@ -201,19 +211,6 @@ class Producer:
     ) -> Coroutine[Any, Any, SendResult]:
         return self._deliver(request, queue, None, None)
 
-    async def _traced(
-        self,
-        tracer: Tracer,
-        request: Outgoing,
-        queue: MessageQueue | None,
-        select: Selector | None,
-        timeout: float | None,
-    ) -> SendResult:
-        began = trio.current_time()
-        result = await self._delivery.deliver(request, queue, select, timeout)
-        tracer.sent(request, result, began, self._client)
-        return result
-
     async def _unregister(self) -> None:
         self._client.producer_groups.discard(self._wire_group)
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
@@ -227,7 +224,7 @@ class Producer:
         queue of it can be sent to; RequestTimeoutError.
         """
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"no route of topic {topic}"):
+        with within(limit, f"no route of topic {topic}", self._client.no_answer):
             found = await self._delivery.queues(self._names.wire(topic))
         return self._names.shown_queues(list(found))
 
@@ -253,6 +250,21 @@ class Producer:
         broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
         it. Of several attempts the last one's error is raised.
         """
+        if self._hooks is None:
+            return await self._send(message, queue, select, sharding_key, timeout)
+        self._packer.check(message)
+        return await self._hooks.around(
+            [message], lambda: self._send(message, queue, select, sharding_key, timeout)
+        )
+
+    async def _send(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        sharding_key: str | None,
+        timeout: float | None,
+    ) -> SendResult:
         accumulator = self._accumulator
         plain = select is None and sharding_key is None and timeout is None
         if accumulator is not None and plain:
@@ -284,14 +296,18 @@ class Producer:
         counts.
         """
         self._packer.check(message)
-        properties, select = self._keyed(message, select, sharding_key)
 
-        async def send(left: float) -> SendResult:
-            request = await self._packer.single(message, properties)
-            return await self._deliver(request, queue, select, left)
+        async def ask() -> ReceivedMessage:
+            properties, chosen = self._keyed(message, select, sharding_key)
 
-        limit = self._delivery.timeout if timeout is None else timeout
-        return await self._requests.ask(properties, limit, send)
+            async def send(left: float) -> SendResult:
+                request = await self._packer.single(message, properties)
+                return await self._deliver(request, queue, chosen, left)
+
+            limit = self._delivery.timeout if timeout is None else timeout
+            return await self._requests.ask(properties, limit, send)
+
+        return await (ask() if self._hooks is None else self._hooks.around([message], ask))
 
     async def send_batch(
         self,
@@ -306,7 +322,14 @@ class Producer:
         compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
         """
         request = self._packer.batch(messages)
-        return self._names.shown_result(await self._deliver(request, queue, None, timeout))
+        if self._hooks is None:
+            return self._names.shown_result(await self._deliver(request, queue, None, timeout))
+
+        async def send() -> SendResult:
+            again = self._packer.batch(messages)  # hooks may have set properties
+            return self._names.shown_result(await self._deliver(again, queue, None, timeout))
+
+        return await self._hooks.around(messages, send)
 
     async def send_batches(
         self,
@@ -342,8 +365,23 @@ class Producer:
         `queues`.
         """
         check_queue(queue)
+        send = partial(self._send_oneway, message, queue, timeout)
+        if self._hooks is None:
+            await send()
+        else:
+            self._packer.check(message)
+            await self._hooks.around([message], send, oneway=True)
+
+    async def _send_oneway(
+        self, message: Message, queue: MessageQueue | None, timeout: float | None
+    ) -> None:
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"message to {message.topic} has not left"):
+        target = None
+
+        def why() -> str:
+            return self._client.no_answer() if target is None else ""
+
+        with within(limit, f"message to {message.topic} has not left", why):
             request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
             channel = await self._channel_of(target, request.topic)
@@ -375,9 +413,10 @@ class Producer:
                 raise ClientError("give either queue, or select or sharding_key, not both")
             check_queue(queue)
             queue, select = self._names.wire_queue(queue), self._names.wire_selector(select)
+        delivering = self._delivery.deliver(request, queue, select, timeout)
         if self._tracer is not None:
-            return self._traced(self._tracer, request, queue, select, timeout)
-        return self._delivery.deliver(request, queue, select, timeout)
+            return self._tracer.around(request, delivering, self._client)
+        return delivering
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         """The same, if it is there already."""

@@ -30,6 +30,8 @@ VALID = 30.0
 LIFETIME = 60.0
 """Seconds that a broker keeps a lock: after that another member may have had it."""
 TIMEOUT = 1.0
+NEVER = float("-inf")
+"""When a queue was locked that is not."""
 
 
 class QueueLocks:
@@ -41,6 +43,8 @@ class QueueLocks:
         self._client = client
         self._group = group
         self._renew_now = trio.Event()
+        self._turns: dict[str, trio.Lock] = defaultdict(trio.Lock)
+        """By broker: what is given up must not be locked again by a renewal that is overtaken."""
         client.on_greeted.append(self._greeted)
 
     def _greeted(self, address: Address) -> None:
@@ -72,8 +76,11 @@ class QueueLocks:
     async def _renew(self, processes: list[ProcessQueue]) -> None:
         """Those of one broker, also those that still run to their end. What fails is tried again at
         the next turn; until then the locks count as long as they are valid."""
+        async with self._turns[processes[0].queue.broker_name]:
+            await self._renew_those([p for p in processes if p.locked_at > NEVER])
+
+    async def _renew_those(self, processes: list[ProcessQueue]) -> None:
         asked = trio.current_time()
-        processes = [p for p in processes if p.locked_at > float("-inf")]
         try:
             granted = await self._lock([p.queue for p in processes]) if processes else set()
         except PyrmqError as e:
@@ -87,7 +94,7 @@ class QueueLocks:
                 _locked(process, asked)
             elif process.state is State.HELD:
                 log.warning("%s was locked by another member", escape(process.queue))
-                process.locked_at, process.last_lock = float("-inf"), 0
+                process.locked_at, process.last_lock = NEVER, 0
                 self.lost(process)
 
     async def unlock(self, processes: Collection[ProcessQueue]) -> None:
@@ -95,7 +102,10 @@ class QueueLocks:
 
         async def unlock(some: list[ProcessQueue]) -> None:
             try:
-                await self._ask(RequestCode.UNLOCK_BATCH_MQ, [p.queue for p in some])
+                async with self._turns[some[0].queue.broker_name]:
+                    for process in some:
+                        process.locked_at = NEVER
+                    await self._ask(RequestCode.UNLOCK_BATCH_MQ, [p.queue for p in some])
             except PyrmqError as e:
                 log.warning(
                     "%d queues of broker %s not unlocked: %s",

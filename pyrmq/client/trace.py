@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -115,6 +115,15 @@ class Tracer:
             await self._sender.__aexit__(*error)
 
     # For producers.
+
+    async def around(
+        self, request: Outgoing, sending: Awaitable[SendResult], client: ClientInstance
+    ) -> SendResult:
+        """Waits for a request to be sent."""
+        began = trio.current_time()
+        result = await sending
+        self.sent(request, result, began, client)
+        return result
 
     def sent(
         self, request: Outgoing, result: SendResult, began: float, client: ClientInstance

@@ -19,6 +19,7 @@ from pyrmq.client.checks import CheckPool
 from pyrmq.client.halves import end_fields, half_of, mark
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
+from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
 from pyrmq.client.registration import Registration
@@ -260,9 +261,15 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
-        properties = self._packer.properties(half)
-        request = await self._packer.single(half, properties, PREPARED)
-        sent = await self._deliver(request, queue, None, timeout)
+        request: Outgoing | None = None
+
+        async def send() -> SendResult:
+            nonlocal request
+            request = await self._packer.single(half, self._packer.properties(half), PREPARED)
+            return await self._deliver(request, queue, None, timeout)
+
+        sent = await (send() if self._hooks is None else self._hooks.around([half], send))
+        assert request is not None
         self._halves += 1
         outcome = Outcome(TransactionState.ROLLBACK)
         if sent.status is SendStatus.SEND_OK:

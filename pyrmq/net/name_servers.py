@@ -11,7 +11,7 @@ from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.retry import NO_RETRY, RetryPolicy
 from pyrmq.model.route import ClusterInfo, TopicRoute, auto_create_route
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.client_protocol import Ext
 from pyrmq.net.procedure import Invoke, Pause, Procedure
 
@@ -42,6 +42,7 @@ class NameServers:
 
     def request(self, code: int, ext: Ext) -> Procedure[Command]:
         """The first answer with success. TopicNotExistError, ConnectError."""
+        failures: dict[Address, PyrmqError] = {}
         failure: PyrmqError | None = None
         failed, many = 0, len(self.addresses)
         while True:
@@ -54,7 +55,8 @@ class NameServers:
                         self._current = at
                         return answer
                     answer = ResponseError.of(answer.code, answer.remark or "")
-                failure = answer
+                assert answer is not None, "only a Pause comes to nothing"
+                failures[self.addresses[at]] = failure = answer
                 if isinstance(answer, TopicNotExistError):
                     absent = answer
                     if not self._absent_after_all:
@@ -68,7 +70,7 @@ class NameServers:
             if pause is None:
                 break
             yield Pause(pause)
-        raise ConnectError(f"no name server{self._label} answered: {failure}") from failure
+        raise ConnectError(f"no name server{self._label} answered: {_text(failures)}") from failure
 
     def route(self, topic: str) -> Procedure[TopicRoute]:
         """GET_ROUTEINFO_BY_TOPIC. TopicNotExistError if no live broker has the topic."""
@@ -85,6 +87,15 @@ class NameServers:
         answer = yield from self.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
         found = fastjson.loads_object(answer.body).get("topicList")
         return {str(t) for t in found} if isinstance(found, list) else set()
+
+
+def _text(failures: dict[Address, PyrmqError]) -> str:
+    """What each of them came to, by its address."""
+    texts = []
+    for address, failure in failures.items():
+        where, what = format_address(address), str(failure)
+        texts.append(what if where in what else f"{where}: {what}")
+    return "; ".join(texts)
 
 
 class RouteTable:

@@ -18,8 +18,8 @@ def check_entering() -> None:
         return
     if library != "trio":
         raise ClientError(
-            f"pyrmq.oms runs on trio, not on {library}: use pyrmq.oms.sync in threads, or "
-            "pyrmq.aio, which has pyrmq's own clients for asyncio"
+            f"pyrmq.oms runs on trio, not on {library}: use pyrmq.oms.aio, which has the same "
+            "names, or pyrmq.oms.sync in threads"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -12,6 +13,19 @@ from pyrmq.errors import ClientError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+def forward(promise: Promise[T], future: Future[T]) -> None:
+    """Gives the future of another thread what a promise comes to."""
+
+    def done(promise: Promise[T]) -> None:
+        error = promise.exception()
+        if error is None:
+            future.set_result(promise.result())
+        else:
+            future.set_exception(error)
+
+    promise.add_done_callback(done)
 
 
 class Promise(Generic[T]):

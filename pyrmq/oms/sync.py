@@ -32,7 +32,7 @@ from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import SendResult
-from pyrmq.oms.promise import Promise
+from pyrmq.oms.promise import forward
 from pyrmq.oms.push_consumer import LISTENER, Context
 from pyrmq.oms.unsupported import OfConsumer, OfProducer
 from pyrmq.sync import _Client, blocking
@@ -90,16 +90,7 @@ async def _begin(
     timeout: float | None,
     future: Future[SendResult],
 ) -> None:
-    promise = await client.send_async(message, timeout=timeout)
-
-    def done(promise: Promise[SendResult]) -> None:
-        error = promise.exception()
-        if error is None:
-            future.set_result(promise.result())
-        else:
-            future.set_exception(error)
-
-    promise.add_done_callback(done)
+    forward(await client.send_async(message, timeout=timeout), future)
 
 
 class _Consumer(OfConsumer, _Lifecycle[K]):

@@ -86,7 +86,7 @@ async def test_given_up_while_it_is_subscribed(alone: GroupBroker, clock: MockCl
         await after(1)
         alone.change[HEART_BEAT] = lambda c: SILENCE
         nursery.start_soon(member.subscribe, "U")
-        await after(1)
+        await after(0.1)
         nursery.start_soon(member.unsubscribe, "U")
         await after(1)
         del alone.change[HEART_BEAT]

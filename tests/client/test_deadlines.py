@@ -81,3 +81,20 @@ async def test_queues_of_a_consumer(cluster: StreamCluster, clock: MockClock) ->
         with pytest.raises(RequestTimeoutError, match=r"no route of topic T in 0\.5 s"):
             await consumer.queues("T", timeout=0.5)
         assert trio.current_time() - began == pytest.approx(0.5)
+
+
+async def test_no_name_server_answers(cluster: StreamCluster, clock: MockClock) -> None:
+    """The error says which one was asked, and what to do."""
+    cluster.away.add("names")
+    async with Producer("pg", namesrv=StreamCluster.namesrv, send_timeout=1) as producer:
+        for call in (
+            lambda: producer.send(Message("T", b"x")),
+            lambda: producer.queues("T"),
+            lambda: producer.send_oneway(Message("T", b"x")),
+        ):
+            with pytest.raises(ClientError) as caught:
+                await call()
+            text = str(caught.value)
+            assert f"name server {StreamCluster.namesrv}" in text
+            assert "NAMESRV_ADDR" in text
+            assert "none" not in text

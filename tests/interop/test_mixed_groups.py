@@ -14,13 +14,14 @@ import pytest
 from tests.support.client import Client
 from tests.support.waiting import eventually
 
-from . import toolchain
 from .clusters import Cluster, cluster
 from .conftest import BROKERS, built
 from .drivers import Driver, Line
 from .mixed import Group, Sender, delivered_by_owners, in_order
+from .store import peer
 
-MEMBERS = {"java": f"java-{toolchain.NEWEST}", "go": "go", "pyrmq": "pyrmq"}
+MEMBERS = {"java": f"java-{peer.VERSION}", "go": "go", "pyrmq": "pyrmq"}
+"""With PYRMQ_PEER the Java members are of that version, as Apache's brokers are."""
 DELAYED = "SCHEDULE_TOPIC_XXXX"
 LEVELS = 18
 CONF = f"messageDelayLevel={' '.join(['1s'] * LEVELS)}\n"

@@ -246,7 +246,7 @@ def test_in_asyncio() -> None:
     async def main() -> None:
         consumer = POINT.create_pull_consumer({"CONSUMER_ID": "g"})
         for client in (producer(), consumer):
-            with pytest.raises(ClientError, match=r"not on asyncio: use pyrmq\.oms\.sync"):
+            with pytest.raises(ClientError, match=r"not on asyncio: use pyrmq\.oms\.aio"):
                 await client.__aenter__()
 
     asyncio.run(main())

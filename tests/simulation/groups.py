@@ -23,7 +23,7 @@ import trio.testing
 
 from pyrmq.client import ConsumeFrom, PushConsumer, ReconsumeLater
 from pyrmq.model.message import ReceivedMessage
-from tests.support.scripted.groups import GroupBroker, group_broker
+from tests.support.scripted.groups import LOCK_LIFETIME, GroupBroker, group_broker
 from tests.support.scripted.streams import StreamCluster
 
 Place = tuple[str, int]
@@ -51,6 +51,8 @@ class GroupWorld:
         self.events = 12 if self.most < 50 else 25
         self.members: dict[PushConsumer, trio.CancelScope] = {}
         self.cut_off: set[PushConsumer] = set()
+        self.locks_end = 0.0
+        """When the last lock that nobody could give up has ended."""
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter(runs=1)
         self.stored: Counter[Place] = Counter()
@@ -140,6 +142,8 @@ class GroupWorld:
     def _leave(self, consumer: PushConsumer) -> None:
         self.note(f"leaves {consumer._client.client_id}")
         self.counts["leaves"] += 1
+        if self.orderly and consumer in self.cut_off:
+            self.locks_end = trio.current_time() + LOCK_LIFETIME  # nobody hears it give them up
         self.members.pop(consumer).cancel()
 
     async def _restart(self, name: str) -> None:
@@ -200,7 +204,7 @@ class GroupWorld:
     async def _quiet(self) -> None:
         while self.cut_off:  # noqa: ASYNC110 - on a clock that jumps
             await trio.sleep(1)
-        await trio.sleep(QUIET)
+        await trio.sleep_until(max(trio.current_time(), self.locks_end) + QUIET)
         self._check_quiet()
         self.counts["quiet"] += 1
 

@@ -19,7 +19,7 @@ from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.retry import RetryPolicy
 from pyrmq.model.route import BrokerData, QueueData, TopicRoute
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.name_servers import NameServers, RouteTable
 from pyrmq.net.procedure import Invoke, Pause, Procedure, Result
 from tests.support import wire
@@ -131,9 +131,13 @@ def test_procedures_side_by_side_leave_no_server_out() -> None:
     assert asked == [A, A, B, B, C, C]
 
 
-def test_the_error_names_the_list_and_the_last_failure() -> None:
-    _, error = run(NameServers([A], timeout=3, label=" of nameServer=a").request(1, {}), SILENT)
-    assert str(error) == "no name server of nameServer=a answered: did not answer"
+def test_the_error_names_the_list_and_all_failures() -> None:
+    servers = NameServers([A, B], timeout=3, label=" of nameServer=a")
+    _, error = run(servers.request(1, {}), SILENT, DOWN)
+    a, b = format_address(A), format_address(B)
+    assert str(error) == (
+        f"no name server of nameServer=a answered: {a}: did not answer; {b}: {DOWN}"
+    )
 
 
 def route_answer() -> Command:

@@ -96,6 +96,8 @@ func run(words []string) (object, error) {
 		"answer-transaction":  answerTransaction,
 		"consume":             consume,
 		"consume-orderly":     consumeOrderly,
+		"bench-send":          benchSend,
+		"bench-consume":       benchConsume,
 	}
 	command, found := commands[args.command]
 	if !found {
