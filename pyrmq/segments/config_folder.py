@@ -1,0 +1,83 @@
+"""What the config folder of a store says: its topics, and its broker's name. [ConfigManager]"""
+
+from __future__ import annotations
+
+import json
+import logging
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyrmq.errors import SegmentError
+from pyrmq.escape import escape
+from pyrmq.model import broker_name
+from pyrmq.segments.filesystem import FileSystem
+from pyrmq.segments.local import LocalFiles
+
+if TYPE_CHECKING:
+    from pyrmq.segments.store import SegmentStore
+
+log = logging.getLogger("pyrmq.segments")
+
+_MAX_JSON = 64 << 20
+"""Bytes of a file that are still read: a topics.json of 40,000 topics has some 10 MB."""
+
+
+def topics(files: FileSystem | LocalFiles, config: str) -> set[str] | None:
+    """Topics of topics.json; None if it cannot be read."""
+    table = _table(files, config)
+    return None if table is None else {name for name in table if isinstance(name, str)}
+
+
+def named_by_its_files(store: SegmentStore, base: str) -> SegmentStore:
+    """The store with the broker name that the config folder below `base` tells. Where it tells none
+    the store keeps the name of its folder."""
+    if not base:
+        log.info(
+            "%s: there is no config folder: it is broker %s after its folder",
+            escape(store.root),
+            escape(store.name),
+        )
+        return store
+    files, config = store.place, posixpath.join(base, "config")
+    own = _json(files, posixpath.join(config, broker_name.FILE))
+    try:
+        names = broker_name.told(own, _table(files, config))
+    except RecursionError:
+        names = set()
+    if len(names) == 1:
+        return replace(store, name=names.pop(), folder_name=store.name)
+    if names:
+        log.warning(
+            "%s: config/topics.json names several brokers, %s: the store is broker %s after its "
+            "folder",
+            escape(store.root),
+            escape(", ".join(sorted(names))),
+            escape(store.name),
+        )
+    else:
+        log.info(
+            "%s: its config folder names no broker: it is broker %s after its folder",
+            escape(store.root),
+            escape(store.name),
+        )
+    return store
+
+
+def _table(files: FileSystem | LocalFiles, config: str) -> dict[Any, Any] | None:
+    found = _json(files, posixpath.join(config, "topics.json"))
+    table = found.get("topicConfigTable") if isinstance(found, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _json(files: FileSystem | LocalFiles, path: str) -> Any:
+    """A file, or its `.bak` where it is not there, as while a broker replaces it; None if neither
+    can be read."""
+    for one in (path, f"{path}.bak"):
+        try:
+            if files.kind(one) == "file" and files.size(one) <= _MAX_JSON:
+                with files.open(one) as file:
+                    return json.loads(bytes(file.read()))
+        except (OSError, ValueError, RecursionError, SegmentError):
+            continue
+    return None
