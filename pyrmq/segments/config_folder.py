@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import posixpath
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyrmq.errors import SegmentError
 from pyrmq.escape import escape
@@ -14,11 +13,9 @@ from pyrmq.model import broker_name
 from pyrmq.segments.filesystem import FileSystem
 from pyrmq.segments.local import LocalFiles
 
-if TYPE_CHECKING:
-    from pyrmq.segments.store import SegmentStore
-
 log = logging.getLogger("pyrmq.segments")
 
+_SHOWN = 3
 _MAX_JSON = 64 << 20
 """Bytes of a file that are still read: a topics.json of 40,000 topics has some 10 MB."""
 
@@ -29,39 +26,27 @@ def topics(files: FileSystem | LocalFiles, config: str) -> set[str] | None:
     return None if table is None else {name for name in table if isinstance(name, str)}
 
 
-def named_by_its_files(store: SegmentStore, base: str) -> SegmentStore:
-    """The store with the broker name that the config folder below `base` tells. Where it tells none
-    the store keeps the name of its folder."""
+def told_name(files: FileSystem | LocalFiles, base: str, root: str) -> str | None:
+    """The broker name that the config folder of the store folder `base` tells; None where it tells
+    none. `root` is the store's name in messages."""
     if not base:
-        log.info(
-            "%s: there is no config folder: it is broker %s after its folder",
-            escape(store.root),
-            escape(store.name),
-        )
-        return store
-    files, config = store.place, posixpath.join(base, "config")
+        log.info("%s: there is no config folder: its folder names the broker", escape(root))
+        return None
+    config = posixpath.join(base, "config")
     own = _json(files, posixpath.join(config, broker_name.FILE))
-    try:
-        names = broker_name.told(own, _table(files, config))
-    except RecursionError:
-        names = set()
+    names = broker_name.told(own, _table(files, config))
     if len(names) == 1:
-        return replace(store, name=names.pop(), folder_name=store.name)
+        return names.pop()
     if names:
+        shown = ", ".join(sorted(names)[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
         log.warning(
-            "%s: config/topics.json names several brokers, %s: the store is broker %s after its "
-            "folder",
-            escape(store.root),
-            escape(", ".join(sorted(names))),
-            escape(store.name),
+            "%s: config/topics.json names several brokers, %s: its folder names the broker",
+            escape(root),
+            escape(shown),
         )
     else:
-        log.info(
-            "%s: its config folder names no broker: it is broker %s after its folder",
-            escape(store.root),
-            escape(store.name),
-        )
-    return store
+        log.info("%s: its config folder names no broker: its folder does", escape(root))
+    return None
 
 
 def _table(files: FileSystem | LocalFiles, config: str) -> dict[Any, Any] | None:

@@ -161,8 +161,14 @@ def open_stores(
                 )
     stores = [_of_files(s, loose[s.root]) if not s.files else s for s in stores]
     if not broker_names:
-        stores = [config_folder.named_by_its_files(s, s.base or _above(s)) for s in stores]
+        stores = [_by_its_files(store) for store in stores]
     return _named(stores, broker_names)
+
+
+def _by_its_files(store: SegmentStore) -> SegmentStore:
+    """The store with the name that it says itself; else that of its folder stays."""
+    name = config_folder.told_name(store.place, store.base or _above(store), store.root)
+    return store if name is None else replace(store, name=name, folder_name=store.name)
 
 
 def _above(store: SegmentStore) -> str:

@@ -142,7 +142,7 @@ def test_a_name_that_cannot_be_told(
     root = topics(image(made.root, tmp_path / "store"), table("a", "b"))
     with caplog.at_level(logging.WARNING):
         assert names(root) == ["store"]
-    assert "names several brokers, a, b: the store is broker store after" in caplog.text
+    assert "names several brokers, a, b: its folder names the broker" in caplog.text
     for broken in ("{", "[" * 100_000, "\xff", "3"):
         configure(root, "topics.json", broken)
         configure(root, "brokerName.json", broken)
