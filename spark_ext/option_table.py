@@ -88,7 +88,8 @@ OPTIONS: tuple[Option, ...] = (
         FILES,
         None,
         "Broker names, one per store, with commas. Fills `brokerName` and is the key in offsets "
-        "and checkpoints, so it must stay the same. Default: the name of the store's folder.",
+        "and checkpoints, so it must stay the same. Default: what the store says itself, or the "
+        "name of its folder.",
         parameter="broker_names",
     ),
     Option(

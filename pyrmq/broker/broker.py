@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import trio
 
+from pyrmq.broker import store_name
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
@@ -91,6 +92,7 @@ class Broker:
         config = live.now
         folder = config.store_path_root_dir / "config"
         self.topics = TopicTable(folder / "topics.json", config, self.store)
+        store_name.write(folder, config.broker_name, self.topics.topics.values())
         self.registration = Registration(live, self.topics, self.address)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()

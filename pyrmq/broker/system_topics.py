@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.model.broker_name import MEMBER_TOPIC_PREFIX
 from pyrmq.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from pyrmq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 
@@ -23,7 +24,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (SCHEDULE_TOPIC, len(config.delay_levels), _RW),
         (f"{cluster}_REPLY_TOPIC", 1, _RW),
         (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),
-        (f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, PERM_INHERIT),
+        (f"{MEMBER_TOPIC_PREFIX}{name}", 1, PERM_INHERIT),
         (HALF_TOPIC, 1, _RW),
         (OP_TOPIC, 1, _RW),
         ("rmq_sys_wheel_timer", 1, _RW),

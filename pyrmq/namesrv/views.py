@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
+from pyrmq.model.broker_name import MEMBER_TOPIC_PREFIX
 from pyrmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.namesrv.routes import SOME, Routes
@@ -14,8 +15,6 @@ from pyrmq.net.turns import Steps
 UNIT = 1
 """Bits of topicSysFlag. [TopicSysFlag]"""
 UNIT_SUB = 2
-MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics of the brokers of a group, which know themselves who is the master."""
 
 
 def route_of(routes: Routes, topic: str, *, acting_masters: bool = False) -> TopicRoute | None:

@@ -126,7 +126,7 @@ def scan(
     compressed come decompressed; `verify_crc` none, tail or all; `on_corruption` fail or skip;
     `plan` auto, scan, index or file; `batch_rows` and `batch_bytes` bound an Arrow batch; `views`:
     bodies are not copied but binary_view over the mapped files, which must stay as they are
-    meanwhile. `broker_names` name the brokers of the stores, by default their folders do;
+    meanwhile. `broker_names` name the brokers of the stores, by default these say it themselves;
     `fail_on_data_loss=False` continues where messages or segments are deleted.
 
     Raises SegmentError, which names the parameter and says what to do: SegmentPathError and

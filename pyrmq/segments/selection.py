@@ -257,7 +257,8 @@ class Selection:
                     raise SegmentOptionError(
                         (Parameter(name), f": there is no broker {unknown[0]!r}"),
                         (
-                            f"the stores are of {', '.join(brokers)}; ",
+                            f"the stores are of {', '.join(brokers)}",
+                            f"{_folder_of(stores, unknown[0])}; ",
                             Parameter("broker_names"),
                             " sets other names",
                         ),
@@ -281,6 +282,12 @@ class Selection:
         for topic in named:
             if topic not in known:
                 raise unknown_topic(topic, known)
+
+
+def _folder_of(stores: Sequence[SegmentStore], name: str) -> str:
+    """What to say where a broker is named as the folder of a store that says another name."""
+    own = next((store.name for store in stores if store.folder_name == name), None)
+    return "" if own is None else f" ({name} is only the folder's name: broker {own} wrote it)"
 
 
 def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:

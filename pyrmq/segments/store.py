@@ -6,7 +6,6 @@ physical offset of its first byte in 20 digits.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import posixpath
@@ -23,6 +22,7 @@ from pyrmq.errors import (
     SegmentPathError,
 )
 from pyrmq.escape import escape
+from pyrmq.segments import config_folder
 from pyrmq.segments.filesystem import FileSystem, Found, place
 from pyrmq.segments.local import LOCAL, LocalFiles
 
@@ -33,8 +33,6 @@ File = tuple[int, int, str]
 
 NAME_DIGITS = 20
 _MAX_OFFSET = 2**63 - 1
-_MAX_JSON = 64 << 20
-"""Bytes of a topics.json that are still read: 40,000 topics take some 10 MB."""
 _QUEUE_FOLDERS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "timerlog")
 _SHOWN = 3
 
@@ -61,6 +59,8 @@ class SegmentStore:
     """The store folder; "" where the log alone was given."""
     no_queues: str = ""
     """Why there are no queues."""
+    folder_name: str = ""
+    """Name of its folder, where `name` is what the store itself says."""
 
     @property
     def first(self) -> int:
@@ -121,7 +121,7 @@ class SegmentStore:
         """Topics of config/topics.json; None if it cannot be read."""
         if not self.base:
             return None
-        found = _configured_topics(self.place, posixpath.join(self.base, "config"))
+        found = config_folder.topics(self.place, posixpath.join(self.base, "config"))
         return None if found is None else frozenset(found)
 
 
@@ -132,7 +132,8 @@ def open_stores(
 ) -> list[SegmentStore]:
     """The stores at `paths`, one a broker; single files of one folder are one broker's.
 
-    `broker_names`: one for each store, in their order; without them the names of the folders.
+    `broker_names`: one for each store, in their order; without them what the config folders of the
+    stores say, and the names of the folders where they say nothing.
     `storage_options` go to fsspec. SegmentError says what is wrong with a place.
     """
     if not paths:
@@ -159,7 +160,23 @@ def open_stores(
                     f"{path}: there is no such file or folder", _nearby(files, where)
                 )
     stores = [_of_files(s, loose[s.root]) if not s.files else s for s in stores]
+    if not broker_names:
+        stores = [_by_its_files(store) for store in stores]
     return _named(stores, broker_names)
+
+
+def _by_its_files(store: SegmentStore) -> SegmentStore:
+    """The store with the name that it says itself; else that of its folder stays."""
+    name = config_folder.told_name(store.place, store.base or _above(store), store.root)
+    return store if name is None else replace(store, name=name, folder_name=store.name)
+
+
+def _above(store: SegmentStore) -> str:
+    """The store folder that a commit-log folder, or the folder of single files, is in; "" where it
+    is not named as those in a store are."""
+    folder = store.folder or posixpath.dirname(store.files[0][2])
+    above, name = posixpath.split(folder.rstrip("/"))
+    return above if name == "commitlog" else ""
 
 
 def _folder_store(path: str, where: str, system: FileSystem | None) -> SegmentStore:
@@ -360,16 +377,3 @@ def _within(files: FileSystem | LocalFiles, where: str, names: set[str]) -> str:
         if files.kind(posixpath.join(where, name, "commitlog")) == "folder":
             return f"{posixpath.join(where, name)} is a store"
     return "a store has a folder commitlog, with files named by 20 digits"
-
-
-def _configured_topics(files: FileSystem | LocalFiles, config: str) -> set[str] | None:
-    """Topics of config/topics.json [TopicConfigManager]; None if it cannot be read."""
-    path = posixpath.join(config, "topics.json")
-    try:
-        if files.kind(path) != "file" or files.size(path) > _MAX_JSON:
-            return None
-        with files.open(path) as file:
-            table = json.loads(bytes(file.read()))["topicConfigTable"]
-        return {name for name in table if isinstance(name, str)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None

@@ -137,6 +137,8 @@ class StreamPlanner:
         self.min_partitions = min_partitions
         self.fail_on_data_loss = fail_on_data_loss
         self._stores = open_stores(paths, broker_names, storage_options)
+        if not broker_names:
+            _check_names(self._stores)
         selection.check_against(self._stores, may_come=True)
         self._ends: dict[str, int] = {}
         self._pinned: dict[str, int] | None = None
@@ -286,10 +288,17 @@ class StreamPlanner:
         position = Position.of(value)
         own, other = {store.name for store in stores}, set(position.log)
         if own != other:
-            raise CheckpointError(
+            text = (
                 f"the checkpoint is of broker {', '.join(sorted(other))}, the stores are of "
                 f"{', '.join(sorted(own))}"
             )
+            folders = by_folder(stores)
+            if other == set(folders):
+                raise CheckpointError(
+                    f"{text}: it has the names of their folders",
+                    (Parameter("broker_names", ",".join(folders)), " continues with those"),
+                )
+            raise CheckpointError(text)
         return position
 
     def _check_shrunk(
@@ -348,6 +357,24 @@ class StreamPlanner:
             if (rows is not None and rows <= 0) or (size is not None and size <= 0):
                 return at
         return max(at, end)
+
+
+def by_folder(stores: Sequence[SegmentStore]) -> list[str]:
+    """The names that the stores' folders give them."""
+    return [store.folder_name or store.name for store in stores]
+
+
+def _check_names(stores: Sequence[SegmentStore]) -> None:
+    """SegmentOptionError where the folder of one store has the name of another one's broker: a
+    checkpoint with that name might be of either."""
+    names = {store.name: store.root for store in stores}
+    for store, folder in zip(stores, by_folder(stores), strict=True):
+        if folder != store.name and folder in names:
+            raise SegmentOptionError(
+                f"{store.root} is of broker {store.name!r}, but its folder has the name of the "
+                f"broker of {names[folder]}: a checkpoint could mean either",
+                ("give ", Parameter("broker_names"), ", one for each path"),
+            )
 
 
 def _record_near(store: SegmentStore, start: int, end: int) -> int:

@@ -127,8 +127,9 @@ class BrokerPlanner:
         return self._tasks({q: starts[q] for q in behind}, ends, None, None)
 
     def _keep(self, starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> None:
-        """Remembers where the stream stands. PySpark 4.1 asks for the first end after a restart
-        without a start: queues without a broker are not in it, nor in the checkpoint then."""
+        """Remembers where the stream stands. PySpark 4.1 asks for ends without a start, but at a
+        restart first for the tasks of an empty range at the checkpoint's end; without that, queues
+        without a broker would not be in the next end, nor in the checkpoint then."""
         left = {queue: offset for queue, offset in starts.items() if queue not in ends}
         for queue in sorted(left.keys() - self._left.keys()):
             log.error(

@@ -216,8 +216,8 @@ def test_batch_queues(formats: Path) -> None:
     assert read(planned(root, topics=("Inner",), mode="index")) == everything
     for low, high in ((4, 10), (0, 1), (5, 6), (11, 12)):
         bounds = {
-            "starting_offsets": {"Inner": {"broker": {0: low}}},
-            "ending_offsets": {"Inner": {"broker": {0: high}}},
+            "starting_offsets": {"Inner": {"broker-a": {0: low}}},
+            "ending_offsets": {"Inner": {"broker-a": {0: high}}},
         }
         for mode in ("scan", "index"):
             found = read(planned(root, topics=("Inner",), mode=mode, **bounds))
@@ -232,7 +232,7 @@ def test_batch_queues(formats: Path) -> None:
         for mode in ("scan", "index", "auto"):
             assert read(planned(root, topics=("Inner",), key=key, mode=mode)) == found
     with pytest.raises(OffsetOutOfRangeError, match="holds 0 to 12"):
-        planned(root, starting_offsets={"Inner": {"broker": {0: 13}}})
+        planned(root, starting_offsets={"Inner": {"broker-a": {0: 13}}})
 
 
 def test_a_slot_that_is_ahead_of_the_header(made: Made, tmp_path: Path) -> None:

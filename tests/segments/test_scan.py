@@ -112,7 +112,11 @@ def test_skipped_damage_is_reported_in_a_stream_too(
 
 
 def test_several_stores_in_one_stream(made: Made, golden: Golden) -> None:
-    scan = pyrmq.scan([made.root, golden[0]], columns=["brokerName", "topic"])
+    paths = [made.root, golden[0]]
+    with pytest.raises(SegmentOptionError, match="would both be broker 'broker-a'"):
+        pyrmq.scan(paths)
+    names = ["broker-a", "store"]
+    scan = pyrmq.scan(paths, columns=["brokerName", "topic"], broker_names=names)
     assert len(scan.splits) == 2
     table = pa.table(scan)
     assert set(table.column("brokerName").to_pylist()) == {"broker-a", "store"}

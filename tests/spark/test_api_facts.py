@@ -6,13 +6,20 @@ Snapshots, pushed filters that give wrong rows, exact batch schemas.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    InputPartition,
+)
 
 pytestmark = pytest.mark.spark_versions
 
@@ -134,3 +141,49 @@ def test_a_loaded_frame_is_a_snapshot(spark: SparkSession, tmp_path: Any) -> Non
     assert counter.read_text() == "."
     spark.read.format("counting").load().count()
     assert counter.read_text() == ".."
+
+
+def test_a_restart_names_the_checkpoint_before_it_asks_for_an_end(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Streams through brokers learn so on PySpark 4.1 where they stand."""
+    calls, end = tmp_path / "calls", tmp_path / "end"
+
+    class Reader(DataSourceStreamReader):
+        def _note(self, *what: Any) -> None:
+            with calls.open("a") as file:
+                print(*what, file=file)
+
+        def initialOffset(self) -> dict[str, int]:
+            return {"n": 0}
+
+        def latestOffset(self) -> dict[str, int]:
+            self._note("latest")
+            return {"n": int(end.read_text())}
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+            self._note("partitions", start["n"], end["n"])
+            return [InputPartition(end["n"])]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+            return iter([(partition.value,)])
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "restarted"
+
+        def schema(self) -> str:
+            return "n int"
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:
+            return Reader()
+
+    spark.dataSource.register(Source)
+    for number in (1, 2):
+        end.write_text(str(number))
+        calls.write_text("")
+        writer = spark.readStream.format("restarted").load().writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert calls.read_text().splitlines()[:2] == ["partitions 1 1", "latest"]

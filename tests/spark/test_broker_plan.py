@@ -252,10 +252,22 @@ def test_a_broker_that_is_away_is_waited_for_without_a_start(cluster: ScriptedCl
     assert planned(made.splits(away, back)) == {("T", "b", 0, 5, 6)}
 
 
+def test_a_broker_that_is_away_at_a_restart_of_pyspark_41(cluster: ScriptedCluster) -> None:
+    """It names no start to `latest`, but the end in the checkpoint first, as an empty range
+    (tests/spark/test_api_facts.py)."""
+    fill(cluster, "b", 0, 5)
+    at = position(a={"0": 0, "1": 0}, b={"0": 5})
+    del cluster.topics["T"]["b"]
+    fill(cluster, "a", 0, 1)
+    made = stream(cluster)
+    assert planned(made.splits(at, at)) == set()
+    assert made.latest(None) == position(a={"0": 1, "1": 0}, b={"0": 5})
+
+
 def test_a_broker_that_is_away_at_a_restart_without_a_start(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first end after a restart cannot name its queues; the next ones do."""
+    """If Spark said nothing at all: the first end cannot name its queues; the next ones do."""
     fill(cluster, "b", 0, 5)
     start = position(a={"0": 0, "1": 0}, b={"0": 5})
     del cluster.topics["T"]["b"]
