@@ -8,6 +8,20 @@ from typing import Any
 
 from benches.spark.logs import write_log
 
+DEFAULT = [
+    "topic",
+    "flag",
+    "body",
+    "brokerName",
+    "queueId",
+    "queueOffset",
+    "bornTimestamp",
+    "storeTimestamp",
+    "tags",
+    "keys",
+    "commitLogOffset",
+]
+"""The columns that a scan builds where none are named."""
 COLUMNS = [
     "topic",
     "queueId",
@@ -19,7 +33,9 @@ COLUMNS = [
     "body",
     "properties",
 ]
-"""The columns that both sides have."""
+"""A scan with the properties as a map."""
+STORED = [*DEFAULT, "bodyLength", "properties"]
+"""What the Parquet files have."""
 
 
 def parquet(spark: Any, store: Path, codec: str = "snappy") -> Path:
@@ -27,7 +43,8 @@ def parquet(spark: Any, store: Path, codec: str = "snappy") -> Path:
     folder = store.with_name(f"{store.name}.{codec}.parquet")
     if not (folder / "_SUCCESS").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        frame = spark.read.format("rocketmq").option("columns", ",".join(COLUMNS)).load(str(store))
+        reader = spark.read.format("rocketmq").option("properties", "map")
+        frame = reader.option("columns", ",".join(STORED)).load(str(store))
         frame.repartition(8).write.option("compression", codec).parquet(str(folder))
     return folder
 

@@ -1,7 +1,8 @@
 """Logs to measure with: one segment of a size, written by the engine's own store.
 
 Eight topics of four queues, eight tags, five properties of about 110 bytes and bodies of JSON-like
-text whose words come from a fixed seed, so that two runs have the same bytes but for times.
+text whose words come from a fixed seed, so that two runs have the same bytes but for times. No two
+bodies are alike: Parquet's dictionary would hold few that come again and again.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ TAGS = [f"tag-{i}" for i in range(8)]
 SIZES = {"1K": (768, 1280), "100B": (75, 125)}
 WORDS = ["paid", "cart", "user", "item", "price", "stock", "berlin", "lagos", "retry", "batch"]
 _SEED = 20260612
+POOL = 16 << 20
+"""Bytes of text that bodies are cut from, far more than snappy looks back."""
 
 
-def _text(dice: random.Random, size: int) -> bytes:
+def _text(dice: random.Random) -> bytes:
     parts = []
     length = 0
-    while length < size:
-        part = f'"{dice.choice(WORDS)}{dice.randrange(1000)}":{dice.randrange(10**6)},'
+    while length < POOL:
+        chance = int(dice.random() * 1e10)
+        part = f'"{WORDS[chance % 10]}{chance // 10 % 1000}":{chance // 10_000},'
         parts.append(part)
         length += len(part)
-    return ("{" + "".join(parts))[: size - 1].encode() + b"}"
+    return "".join(parts).encode()
 
 
 def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) -> Path:
@@ -36,7 +40,7 @@ def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) ->
         return folder
     dice = random.Random(_SEED)
     low, high = SIZES[kind]
-    bodies = [_text(dice, dice.randint(low, high)) for _ in range(4096)]
+    text = _text(dice)
     store = Store(
         folder,
         commit_log_file_size=segment or nbytes,
@@ -53,7 +57,9 @@ def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) ->
             f"UNIQ_KEY\x017F0000010A2B18B4AAC2{n:012X}\x02CLUSTER\x01Default\x02WAIT\x01true\x02"
         )
         topic = TOPICS[dice.randrange(8)]
-        put = store.put(topic, n % QUEUES, bodies[n % 4096], properties, born_timestamp=n)
+        put = store.put(
+            topic, n % QUEUES, _text(dice, n, dice.randint(low, high)), properties, born_timestamp=n
+        )
         place = put[0]
         n += 1
     store.close()
