@@ -315,7 +315,7 @@ class Selection:
             raise error
 
 
-def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:
+def unknown_topic(topic: str, known: Iterable[str], where: str = "the store") -> UnknownTopicError:
     """Says which names are near."""
     names = sorted(known)
     by_fold = {name.lower(): name for name in names}
@@ -327,8 +327,8 @@ def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:
         shown = ", ".join(own[:_SHOWN_TOPICS]) + (", …" if len(own) > _SHOWN_TOPICS else "")
         hint = f"there are {len(own)} topics: {shown}"
     else:
-        hint = "the store has no topic yet"
-    return UnknownTopicError(f"topic {topic!r} is not in the store", hint)
+        hint = f"{where} has no topic yet"
+    return UnknownTopicError(f"topic {topic!r} is not in {where}", hint)
 
 
 def names_offset(offsets: str | QueueOffsets, wanted: int) -> bool:
