@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pyrmq.errors import ConfigError
+from pyrmq.errors import ConfigError, SegmentError
 from spark_ext.backlog import of_segments, with_backlog
 from spark_ext.option_names import option_names
 from spark_ext.pace import Pace
@@ -58,7 +58,12 @@ class LimitedStreamReader(SegmentStreamReader, SupportsTriggerAvailableNow):
 
     @option_names()
     def reportLatestOffset(self) -> Position:
-        return with_backlog(self._planner.end(), of_segments(self._planner.behind()))
+        end = self._planner.end()
+        try:
+            behind = of_segments(self._planner.behind())
+        except (SegmentError, OSError, IndexError):  # files of queues are deleted meanwhile
+            behind = {}
+        return with_backlog(end, behind)
 
     @option_names()
     def prepareForTriggerAvailableNow(self) -> None:

@@ -3,7 +3,8 @@
 Spark (4.1 to 4.3) asks the source for the schema when such a table is made, with the options of the
 statement, its location and some names of the catalog's own; when the table is read it hands over
 none of them. What it does keep is the schema. So the options go along as metadata of the first
-column, and a read takes them from there; options of the read (`WITH (...)`, `.option`) win.
+column, and a read that names no place takes them from there; options of the read (`WITH (...)`,
+`.option`) win.
 """
 
 from __future__ import annotations

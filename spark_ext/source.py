@@ -93,11 +93,13 @@ class RocketMQDataSource(DataSource):
         return options, schema
 
     def _take_table(self, schema: StructType) -> None:
-        """Adds the options of the table of the catalog that is read, if it is one."""
+        """Adds the options of the table of the catalog that is read, if it is one. A read that
+        names a place is none, even with the schema of a table."""
         given = {key.lower() for key in self.options}
-        places = {"path", "paths", "location", "nameserver"}
+        if given & {"path", "paths", "location", "nameserver"}:
+            return
         for key, value in catalog.remembered(schema).items():
-            if key not in given and not (key in places and places & given):
+            if key not in given:
                 self.options[key] = value
 
     def _through_broker(self) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyrmq.segments.bounds import Key, chooses
+from pyrmq.segments.local import list_folder
 from pyrmq.segments.queues import Queue, end_place, entry_at, list_queues
 from pyrmq.segments.selection import Rule
 from pyrmq.segments.store import SegmentStore
 
+MOST_TOPICS = 500
 MOST_QUEUES = 2_000
-"""Queues whose messages are counted: that is some reads in each."""
+"""Topics and queues whose messages are counted: that is some reads in each queue."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ def behind(
 
 def _messages(store: SegmentStore, rule: Rule, start: int, end: int) -> dict[Key, int] | None:
     if store.queues is None:
+        return None
+    topics = [one for one in list_folder(store.queues) if rule(one.name)]
+    if len(topics) > MOST_TOPICS:
         return None
     queues = [
         queue

@@ -135,10 +135,10 @@ class StreamPlanner:
         return Position(log_at).of_selection(self.selection)
 
     def behind(self) -> Behind:
-        """How far the end of the batch that `latest` named last is behind the end of the logs."""
-        stores, ends = self._relist()
-        rules = {store.name: self._rule(store, Position({})) for store in stores}
-        return behind(stores, rules, self._stands, ends)
+        """How far the end of the batch that `latest` named last is behind the end of the logs, as
+        it was seen last."""
+        rules = {store.name: self._rule(store, Position({})) for store in self._stores}
+        return behind(self._stores, rules, self._stands, self._ends)
 
     def count(self, start: Mapping[str, Any], wanted: int) -> int:
         """How many messages there are to read from `start` on, counted up to `wanted`. Topics that
@@ -159,7 +159,7 @@ class StreamPlanner:
                     store, low, ends[store.name], fail_on_data_loss=False
                 ):
                     while found < wanted and begin < high:
-                        begin, used = segment_advance(
+                        stop, used = segment_advance(
                             store.files,
                             begin,
                             high,
@@ -169,6 +169,7 @@ class StreamPlanner:
                             on_corruption="skip",
                         )
                         found += used
+                        begin = stop if stop > begin else high
                     at[store.name] = begin
         self._counted = (first, at, found)
         return found

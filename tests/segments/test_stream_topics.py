@@ -100,6 +100,7 @@ def test_how_far_it_is_behind(live: Store, tmp_path: Path) -> None:
     for number in range(7):
         put(live, "A", number % 2, b"more")
         put(live, "B", 0, b"not chosen")
+    stream.end()
     found = stream.behind()
     assert found.messages is not None
     assert {k: n for k, n in found.messages.items() if n} == {
