@@ -36,6 +36,7 @@ class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
     @option_names()
     def partitions(self) -> list[InputPartition]:
         """One per split. Raises PyrmqError for what cannot be read as asked."""
+        from pyrmq.segments import cut
         from pyrmq.segments.plan import plan
         from pyrmq.segments.store import open_stores
 
@@ -52,6 +53,8 @@ class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
             mode=given["plan"],
             fail_on_data_loss=given["failOnDataLoss"],
         )
+        if given["maxRecordsPerPartition"] is not None:
+            splits = cut.at_most(splits, given["maxRecordsPerPartition"])
         return [SegmentPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

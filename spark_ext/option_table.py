@@ -37,6 +37,7 @@ from spark_ext.option import (
     size,
     text,
 )
+from spark_ext.times import duration, moment, queue_times
 
 
 def _paths(value: str) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ OPTIONS: tuple[Option, ...] = (
         FILES,
         None,
         "Store folder (it holds `commitlog/`), commit-log folder or segment file; local, or a URI "
-        "of a file system that pyarrow or fsspec knows. What `load(p)` sets.",
+        "of a file system that pyarrow or fsspec knows. What `load(p)` sets; also `location`.",
         group="path",
     ),
     Option(
@@ -193,21 +194,43 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "startingTimestamp",
-        integer(0),
+        moment,
         READS,
         None,
-        "First store time, in ms. Wins over startingOffsets. A stream over files starts there and "
-        "reads all later records, whatever their time.",
+        "First store time: ms since 1970, or ISO 8601 (`2026-01-31T12:00:00+01:00`; without a "
+        "zone: UTC). Wins over startingOffsetsByTimestamp, and that over startingOffsets. "
+        "A stream over files starts there and reads all later records, whatever their time.",
         parameter="start_time",
         selects=True,
     ),
     Option(
         "endingTimestamp",
-        integer(0),
+        moment,
         BATCHES,
         None,
-        "Store time, in ms, before which reading ends. Wins over endingOffsets.",
+        "Store time, as above, before which reading ends. Wins over endingOffsetsByTimestamp, and "
+        "that over endingOffsets.",
         parameter="end_time",
+        selects=True,
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        queue_times,
+        READS,
+        None,
+        'Times as JSON: `{"topic": {"broker": {"0": time}}}`, or one for all queues: '
+        '`{"topic": time}`, `{"topic": {"broker": time}}`. Each queue starts at its first '
+        "message of that time or later; queues not named start at earliest.",
+        parameter="starting_times",
+        selects=True,
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        queue_times,
+        BATCHES,
+        None,
+        "The same for the ends, exclusive; a time behind all messages is the end of the queue.",
+        parameter="ending_times",
         selects=True,
     ),
     Option(
@@ -215,7 +238,8 @@ OPTIONS: tuple[Option, ...] = (
         choice(*TIMESTAMP_STRATEGY),
         READS,
         "error",
-        "When startingTimestamp is later than every message: `error`, or start at `latest`.",
+        "When startingTimestamp, or a time of startingOffsetsByTimestamp, is later than every "
+        "message it is for: `error`, or start at `latest`.",
         parameter="timestamp_strategy",
         selects=True,
     ),
@@ -238,6 +262,24 @@ OPTIONS: tuple[Option, ...] = (
         pyspark=(4, 2),
     ),
     Option(
+        "minOffsetsPerTrigger",
+        integer(1),
+        STREAMS,
+        None,
+        "Fewest messages of a micro-batch: with fewer it waits, up to maxTriggerDelay. Not the "
+        "first one of a query, nor those of Trigger.AvailableNow.",
+        pyspark=(4, 2),
+    ),
+    Option(
+        "maxTriggerDelay",
+        duration,
+        STREAMS,
+        "15m",
+        "How long minOffsetsPerTrigger holds messages back, since the last micro-batch: `30s`, "
+        "`15m`.",
+        pyspark=(4, 2),
+    ),
+    Option(
         "splitBytes",
         size(64 << 10),
         FILES,
@@ -252,6 +294,14 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "Hint: makes splitBytes smaller, down to 16 MiB, until there are about so many tasks.",
         parameter="min_partitions",
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        integer(1),
+        READS,
+        None,
+        "Most messages of a task; what tags and times leave out counts. Over files the driver "
+        "walks through the headers of the log for it.",
     ),
     Option(
         "plan",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from pyrmq.errors import ConfigError
 from pyrmq.segments.offsets import EARLIEST, LATEST
 from pyrmq.segments.selection import names_offset
-from spark_ext.option import BATCHES, Option, Query
+from spark_ext.hints import hint
+from spark_ext.option import BATCHES, STREAMS, Option, Query
 from spark_ext.option_names import option_names
 from spark_ext.option_table import GROUPS, OPTIONS, TABLE
 
@@ -17,6 +17,10 @@ _SPARKS_OWN: dict[Query | None, set[str]] = {
     Query.WRITE_STREAM: {"checkpointlocation", "queryname", "path"}
 }
 """Keys that Spark itself puts among the options of a query."""
+
+
+_ALIASES = {"location": "path"}
+"""Other names: what tables of SQL call their path."""
 
 
 class Options:
@@ -33,16 +37,20 @@ class Options:
         """By name, of all options that this query takes; None: not set and without a default."""
         self._given: frozenset[str] = frozenset()
         check_cases(given)
-        seen = set()
+        seen: dict[str, str] = {}
         for key, value in given.items():
             if key.lower() in _SPARKS_OWN.get(query, ()):
                 continue
-            option = TABLE.get(key.lower())
+            option = TABLE.get(_ALIASES.get(key.lower(), key.lower()))
             if option is None:
                 raise ConfigError(_unknown(key, query))
             if query is not None and query not in option.where:
                 raise ConfigError(_misplaced(option, query))
-            seen.add(option.name)
+            if given[seen.get(option.name, key)] != value:
+                raise ConfigError(
+                    f"option {option.name} is given twice: {seen[option.name]}, {key}"
+                )
+            seen[option.name] = key
             self.values[option.name] = _parse(option, value)
         self._given = frozenset(seen)
         self._check_exclusive()
@@ -64,6 +72,7 @@ class Options:
                 raise ConfigError(
                     "option endingOffsets cannot be earliest (-2): give latest or offsets"
                 )
+        self._check_pace()
         if self.values.get("includeHeaders") is not None:
             self.values["properties"] = "map" if self.values["includeHeaders"] else "none"
 
@@ -87,6 +96,21 @@ class Options:
                     f"option {name} needs PySpark {needed[0]}.{needed[1]} or later: this one does "
                     "not say where a micro-batch starts; leave it out, or use a newer PySpark"
                 )
+
+    def _check_pace(self) -> None:
+        least, most = (
+            self.values.get(f"{side}OffsetsPerTrigger") if self.query in STREAMS else None
+            for side in ("min", "max")
+        )
+        if least is not None and most is not None and least > most:
+            raise ConfigError(
+                f"option minOffsetsPerTrigger is {least}, but maxOffsetsPerTrigger {most}: a "
+                "micro-batch cannot have both"
+            )
+        if self.is_set("maxTriggerDelay") and least is None and self.query is not None:
+            raise ConfigError(
+                "option maxTriggerDelay bounds how long minOffsetsPerTrigger waits: give that too"
+            )
 
     def _check_exclusive(self) -> None:
         for group in GROUPS.values():
@@ -122,11 +146,9 @@ def _parse(option: Option, value: str) -> Any:
 def _unknown(key: str, query: Query | None) -> str:
     """With the nearest name; first among those that this query takes."""
     usable = [o.name for o in OPTIONS if query in (None, *o.where)]
-    for candidates in (usable, [o.name for o in OPTIONS]):
-        lower = {name.lower(): name for name in candidates}
-        near = difflib.get_close_matches(key.lower(), lower, n=1, cutoff=0.5)
-        if near:
-            return f"unknown option {key!r}: did you mean {lower[near[0]]}?"
+    found = hint(key, usable, [o.name for o in OPTIONS])
+    if found is not None:
+        return f"unknown option {key!r}: {found}"
     return f"unknown option {key!r}; options of {_kind(query)}: {', '.join(sorted(usable))}"
 
 

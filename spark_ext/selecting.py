@@ -46,6 +46,8 @@ def selection(options: Options) -> Selection:
         key=given["key"],
         starting_offsets=given["startingOffsets"],
         ending_offsets=given["endingOffsets"],
+        starting_times=given["startingOffsetsByTimestamp"],
+        ending_times=given["endingOffsetsByTimestamp"],
         start_time=given["startingTimestamp"],
         end_time=given["endingTimestamp"],
         timestamp_strategy=given["startingOffsetsByTimestampStrategy"],

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pyrmq.errors import ConfigError
-from spark_ext import hints
+from spark_ext import catalog, column_hint
 from spark_ext import schema as schemas
+from spark_ext.failing import FailedStreamReader
 from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.worker import ADMISSION
@@ -43,9 +44,13 @@ class RocketMQDataSource(DataSource):
     def schema(self) -> StructType:
         """Of a read without a user's schema; also the first place where a typo can be reported."""
         self.schema_asked = True
-        return schemas.of_options(Options(self.options, None))
+        table = catalog.of_statement(self.options)
+        if table is None:
+            return schemas.of_options(Options(self.options, None))
+        return catalog.remembering(schemas.of_options(Options(table, None)), table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._take_table(schema)
         if self._through_broker():
             from spark_ext.broker.read import BrokerBatchReader
 
@@ -55,6 +60,13 @@ class RocketMQDataSource(DataSource):
         return SegmentBatchReader(*self._checked(Query.BATCH, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            return self._stream_reader(schema)
+        except Exception as error:
+            return FailedStreamReader(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        self._take_table(schema)
         if self._through_broker():
             from spark_ext.broker.read import BrokerStreamReader, BrokerStreamReader41
 
@@ -83,12 +95,23 @@ class RocketMQDataSource(DataSource):
         options = Options(self.options, query)
         schemas.check(schema, options)
         if self.schema_asked and not options.is_set("columns"):
-            hints.all_columns()
+            column_hint.all_columns()
         return options, schema
 
+    def _take_table(self, schema: StructType) -> None:
+        """Adds the options of the table of the catalog that is read, if it is one. A read that
+        names a place is none, even with the schema of a table."""
+        given = {key.lower() for key in self.options}
+        if given & {"path", "paths", "location", "nameserver"}:
+            return
+        for key, value in catalog.remembered(schema).items():
+            if key not in given:
+                self.options[key] = value
+
     def _through_broker(self) -> bool:
-        files = "path" in self.options or "paths" in self.options
-        broker = "nameServer" in self.options
+        given = {key.lower() for key in self.options}
+        files = bool(given & {"path", "paths", "location"})
+        broker = "nameserver" in given
         if files and broker:
             raise ConfigError(
                 "both path and nameServer are given: path reads segment files, nameServer reads "
@@ -97,7 +120,8 @@ class RocketMQDataSource(DataSource):
         if not files and not broker:
             raise ConfigError(
                 "nothing to read is named: give a path, load('/data/store'), or option nameServer "
-                "to read through brokers"
+                "to read through brokers. (A table of the catalog with a list of columns loses its "
+                "options in Spark: create it without, option columns names them)"
             )
         return broker
 

@@ -47,7 +47,12 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
 
     @option_names()
     def partitions(self, start: Position, end: Position) -> list[InputPartition]:
-        return [SegmentPartition(split) for split in self._planner.splits(start, end)]
+        splits = self._planner.splits(start, end)
+        if self._options["maxRecordsPerPartition"] is not None:
+            from pyrmq.segments import cut
+
+            splits = cut.at_most(splits, self._options["maxRecordsPerPartition"])
+        return [SegmentPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         return as_given(read(partition), self._schema)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyrmq.engine import segment_end
 from pyrmq.errors import Parameter, SegmentError, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import index_plan, log_ranges, times
+from pyrmq.segments import at_times, index_plan, log_ranges, times
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
 from pyrmq.segments.parameters import PLAN
@@ -60,7 +60,8 @@ def plan(
     check_plan_options(split_bytes, min_partitions, mode)
     if how.views and any(store.filesystem for store in stores):
         raise SegmentOptionError((Parameter("views"), ": bodies can only be viewed in local files"))
-    if selection.starting_offsets == "latest" and selection.start_time is None:
+    timed = (selection.start_time, selection.starting_times) != (None, None)
+    if selection.starting_offsets == "latest" and not timed:
         raise SegmentOptionError(
             (Parameter("starting_offsets"), ": latest is no start for a batch read"),
             "it would read nothing",
@@ -69,6 +70,9 @@ def plan(
     ends = [segment_end(store.files, opener=store.opener())[0] for store in stores]
     if _is_later_than_all(stores, ends, selection, how):
         return []
+    names = [store.name for store in stores]
+    by_name = dict(zip(names, ends, strict=True))
+    selection = at_times.with_offsets(selection, stores, by_name, how.on_corruption)
     parts = [
         _part(store, end, selection, fail_on_data_loss)
         for store, end in zip(stores, ends, strict=True)

@@ -11,6 +11,7 @@ from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
 from pyrmq.segments.offsets import EARLIEST, MAX_OFFSET, QueueOffsets, check_assign, check_offsets
 from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
+from pyrmq.segments.queue_times import QueueTimes, brokers_of
 from pyrmq.segments.store import SegmentStore
 
 Bounds = Mapping[str, Mapping[int, int]]
@@ -118,8 +119,14 @@ class Selection:
     """Store time in ms: from this on."""
     end_time: int | None = None
     """Store time in ms: before this."""
+    starting_times: QueueTimes | None = None
+    """Wins over `starting_offsets`, as `start_time` does over both; queues that are not named start
+    at their earliest. `at_times.with_offsets` makes offsets of it."""
+    ending_times: QueueTimes | None = None
     timestamp_strategy: str = "error"
-    """If `start_time` is later than all messages: `error`, or `latest` starts at the end."""
+    """If a starting time is later than all messages: `error`, or `latest` starts at the end."""
+    without: frozenset[str] = frozenset()
+    """Topics that are left out."""
 
     def __post_init__(self) -> None:
         self._check_topics()
@@ -217,6 +224,8 @@ class Selection:
 
     def selects(self, topic: str) -> bool:
         """Whether messages of a topic are asked for."""
+        if topic in self.without:
+            return False
         named = self.named_topics
         if named is not None:
             return topic in named
@@ -230,7 +239,13 @@ class Selection:
         if self.assign is not None:
             queues = {topic: tuple(of.get(broker, ())) for topic, of in self.assign.items()}
         # The offsets of every broker would travel with every task.
-        own = replace(self, starting_offsets="earliest", ending_offsets="latest")
+        own = replace(
+            self,
+            starting_offsets="earliest",
+            ending_offsets="latest",
+            starting_times=None,
+            ending_times=None,
+        )
         return Rule(own, queues, starts or {}, ends or {})
 
     def check_against(self, stores: Sequence[SegmentStore], *, may_come: bool = False) -> None:
@@ -238,7 +253,6 @@ class Selection:
 
         `may_come`: topics and queues may appear later, as in a stream.
         """
-        brokers = [store.name for store in stores]
         for name, named in (
             ("assign", self.assign),
             ("starting_offsets", self.starting_offsets),
@@ -247,41 +261,59 @@ class Selection:
             if isinstance(named, str) or named is None:
                 continue
             for topic, of in named.items():
-                if not self.selects(topic):
-                    raise SegmentOptionError(
-                        (Parameter(name), f" names topic {topic!r}, which is not selected"),
-                        "leave it out, or select the topic too",
-                    )
-                unknown = sorted(set(of) - set(brokers))
-                if unknown:
-                    raise SegmentOptionError(
-                        (Parameter(name), f": there is no broker {unknown[0]!r}"),
-                        (
-                            f"the stores are of {', '.join(brokers)}",
-                            f"{_folder_of(stores, unknown[0])}; ",
-                            Parameter("broker_names"),
-                            " sets other names",
-                        ),
-                    )
+                self._check_named(name, topic, of, stores)
+        for name, times in (
+            ("starting_times", self.starting_times),
+            ("ending_times", self.ending_times),
+        ):
+            for topic in times or ():
+                self._check_named(name, topic, brokers_of(times or {}, topic), stores)
         if not may_come:
             self._check_known(stores)
 
-    def _check_known(self, stores: Sequence[SegmentStore]) -> None:
+    def _check_named(
+        self, parameter: str, topic: str, named: Iterable[str], stores: Sequence[SegmentStore]
+    ) -> None:
+        if not self.selects(topic):
+            raise SegmentOptionError(
+                (Parameter(parameter), f" names topic {topic!r}, which is not selected"),
+                "leave it out, or select the topic too",
+            )
+        brokers = [store.name for store in stores]
+        unknown = sorted(set(named) - set(brokers))
+        if unknown:
+            raise SegmentOptionError(
+                (Parameter(parameter), f": there is no broker {unknown[0]!r}"),
+                (
+                    f"the stores are of {', '.join(brokers)}",
+                    f"{_folder_of(stores, unknown[0])}; ",
+                    Parameter("broker_names"),
+                    " sets other names",
+                ),
+            )
+
+    def missing_topics(self, stores: Sequence[SegmentStore]) -> list[UnknownTopicError]:
+        """What would be raised for each topic that is named and not there; [] where a log may hold
+        any topic."""
         named = dict.fromkeys(self.named_topics or ())
         for offsets in (self.starting_offsets, self.ending_offsets):
             if not isinstance(offsets, str):
                 named.update(dict.fromkeys(offsets))
+        for times in (self.starting_times, self.ending_times):
+            named.update(dict.fromkeys(times or ()))
         if not named:
-            return
+            return []
         known: set[str] = set()
         for store in stores:
             of_store = store.topics()
             if of_store is None:
-                return  # its log may hold any topic
+                return []
             known |= of_store
-        for topic in named:
-            if topic not in known:
-                raise unknown_topic(topic, known)
+        return [unknown_topic(topic, known) for topic in named if topic not in known]
+
+    def _check_known(self, stores: Sequence[SegmentStore]) -> None:
+        for error in self.missing_topics(stores):
+            raise error
 
 
 def _folder_of(stores: Sequence[SegmentStore], name: str) -> str:
@@ -290,7 +322,7 @@ def _folder_of(stores: Sequence[SegmentStore], name: str) -> str:
     return "" if own is None else f" ({name} is only the folder's name: broker {own} wrote it)"
 
 
-def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:
+def unknown_topic(topic: str, known: Iterable[str], where: str = "the store") -> UnknownTopicError:
     """Says which names are near."""
     names = sorted(known)
     by_fold = {name.lower(): name for name in names}
@@ -302,8 +334,8 @@ def unknown_topic(topic: str, known: Iterable[str]) -> UnknownTopicError:
         shown = ", ".join(own[:_SHOWN_TOPICS]) + (", …" if len(own) > _SHOWN_TOPICS else "")
         hint = f"there are {len(own)} topics: {shown}"
     else:
-        hint = "the store has no topic yet"
-    return UnknownTopicError(f"topic {topic!r} is not in the store", hint)
+        hint = f"{where} has no topic yet"
+    return UnknownTopicError(f"topic {topic!r} is not in {where}", hint)
 
 
 def names_offset(offsets: str | QueueOffsets, wanted: int) -> bool:

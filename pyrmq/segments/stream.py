@@ -1,23 +1,26 @@
 """Positions of a stream over growing segments; there is no Spark in it.
 
-A position is one physical offset a broker. Starting offsets by queue become a position and a row
-filter, `from`, which is left out once the log is past the places named in `until`.
+Starting offsets by queue become a position and a row filter, `from`, which is left out once the
+log is past the places named in `until`. What of a topic or queue that is named later stands before
+the position is read in one micro-batch, the next one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from pyrmq.engine import SegmentReader, segment_advance, segment_end
 from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import log_ranges
+from pyrmq.segments import at_times, log_ranges
+from pyrmq.segments.behind import Behind, behind
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
+from pyrmq.segments.position import Position, added, within
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import Split
@@ -26,72 +29,8 @@ from pyrmq.segments.stream_start import Start, starting_at
 
 log = logging.getLogger("pyrmq.segments")
 
-VERSION = 1
-_MAX_OFFSET = 2**63 - 1
 _SEARCHED = 8 << 20
 """Bytes before a limit in which the start of a record is looked for."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """The position of a stream, as a checkpoint keeps it."""
-
-    log: Mapping[str, int]
-    """By broker: physical offset of the next record."""
-    starts: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
-    """broker -> topic -> queue id -> first queue offset."""
-    until: Mapping[str, int] = field(default_factory=dict)
-    """By broker: from here on `starts` says nothing any more."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Sorted keys, integers and strings only: Spark compares it as text."""
-        starts: dict[str, dict[str, dict[str, int]]] = {}
-        for broker in sorted(self.starts):
-            for topic, queues in self.starts[broker].items():
-                named = {str(queue): offset for queue, offset in sorted(queues.items())}
-                starts.setdefault(topic, {})[broker] = named
-        out: dict[str, Any] = {}
-        if starts:
-            out["from"] = {topic: starts[topic] for topic in sorted(starts)}
-        out["log"] = {broker: self.log[broker] for broker in sorted(self.log)}
-        if self.until:
-            out["until"] = {broker: self.until[broker] for broker in sorted(self.until)}
-        out["version"] = VERSION
-        return out
-
-    @classmethod
-    def of(cls, value: Any) -> Position:
-        """From what a checkpoint had. CheckpointError if that is none of ours."""
-        try:
-            if value["version"] != VERSION:
-                raise CheckpointError(
-                    f"the checkpoint has version {value['version']!r}, this reads {VERSION}"
-                )
-            starts: dict[str, dict[str, dict[int, int]]] = {}
-            for topic, brokers in value.get("from", {}).items():
-                for broker, queues in brokers.items():
-                    named = {int(queue): _whole(offset) for queue, offset in queues.items()}
-                    starts.setdefault(broker, {})[topic] = named
-            log_at = {str(broker): _whole(phys) for broker, phys in value["log"].items()}
-            until = {str(b): _whole(phys) for b, phys in value.get("until", {}).items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"the checkpoint has no position: {value!r}") from error
-        return cls(log_at, starts, until)
-
-    def moved(self, to: Mapping[str, int]) -> Position:
-        """The same position moved on; starts that the log has passed are left out."""
-        left = {broker for broker, phys in self.until.items() if to[broker] < phys}
-        return Position(
-            dict(to),
-            {broker: starts for broker, starts in self.starts.items() if broker in left},
-            {broker: self.until[broker] for broker in left},
-        )
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_OFFSET:
-        raise ValueError(value)
-    return value
 
 
 class StreamPlanner:
@@ -120,7 +59,8 @@ class StreamPlanner:
                 (Parameter("plan", "index"), " reads a batch, not a stream"),
                 ("leave ", Parameter("plan"), " out"),
             )
-        if selection.ending_offsets != "latest" or selection.end_time is not None:
+        ends = (selection.ending_offsets, selection.end_time, selection.ending_times)
+        if ends != ("latest", None, None):
             raise SegmentOptionError(
                 (
                     Parameter("ending_offsets"),
@@ -145,6 +85,11 @@ class StreamPlanner:
         self._initial: Position | None = None
         self._reported_ends: dict[str, int] = {}
         """Ends that `latest` gave to calls without a start."""
+        self._stands: dict[str, int] = {}
+        """What `latest` said last: where the next batch ends."""
+        self._counted: tuple[dict[str, int], dict[str, int], int] | None = None
+        """Of `count`: where it started, how far it went, and what it found."""
+        self._checked_topics = False
 
     def initial(self) -> dict[str, Any]:
         """Where a new query starts; the same however often it is asked for, as Spark does so anew
@@ -155,11 +100,12 @@ class StreamPlanner:
 
     def _found_initial(self) -> Position:
         stores, ends = self._relist()
+        selection = at_times.with_offsets(self.selection, stores, ends, self.how.on_corruption)
         starts: dict[str, Start] = {
             store.name: starting_at(
                 store,
                 ends[store.name],
-                self.selection,
+                selection,
                 self.how,
                 fail_on_data_loss=self.fail_on_data_loss,
             )
@@ -180,12 +126,55 @@ class StreamPlanner:
             {name: as_bounds(start.offsets) for name, start in filtered.items()},
             {name: start.until for name, start in filtered.items()},
         )
-        return position.moved(position.log)
+        return position.moved(position.log).of_selection(self.selection)
 
     def end(self) -> dict[str, Any]:
         """The end of the logs now."""
         _, ends = self._relist()
-        return Position(ends).as_dict()
+        return self._at(ends).as_dict()
+
+    def _at(self, log_at: Mapping[str, int]) -> Position:
+        return Position(log_at).of_selection(self.selection)
+
+    def behind(self) -> Behind:
+        """How far the end of the batch that `latest` named last is behind the end of the logs, as
+        it was seen last."""
+        rules = {store.name: self._rule(store, Position({})) for store in self._stores}
+        return behind(self._stores, rules, self._stands, self._ends)
+
+    def count(self, start: Mapping[str, Any], wanted: int) -> int:
+        """How many messages there are to read from `start` on, counted up to `wanted`. Topics that
+        were added count as enough."""
+        stores, ends = self._relist()
+        position = self._position(start, stores)
+        if added(self.selection, position, position.of_selection(self.selection)):
+            return wanted
+        first = dict(position.log)
+        at, found = dict(first), 0
+        if self._counted is not None and self._counted[0] == first:
+            at, found = dict(self._counted[1]), self._counted[2]
+        for store in stores:
+            low = at[store.name]
+            if found < wanted and low < ends[store.name]:
+                rule = self._rule(store, position)
+                for begin, high in log_ranges.present_ranges(
+                    store, low, ends[store.name], fail_on_data_loss=False
+                ):
+                    while found < wanted and begin < high:
+                        stop, used = segment_advance(
+                            store.files,
+                            begin,
+                            high,
+                            opener=store.opener(),
+                            rule=rule,
+                            max_rows=wanted - found,
+                            on_corruption="skip",
+                        )
+                        found += used
+                        begin = stop if stop > begin else high
+                    at[store.name] = begin
+        self._counted = (first, at, found)
+        return found
 
     def pin(self) -> None:
         """From here on `latest` stays at or below the end of the logs now."""
@@ -216,7 +205,8 @@ class StreamPlanner:
             self._reported_ends = {
                 name: max(end, self._reported_ends.get(name, end)) for name, end in ends.items()
             }
-            return Position(self._reported_ends).as_dict()
+            self._stands = dict(self._reported_ends)
+            return self._at(self._reported_ends).as_dict()
         position = self._position(start, stores)
         at = dict(position.log)
         self._check_shrunk(at, ends, stores)
@@ -227,13 +217,15 @@ class StreamPlanner:
             if todo[name] and rows[name] != 0 and size[name] != 0:
                 rule = self._rule(store, position)
                 at[name] = self._advance(store, rule, at[name], ends[name], rows[name], size[name])
-        return position.moved(at).as_dict()
+        self._stands = at
+        return position.moved(at).of_selection(self.selection).as_dict()
 
     def splits(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Split]:
         """The tasks of the batch between two positions; none if they are the same."""
         stores = [store.relisted() for store in self._stores]
         low, high = self._position(start, stores), self._position(end, stores)
-        parts = []
+        chosen = within(self.selection, high)
+        parts = self._parts_of_added(stores, low, high)
         for store in stores:
             first, last = low.log[store.name], high.log[store.name]
             if first > last and low != self._initial:
@@ -255,7 +247,7 @@ class StreamPlanner:
             ranges = log_ranges.present_ranges(
                 store, first, last, fail_on_data_loss=self.fail_on_data_loss
             )
-            rule = self._rule(store, low)
+            rule = self._rule(store, low, chosen)
             limits = Limits(low=first, high=last)
             parts.append(Part(store, rule, limits, ranges, last, self.fail_on_data_loss))
         total = sum(part.bytes for part in parts)
@@ -267,9 +259,41 @@ class StreamPlanner:
             for split in scans(part, part.ranges, size, self.how, by_file=by_file)
         ]
 
+    def _parts_of_added(
+        self, stores: Sequence[SegmentStore], low: Position, high: Position
+    ) -> list[Part]:
+        """What stands before `low` of topics and queues that are selected since."""
+        more = added(self.selection, low, high)
+        if more is None:
+            return []
+        out = []
+        for store in stores:
+            last = low.log[store.name]
+            if last <= store.first:
+                continue
+            names = ", ".join(more.named_topics or ("all but those of before",))
+            log.warning(
+                "%s: what was added, %s, is read from its beginning", store.name, escape(names)
+            )
+            ranges = log_ranges.present_ranges(
+                store, store.first, last, fail_on_data_loss=self.fail_on_data_loss
+            )
+            rule = self._rule(store, Position({}), more)
+            limits = Limits(low=store.first, high=last)
+            out.append(Part(store, rule, limits, ranges, last, self.fail_on_data_loss))
+        return out
+
+    def _warn_of_missing(self) -> None:
+        """A topic that is named and not there may come, or be misspelt."""
+        for error in self.selection.missing_topics(self._stores):
+            log.warning("%s: nothing is read of it until it is there", escape(error))
+
     def _relist(self) -> tuple[list[SegmentStore], dict[str, int]]:
         """The stores listed anew, and where their logs end."""
         self._stores = [store.relisted() for store in self._stores]
+        if not self._checked_topics:
+            self._checked_topics = True
+            self._warn_of_missing()
         for store in self._stores:
             known = self._ends.get(store.name, -1)
             opener = store.opener()
@@ -313,9 +337,11 @@ class StreamPlanner:
                     self.fail_on_data_loss,
                 )
 
-    def _rule(self, store: SegmentStore, position: Position) -> Rule:
+    def _rule(
+        self, store: SegmentStore, position: Position, chosen: Selection | None = None
+    ) -> Rule:
         # Not the starting time: the clock that store times are from may step back.
-        selection = replace(self.selection, start_time=None)
+        selection = replace(chosen or self.selection, start_time=None)
         return selection.rule(store.name, position.starts.get(store.name))
 
     def _advance(

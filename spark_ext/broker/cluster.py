@@ -19,7 +19,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.retry import RetryPolicy, may_request_again
+from pyrmq.model.retry import FIRST_PAUSE, LONGEST_PAUSE, RetryPolicy, may_request_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.answer import check_success, number
@@ -42,12 +42,14 @@ class Access:
     """Seconds that an answer may take."""
     retries: int = 3
     """Further tries after one that failed."""
+    interval: float = FIRST_PAUSE
+    """Seconds before the first of them; they grow up to LONGEST_PAUSE, or this."""
     masters: bool = False
     """Whether only masters are asked: a replica may be behind."""
 
     @property
     def policy(self) -> RetryPolicy:
-        return RetryPolicy(self.retries)
+        return RetryPolicy(self.retries, self.interval, max(self.interval, LONGEST_PAUSE))
 
     def text(self) -> str:
         return ";".join(format_address(a) for a in self.name_servers)
@@ -116,9 +118,13 @@ class Cluster:
         return master is not None and parse_address(master, "broker address") == address
 
     def ask_queues(
-        self, queues: Sequence[MessageQueue], question: Callable[[MessageQueue], tuple[int, Ext]]
+        self,
+        queues: Sequence[MessageQueue],
+        question: Callable[[MessageQueue], tuple[int, Ext]],
+        check: Callable[[Command], Command] = check_success,
     ) -> dict[MessageQueue, Command]:
-        """Asks the broker of each queue; answers with success. `question` gives code and fields.
+        """Asks the broker of each queue. `question` gives code and fields, `check` takes what comes
+        back: by default answers with success.
 
         All questions to a broker are under way together. Raises what the last try gave, naming
         the broker.
@@ -132,7 +138,7 @@ class Cluster:
             while left:
                 try:
                     address = self.address(left[0].topic, broker, fresh=failed > 0)
-                    self._ask(self.channels.get(address), left, question, answers)
+                    self._ask(self.channels.get(address), left, question, answers, check)
                 except PyrmqError as error:
                     failed += 1
                     seconds = self.policy.pause(failed) if may_request_again(error) else None
@@ -155,13 +161,14 @@ class Cluster:
         queues: Iterable[MessageQueue],
         question: Callable[[MessageQueue], tuple[int, Ext]],
         answers: dict[MessageQueue, Command],
+        check: Callable[[Command], Command],
     ) -> None:
         todo = list(queues)
         for at in range(0, len(todo), PIPELINE):
             part = todo[at : at + PIPELINE]
             requests = [channel.submit(*question(queue)) for queue in part]
             for queue, request in zip(part, requests, strict=True):
-                answers[queue] = check_success(channel.wait(request, self.access.timeout))
+                answers[queue] = check(channel.wait(request, self.access.timeout))
 
     def offsets(
         self, code: int, queues: Sequence[MessageQueue], **more: int

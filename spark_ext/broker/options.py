@@ -67,6 +67,13 @@ OPTIONS: tuple[Option, ...] = (
         "names the broker.",
     ),
     Option(
+        "fetchOffset.retryIntervalMs",
+        integer(1, 3_600_000),
+        BROKER,
+        "100",
+        "Milliseconds before the first of these; the pause doubles up to 2 seconds, or to this.",
+    ),
+    Option(
         "producerGroup",
         _group,
         WRITES,

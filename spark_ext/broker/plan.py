@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyrmq.errors import DataLossError
+from pyrmq.errors import DataLossError, UnknownTopicError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
@@ -37,7 +37,10 @@ failOnDataLoss=false: a broker that took over may have to catch up."""
 
 def access(options: Options) -> Access:
     return Access(
-        options["nameServer"], options["pullTimeoutMs"] / 1000, options["fetchOffset.numRetries"]
+        options["nameServer"],
+        options["pullTimeoutMs"] / 1000,
+        options["fetchOffset.numRetries"],
+        options["fetchOffset.retryIntervalMs"] / 1000,
     )
 
 
@@ -49,10 +52,15 @@ class BrokerPlanner:
         self._selection = selection
         self._how = how
         self._min_partitions: int | None = options["minPartitions"]
+        self._max_records: int | None = options["maxRecordsPerPartition"]
         self._batch_size: int = options["pullBatchSize"]
         self._fail: bool = options["failOnDataLoss"]
         self._pinned: dict[MessageQueue, int] | None = None
         self._missing: set[MessageQueue] = set()
+        self._looked = False
+        """Whether topics were warned about that are named and not there."""
+        self._stands: dict[MessageQueue, int] = {}
+        """Where the micro-batch ends that `latest` said last."""
         self._seen: dict[MessageQueue, int] = {}
         """Where the stream stands, as far as this process knows."""
         self._left: dict[MessageQueue, int] = {}
@@ -75,13 +83,39 @@ class BrokerPlanner:
     def initial(self) -> Position:
         """Where a new stream starts."""
         with Cluster(self._access) as cluster:
-            queues = broker_topics.find_queues(cluster, self._selection, may_come=True)
+            queues = self._queues(cluster)
             bounds = cluster.bounds(queues)
             starts = broker_topics.starts(
                 cluster, self._selection, bounds, fail_on_data_loss=self._fail
             )
         self._seen.update(starts)
         return to_position(starts)
+
+    def _queues(self, cluster: Cluster) -> list[MessageQueue]:
+        """Of a stream. At its start it warns of topics that are not there: a name may be wrong."""
+        absent: list[UnknownTopicError] = []
+        first, self._looked = not self._looked, True
+        found = broker_topics.find_queues(
+            cluster, self._selection, may_come=True, absent=absent.append if first else None
+        )
+        for error in absent:
+            log.warning("%s: nothing is read of it until it is there", escape(error))
+        return found
+
+    @option_names()
+    def end_and_behind(self) -> tuple[Position, list[int]]:
+        """The end of all queues now, and by how many messages each is beyond the end of the
+        micro-batch that `latest` named last."""
+        ends = self._ends({})
+        behind = [max(0, end - self._stands.get(queue, end)) for queue, end in ends.items()]
+        return to_position(ends), behind
+
+    @option_names()
+    def count(self, start: Position) -> int:
+        """Messages from a position to the ends of the queues."""
+        known = from_position(start)
+        ends = self._ends(known)
+        return sum(max(0, end - known.get(queue, 0)) for queue, end in ends.items())
 
     @option_names()
     def end(self) -> Position:
@@ -112,6 +146,7 @@ class BrokerPlanner:
                 {**{q: min(begins[q], ends[q]) for q in added}, **known}, ends, max_offsets
             )
         self._seen.update(ends)
+        self._stands = dict(ends)
         return to_position(ends)
 
     @option_names()
@@ -169,7 +204,7 @@ class BrokerPlanner:
         """Ends of all queues, as their masters say; one that is known but has none now stays
         where it is."""
         with Cluster(replace(self._access, masters=True)) as cluster:
-            found = broker_topics.find_queues(cluster, self._selection, may_come=True)
+            found = self._queues(cluster)
             there = [q for q in found if cluster.route(q.topic).master_of(q.broker_name)]
             ends = cluster.offsets(RequestCode.GET_MAX_OFFSET, there)
         missing = {queue for queue in known if queue not in ends}
@@ -219,5 +254,5 @@ class BrokerPlanner:
                 self._batch_size,
                 self._fail,
             )
-            for task in into_tasks(ranges, self._min_partitions)
+            for task in into_tasks(ranges, self._min_partitions, self._max_records)
         ]

@@ -67,10 +67,10 @@ def share(starts: Offsets, ends: Offsets, limit: int) -> dict[MessageQueue, int]
 
 
 def into_tasks(
-    ranges: Iterable[QueueRange], min_partitions: int | None
+    ranges: Iterable[QueueRange], min_partitions: int | None, max_records: int | None = None
 ) -> list[tuple[QueueRange, ...]]:
     """One task for a range; short ones of one broker share a task, and where more tasks are asked
-    for, long ones are cut into equal parts."""
+    for, or fewer messages in each, long ones are cut into equal parts."""
     todo = sorted(
         (r for r in ranges if r.end > r.start), key=lambda r: (r.broker, r.topic, r.queue_id)
     )
@@ -78,8 +78,9 @@ def into_tasks(
     if not total:
         return []
     most = SMALL_TASK
-    if min_partitions is not None:
-        target = max(1, -(-total // min_partitions))
+    if min_partitions is not None or max_records is not None:
+        target = total if min_partitions is None else max(1, -(-total // min_partitions))
+        target = target if max_records is None else min(target, max_records)
         most = min(most, target)
         todo = [part for r in todo for part in _cut(r, target)]
     tasks: list[tuple[QueueRange, ...]] = []

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pyrmq.errors import (
     DataLossError,
     OffsetOutOfRangeError,
     SegmentOptionError,
     TopicNotExistError,
+    UnknownTopicError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
+from pyrmq.segments.queue_times import QueueTimes, entries
 from pyrmq.segments.selection import Selection, unknown_topic
+from spark_ext.broker import times
 from spark_ext.broker.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -22,16 +26,24 @@ log = logging.getLogger(__name__)
 Bounds = dict[MessageQueue, tuple[int, int]]
 
 
-def find_queues(cluster: Cluster, selection: Selection, *, may_come: bool) -> list[MessageQueue]:
+def find_queues(
+    cluster: Cluster,
+    selection: Selection,
+    *,
+    may_come: bool,
+    absent: Callable[[UnknownTopicError], None] | None = None,
+) -> list[MessageQueue]:
     """All queues that are meant and there. UnknownTopicError and SegmentOptionError for what is
-    named but not there, unless it `may_come`, as in a stream."""
+    named but not there, unless it `may_come`, as in a stream; `absent` is told of such topics."""
     out: list[MessageQueue] = []
     for topic in _topics(cluster, selection):
         try:
             queues = cluster.route(topic, fresh=True).subscribe_queues(topic)
         except TopicNotExistError:
             if selection.named_topics is not None and not may_come:
-                raise unknown_topic(topic, cluster.topics()) from None
+                raise _unknown(topic, cluster) from None
+            if selection.named_topics is not None and absent is not None:
+                absent(_unknown(topic, cluster))
             continue
         if not queues and selection.named_topics is not None and not may_come:
             raise SegmentOptionError(
@@ -44,6 +56,10 @@ def find_queues(cluster: Cluster, selection: Selection, *, may_come: bool) -> li
             queues = [q for q in queues if q.queue_id in selection.queues]
         out += queues
     return sorted(out)
+
+
+def _unknown(topic: str, cluster: Cluster) -> UnknownTopicError:
+    return unknown_topic(topic, cluster.topics(), "the cluster")
 
 
 def _topics(cluster: Cluster, selection: Selection) -> list[str]:
@@ -97,6 +113,9 @@ def starts(
     """Where each queue of `bounds` is read from."""
     if selection.start_time is not None:
         return _by_time(cluster, selection, bounds)
+    if selection.starting_times is not None:
+        check_times(selection.starting_times, "startingOffsetsByTimestamp", selection, bounds)
+        return times.starts(cluster, selection, bounds)
     if isinstance(selection.starting_offsets, str):
         at = 0 if selection.starting_offsets == "earliest" else 1
         return {queue: ends[at] for queue, ends in bounds.items()}
@@ -123,6 +142,9 @@ def ends(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[Message
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, list(bounds), timestamp=selection.end_time
         )
         return {q: min(max(found[q] + 1, least), most) for q, (least, most) in bounds.items()}
+    if selection.ending_times is not None:
+        check_times(selection.ending_times, "endingOffsetsByTimestamp", selection, bounds)
+        return times.ends(cluster, selection, bounds)
     if isinstance(selection.ending_offsets, str):
         return {queue: most for queue, (_, most) in bounds.items()}
     named = _named(selection, selection.ending_offsets, "endingOffsets", bounds)
@@ -159,11 +181,7 @@ def _named(
 ) -> dict[MessageQueue, int]:
     out = {}
     for topic, brokers in offsets.items():
-        if not selection.selects(topic):
-            raise SegmentOptionError(
-                f"{option} names topic {topic!r}, which is not selected",
-                "leave it out, or select the topic too",
-            )
+        _check_selected(option, topic, selection)
         for broker, of_broker in brokers.items():
             for queue_id, offset in of_broker.items():
                 queue = MessageQueue(topic, broker, queue_id)
@@ -171,6 +189,26 @@ def _named(
                     raise _no_such_queue(option, queue, list(bounds))
                 out[queue] = offset
     return out
+
+
+def check_times(named: QueueTimes, option: str, selection: Selection, bounds: Bounds) -> None:
+    """SegmentOptionError for a topic that is not selected, and queues that are not there."""
+    there = list(bounds)
+    for entry in entries(named):
+        _check_selected(option, entry.topic, selection)
+        if not any(entry.covers(q.topic, q.broker_name, q.queue_id) for q in there):
+            if entry.broker is not None and entry.queue is not None:
+                queue = MessageQueue(entry.topic, entry.broker, entry.queue)
+                raise _no_such_queue(option, queue, there)
+            raise SegmentOptionError(f"{option}: there is no queue of {entry} to be read")
+
+
+def _check_selected(option: str, topic: str, selection: Selection) -> None:
+    if not selection.selects(topic):
+        raise SegmentOptionError(
+            f"{option} names topic {topic!r}, which is not selected",
+            "leave it out, or select the topic too",
+        )
 
 
 def _beyond(

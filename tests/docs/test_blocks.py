@@ -30,7 +30,7 @@ RUN = ("guide.md", "delay.md", "filters.md", "oms.md", "store.md")
 ELSEWHERE = {
     "README.md": (3, "tests/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
     "scan.md": (3, "tests/segments/test_docs.py"),
-    "spark.md": (6, "tests/spark/test_docs.py; needs a cluster, or several brokers"),
+    "spark.md": (7, "tests/spark/test_docs.py; needs a cluster, or several brokers"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/proof"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/jobs"),
 }

@@ -160,7 +160,7 @@ def test_start_by_queue(
     ends = list(batches(stream, start, max_offsets=limit))
     assert [row for rows, _ in ends for row in rows] == expected
     if ends:
-        assert ends[-1][1].keys() == {"log", "version"}  # the filter is gone once passed
+        assert ends[-1][1].keys() == {"log", "topics", "version"}  # the filter is gone once passed
 
 
 def test_start_by_queue_survives_a_restart_in_the_middle(made: Made) -> None:

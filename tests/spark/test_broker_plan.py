@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import socket
 import threading
@@ -14,6 +15,7 @@ import spark_ext.broker.plan
 from pyrmq.errors import (
     ConnectError,
     DataLossError,
+    OffsetOutOfRangeError,
     PyrmqError,
     SegmentOptionError,
     UnknownTopicError,
@@ -127,6 +129,105 @@ def test_an_end_by_time_of_an_old_broker(cluster: ScriptedCluster) -> None:
     splits = planner(cluster, Query.BROKER_BATCH, **options).batch()
     assert ("T", "a", 0, 0, 5) in planned(splits)
     assert {s.end_time for s in splits} == {time}
+
+
+def times_of(cluster: ScriptedCluster, broker: str, queue: int) -> list[int]:
+    return [record.store_timestamp for record in cluster.records["T", broker, queue]]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_starts_and_ends_by_time(cluster: ScriptedCluster, old: bool) -> None:
+    """Before 5.0 the answer is the nearest message, which may be the one before."""
+    fill(cluster, "a", 0, 10)
+    fill(cluster, "a", 1, 10)
+    fill(cluster, "b", 0, 10)
+    if old:
+        cluster.change[AT_TIME] = lambda c: c.reply(0, {"offset": str(max(0, nearest(cluster, c)))})
+    first, second = times_of(cluster, "a", 0)[4], times_of(cluster, "b", 0)[7]
+    starts = {"T": {"a": {"0": first}, "b": first}}
+    ends = {"T": {"a": {"0": second, "1": first}}}
+    given = {
+        "topic": "T",
+        "startingOffsetsByTimestamp": json.dumps(starts),
+        "endingOffsetsByTimestamp": json.dumps(ends),
+    }
+    found = planned(planner(cluster, Query.BROKER_BATCH, **given).batch())
+    want = {}
+    for broker, queue in (("a", 0), ("a", 1), ("b", 0)):
+        stored = times_of(cluster, broker, queue)
+        low = first if (broker, queue) != ("a", 1) else 0
+        high = {("a", 0): second, ("a", 1): first}.get((broker, queue), 2**60)
+        want[broker, queue] = [n for n, time in enumerate(stored) if low <= time < high]
+    assert found == {
+        ("T", broker, queue, inside[0], inside[-1] + 1)
+        for (broker, queue), inside in want.items()
+        if inside
+    }
+
+
+def nearest(cluster: ScriptedCluster, c: Command) -> int:
+    """The last message before the time, as the brokers of 4.9 may say."""
+    records = cluster.records[cluster.key_of(c)]
+    time = int(c.ext["timestamp"])
+    return sum(record.store_timestamp < time for record in records) - 1
+
+
+def test_a_time_that_is_later_than_all(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 10)
+    fill(cluster, "b", 0, 10)
+    late = 99_999_999_999_999
+    for old in (False, True):
+        if old:
+            cluster.change[AT_TIME] = lambda c: c.reply(0, {"offset": "9"})
+        for named in ({"T": {"a": {"0": late}}}, {"T": late}):
+            given = {"startingOffsetsByTimestamp": json.dumps(named)}
+            with pytest.raises(OffsetOutOfRangeError, match="later than every message of topic T"):
+                stream(cluster, **given).initial()
+            given["startingOffsetsByTimestampStrategy"] = "latest"
+            start = stream(cluster, **given).initial()
+            assert start["queues"]["T"]["a"] == {"0": 10, "1": 0}
+    for wrong in ({"X": late}, {"T": {"b": {"1": late}}}, {"T": {"c": late}}):
+        given = {"startingOffsetsByTimestamp": json.dumps(wrong)}
+        with pytest.raises(SegmentOptionError, match="startingOffsetsByTimestamp"):
+            stream(cluster, **given).initial()
+
+
+def test_at_most_so_many_messages_for_each_task(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 10)
+    fill(cluster, "b", 0, 3)
+    splits = planner(cluster, Query.BROKER_BATCH, topic="T", maxRecordsPerPartition="4").batch()
+    sizes = [sum(r.end - r.start for r in split.ranges) for split in splits]
+    assert sorted(sizes) == [3, 3, 3, 4]
+
+
+def test_a_topic_of_a_stream_that_is_not_there_is_warned_of_once(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = planner(cluster, Query.BROKER_STREAM, subscribe="T,t")
+    made.latest(made.initial())
+    assert [text for text in caplog.messages if "'t'" in text] == [
+        "topic 't' is not in the cluster (did you mean T?): nothing is read of it until it is there"
+    ]
+
+
+def test_how_far_a_stream_is_behind(cluster: ScriptedCluster) -> None:
+    fill(cluster, "a", 0, 10)
+    made = stream(cluster)
+    start = made.initial()
+    assert made.count(start) == 10
+    made.latest(start, 4)
+    fill(cluster, "b", 0, 3)
+    end, behind = made.end_and_behind()
+    assert end == position(a={"0": 10, "1": 0}, b={"0": 3})
+    assert sorted(behind) == [0, 3, 6]
+
+
+def test_the_pause_between_tries(cluster: ScriptedCluster) -> None:
+    given = Options(
+        {"nameServer": "h:1", "fetchOffset.retryIntervalMs": "5000"}, Query.BROKER_BATCH
+    )
+    policy = spark_ext.broker.plan.access(given).policy
+    assert [policy.pause_after(n) for n in (1, 2)] == [5.0, 5.0]
 
 
 def test_a_stream_moves_on(cluster: ScriptedCluster) -> None:

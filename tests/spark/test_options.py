@@ -96,6 +96,21 @@ def test_values(key: str, value: str, means: Any) -> None:
         ({"subcribe": "t"}, "did you mean subscribe?"),
         ({"starting_offsets": "earliest"}, "did you mean startingOffsets?"),
         ({"maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        ({"kafka.bootstrap.servers": "h:9092"}, "nameServer .*not brokers"),
+        ({"kafka.security.protocol": "SSL"}, "options of Kafka's client are not known"),
+        ({"startingOffset": "earliest"}, "did you mean startingOffsets?"),
+        ({"startingOffsetByTimestamp": "{}"}, "did you mean startingOffsetsByTimestamp?"),
+        ({"namesrvAddr": "h:9876"}, "did you mean nameServer "),
+        ({"rocketmq.namesrv.addr": "h:9876"}, "did you mean nameServer "),
+        ({"kafka.group.id": "g"}, "reads have no group"),
+        ({"consumerGroup": "g"}, "reads have no group"),
+        ({"consumeFromWhere": "x"}, "did you mean startingOffsets"),
+        ({"tags": "A"}, "did you mean subExpression?"),
+        ({"checkpointLocation": "/c"}, "belongs to writeStream"),
+        ({"splitBytes": "1g", "SPLITBYTES": "2g"}, "splitBytes is given twice"),
+        ({"startingTimestamp": "1795300000"}, "give 1795300000000"),
+        ({"endingOffsetsByTimestamp": '{"t": 1795300000}'}, "for 't' must be"),
+        ({"location": "/b"}, "path is given twice"),
         ({"zzzzzzz": "5"}, "options of a batch read of segments: .*subscribe"),
         ({"maxOffsetsPerTrigger": "5"}, "does not belong to a batch read of segments; it is for"),
         ({"failOnDataLoss": "yes"}, "option failOnDataLoss must be true or false, not 'yes'"),
@@ -140,6 +155,15 @@ def test_options_of_a_batch_are_refused_in_a_stream() -> None:
     for name, value in {"endingOffsets": "latest", "endingTimestamp": "5", "key": "k"}.items():
         with pytest.raises(PyrmqError, match=f"option {name} does not belong to a streaming read"):
             stream(**{name: value})
+
+
+def test_the_least_and_the_most_of_a_micro_batch() -> None:
+    given = stream(minOffsetsPerTrigger="10", maxOffsetsPerTrigger="10", maxTriggerDelay="5s")
+    assert (given["minOffsetsPerTrigger"], given["maxTriggerDelay"]) == (10, 5000)
+    with pytest.raises(PyrmqError, match="minOffsetsPerTrigger is 11, but maxOffsetsPerTrigger 10"):
+        stream(minOffsetsPerTrigger="11", maxOffsetsPerTrigger="10")
+    with pytest.raises(PyrmqError, match="maxTriggerDelay bounds how long minOffsetsPerTrigger"):
+        stream(maxTriggerDelay="5s")
 
 
 def test_headers_of_kafka_are_properties() -> None:

@@ -1,0 +1,71 @@
+"""Store times (ms) by topic, broker and queue, as a caller gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from pyrmq.errors import OffsetOutOfRangeError, Parameter
+
+QueueTimes = Mapping[str, int | Mapping[str, int | Mapping[int, int]]]
+"""topic -> broker -> queue id -> ms; one time in the place of a mapping is that of all in it."""
+
+MAX_QUEUE = 2**31 - 1
+
+
+@dataclass(frozen=True, order=True)
+class TimeEntry:
+    """One time of a QueueTimes, and the queues that it is for."""
+
+    topic: str
+    broker: str | None
+    """None: every broker."""
+    queue: int | None
+    """None: every queue."""
+    time: int
+
+    def covers(self, topic: str, broker: str, queue: int) -> bool:
+        return (
+            self.topic == topic
+            and self.broker in (None, broker)
+            and (self.queue is None or self.queue == queue)
+        )
+
+    def __str__(self) -> str:
+        parts = [f"topic {self.topic}"]
+        if self.broker is not None:
+            parts.append(f"broker {self.broker}")
+        if self.queue is not None:
+            parts.append(f"queue {self.queue}")
+        return ", ".join(parts)
+
+
+def entries(times: QueueTimes) -> Iterator[TimeEntry]:
+    """All times; no two of them cover the same queue."""
+    for topic, brokers in times.items():
+        if isinstance(brokers, int):
+            yield TimeEntry(topic, None, None, brokers)
+            continue
+        for broker, queues in brokers.items():
+            if isinstance(queues, int):
+                yield TimeEntry(topic, broker, None, queues)
+                continue
+            for queue, time in queues.items():
+                yield TimeEntry(topic, broker, queue, time)
+
+
+def brokers_of(times: QueueTimes, topic: str) -> Collection[str]:
+    """The brokers that are named of a topic."""
+    of_topic = times[topic]
+    return () if isinstance(of_topic, int) else of_topic.keys()
+
+
+def later_than_all(entry: TimeEntry) -> OffsetOutOfRangeError:
+    """The error for a starting time at or behind which there is no message."""
+    return OffsetOutOfRangeError(
+        (
+            Parameter("starting_times"),
+            f": {entry.time} is later than every message of {entry}",
+        ),
+        (Parameter("timestamp_strategy", "latest"), " starts at the end in this case"),
+    )
