@@ -37,7 +37,7 @@ def log_metrics(name: str, sources: list[Metrics]) -> None:
     visible(log)
     for metrics in sources:
         shown = ", ".join(f"{key}={value:g}" for key, value in metrics.items())
-        log.info("rocketmq stream %s: %s", escape(name), shown)
+        log.info("rocketmq stream %s: %s", escape(name), escape(shown))
 
 
 class StreamMetrics(StreamingQueryListener):

@@ -273,7 +273,9 @@ class StreamPlanner:
                 continue
             names = ", ".join(more.named_topics or ("all but those of before",))
             log.warning(
-                "%s: what was added, %s, is read from its beginning", store.name, escape(names)
+                "%s: what was added, %s, is read from its beginning",
+                escape(store.name),
+                escape(names),
             )
             ranges = log_ranges.present_ranges(
                 store, store.first, last, fail_on_data_loss=self.fail_on_data_loss
