@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_ext.jobs.errors import JobError
-from spark_ext.setup import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +46,7 @@ def session(
         raise JobError(
             f"PySpark is not installed ({e}): pip install 'pyrmq-broker[spark]'"
         ) from None
+    from spark_ext.setup import has_java  # needs PySpark itself
 
     active = SparkSession.getActiveSession()
     if active is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_ext.jobs.engine import Engine, SparkEngine, Table, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def at(ms: int) -> datetime:
@@ -38,5 +41,15 @@ def frame(engine: Engine) -> Frame:
 
     def make(columns: str, *rows: tuple[Any, ...]) -> Table:
         return engine.values(rows, schema_of(columns.split()))
+
+    return make
+
+
+@pytest.fixture
+def spark_frame(spark: SparkSession) -> Frame:
+    """The same by Spark alone, for jobs that nothing else runs."""
+
+    def make(columns: str, *rows: tuple[Any, ...]) -> Table:
+        return SparkEngine(spark).values(rows, schema_of(columns.split()))
 
     return make

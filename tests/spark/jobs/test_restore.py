@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLUMNS = "topic brokerName queueId commitLogOffset queueOffset tags keys properties body flag"
 
 
-def test_rows_for_the_sink(frame: Frame) -> None:
+def test_rows_for_the_sink(spark_frame: Frame) -> None:
     properties = {
         "TAGS": "A", "KEYS": "k", "UNIQ_KEY": "U", "DELAY": "3", "TRAN_MSG": "true",
         "REAL_TOPIC": "X", "PGROUP": "g", "WAIT": "true", "colour": "red", "__SHARDINGKEY": "s",
@@ -34,7 +34,7 @@ def test_rows_for_the_sink(frame: Frame) -> None:
         for queue in range(2)
         for n in range(3)
     ]
-    sent = messages(frame(COLUMNS, *rows), "Other", keep_queues=True)
+    sent = messages(spark_frame(COLUMNS, *rows), "Other", keep_queues=True)
     assert sent.columns == ["topic", "tags", "keys", "properties", "body", "flag", "queueId"]
     parts = sent.rdd.glom().collect()
     found: dict[int, list[bytes]] = {}
@@ -45,7 +45,7 @@ def test_rows_for_the_sink(frame: Frame) -> None:
     # The log's order, which the rows were not made in.
     assert found == {0: [b"2", b"1", b"0"], 1: [b"2", b"1", b"0"]}
     assert {len({row.queueId for row in part}) for part in parts if part} <= {1, 2}
-    plain = messages(frame(COLUMNS, *rows))
+    plain = messages(spark_frame(COLUMNS, *rows))
     assert {row.topic for row in plain.collect()} == {"T"}
     assert "queueId" not in plain.columns
 
@@ -107,13 +107,15 @@ def test_the_brokers_own_topics_are_not_sent_to() -> None:
         check_topics(["A"], "SCHEDULE_TOPIC_XXXX")
 
 
-def test_what_no_broker_takes_is_left_out(frame: Frame, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_no_broker_takes_is_left_out(
+    spark_frame: Frame, caplog: pytest.LogCaptureFixture
+) -> None:
     properties = {"": "x", "colour": "red"}
     rows = [
         ("T", "a", 0, n, n, None, None, properties, body, 0)
         for n, body in enumerate((bytearray(b"x"), bytearray(), None))
     ]
-    archived = frame(COLUMNS, *rows)
+    archived = spark_frame(COLUMNS, *rows)
     assert counted(archived) == {"T": 1}
     assert "2 messages have no body" in caplog.text
     (sent,) = messages(archived).collect()

@@ -26,7 +26,8 @@ JAVA_TOPICS = [cargo.MAIN, cargo.LOAD, "Packed", "Settled", INNER]
 """What the Java client is asked to read: topics that it subscribes to as any other."""
 
 
-PEER_CONF = CONF + "transactionOpBatchInterval=100\n"
+OUR_CONF = CONF + "brokerName=ours\n"
+PEER_CONF = CONF + "brokerName=apache\n" + "transactionOpBatchInterval=100\n"
 """Apache's broker collects op records for some time before it writes them."""
 
 
@@ -43,13 +44,13 @@ def by_us(folder: Path, tool: Tool | None) -> Material:
     """Our server: V2 records, hosts of both families, killed under load."""
     root, ledger = folder / "ours", Ledger()
     with_long_topic(root, ledger)
-    with Ours(root, conf=CONF) as server, Client(server.address) as client:
+    with Ours(root, conf=OUR_CONF) as server, Client(server.address) as client:
         _make_batch_topic(client)
         cargo.load(ledger, client, 0, 120)
         inner_batches(client)
         packed(ledger, client)
         transactions(ledger, server.address)
-    server = Ours(root, "::1", conf=CONF).start()
+    server = Ours(root, "::1", conf=OUR_CONF).start()
     try:
         with Client(server.address) as client:
             cargo.load(ledger, client, 1000, 40)
@@ -58,7 +59,7 @@ def by_us(folder: Path, tool: Tool | None) -> Material:
     finally:
         server.kill()
     copy = image(root, folder / "ours-restarted")
-    with Ours(copy, conf=CONF) as again:
+    with Ours(copy, conf=OUR_CONF) as again:
         with Client(again.address) as client:
             ledger.check(client)
         rows, queues = received(copy, again.address, "ours")
