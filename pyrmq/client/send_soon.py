@@ -231,8 +231,9 @@ class SoonSender:
                     self._waiting.remove(waiter)
                 self._let_in()
                 raise
-            if waiter.granted:
+            if waiter.granted and self._running:
                 return
+            self._held -= size if waiter.granted else 0
         if not self._running:
             raise ClientError("not connected: use the producer inside of its `async with`")
         self._held += size

@@ -278,6 +278,30 @@ async def test_leaving_ends_with_a_broker_that_is_silent(
     ]
 
 
+async def test_leaving_refuses_who_waits_for_room(one: StreamBroker, clock: MockClock) -> None:
+    refused = 0
+
+    async def send(sender: Producer) -> None:
+        nonlocal refused
+        with pytest.raises(ClientError, match="not connected"):
+            await sender.send_soon(Message("T", bytes(400)))
+        refused += 1
+
+    one.change[BATCH] = lambda c: SILENCE
+    async with (
+        trio.open_nursery() as nursery,
+        ready(batch_bytes=1000, batch_total_bytes=1000) as sender,
+    ):
+        for _ in range(2):
+            await sender.send_soon(Message("T", bytes(400)))
+        for _ in range(3):
+            nursery.start_soon(send, sender)
+        await trio.testing.wait_all_tasks_blocked()
+    assert refused == 3
+    assert sender._soon is not None
+    assert sender._soon._held == 0
+
+
 async def test_what_cannot_be_sent_is_refused_at_once(one: StreamBroker, clock: MockClock) -> None:
     async with ready() as sender:
         with pytest.raises(MessageIllegalError, match="empty"):
