@@ -305,7 +305,8 @@ class Producer:
             result = await pending  # or pending.result(); only if it is of interest
             await producer.flush()
 
-        Needs `auto_batch=True`. Waits only while messages of batch_total_bytes are held; a
+        Needs `auto_batch=True`; not with `hooks`.
+        Waits only while messages of batch_total_bytes are held; a
         cancellation means that it was not taken. Messages that fit into no batch (large or
         delayed ones, replies, to a retry topic) go by themselves, in the same way. With `queue`,
         one of `queues(topic)`, messages are stored in the order of the calls, except that one with
@@ -318,6 +319,8 @@ class Producer:
         """
         if self._soon is None:
             raise ClientError("send_soon needs a producer with auto_batch=True")
+        if self._hooks is not None:
+            raise ClientError("send_soon calls no hooks: use send, or a producer without hooks")
         return self._soon.take(message, queue) or await self._soon.send(message, queue)
 
     async def flush(self) -> None:
