@@ -71,6 +71,12 @@ def test_send_collected(namesrv: str, benchmark, report: Report) -> None:
     in_turns(benchmark, report, partial(trio.run, load), "3 us")
 
 
+def test_send_soon(namesrv: str, benchmark, report: Report) -> None:
+    """With no task that waits for each."""
+    load = partial(loads.send_soon, namesrv, "BenchSend", COUNT)
+    in_turns(benchmark, report, partial(trio.run, load), "3 us")
+
+
 def test_consume(namesrv: str, benchmark, report: Report) -> None:
     trio.run(loads.fill, namesrv, "BenchFilled", COUNT + loads.WARM_UP)
     groups = iter(range(ROUNDS))

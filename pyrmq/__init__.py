@@ -32,6 +32,7 @@ _NAMES = {
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.lite_pull": "LitePullConsumer",
     "pyrmq.client.offsets": "ConsumeFrom",
+    "pyrmq.client.pending": "PendingSend",
     "pyrmq.client.producer": "Producer",
     "pyrmq.client.push_options": "MessageModel",
     "pyrmq.client.request_reply": "reply_to",
@@ -46,7 +47,7 @@ _NAMES = {
         MissingPackageError NoPermissionError NotSentError NotSupportedError
         OffsetOutOfRangeError ProtocolError PyrmqError QueryNotFoundError
         RequestCodeNotSupportedError RequestTimeoutError ResponseError SegmentDamagedError
-        SegmentError SegmentLayoutError SegmentOptionError SegmentPathError
+        SegmentError SegmentLayoutError SegmentOptionError SegmentPathError SendsFailedError
         ServiceNotAvailableError StoreDamagedError StoreLockedError SubscriptionError
         SystemBusyError TopicNotExistError UndecodableBodyError UnknownTopicError
         UnsendableMessageError UnusableExpressionError UnusableNameError
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from pyrmq.client.listener import TransactionListener as TransactionListener
     from pyrmq.client.lite_pull import LitePullConsumer as LitePullConsumer
     from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
+    from pyrmq.client.pending import PendingSend as PendingSend
     from pyrmq.client.producer import Producer as Producer
     from pyrmq.client.push_options import MessageModel as MessageModel
     from pyrmq.client.request_reply import reply_to as reply_to
@@ -121,6 +123,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import SegmentLayoutError as SegmentLayoutError
     from pyrmq.errors import SegmentOptionError as SegmentOptionError
     from pyrmq.errors import SegmentPathError as SegmentPathError
+    from pyrmq.errors import SendsFailedError as SendsFailedError
     from pyrmq.errors import ServiceNotAvailableError as ServiceNotAvailableError
     from pyrmq.errors import StoreDamagedError as StoreDamagedError
     from pyrmq.errors import StoreLockedError as StoreLockedError

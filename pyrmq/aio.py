@@ -13,7 +13,7 @@ the last one. A task that is cancelled cancels its call. Options, results and er
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import update_wrapper, wraps
@@ -24,12 +24,14 @@ import trio
 from pyrmq.background import C, Face, as_async
 from pyrmq.client import consumer as consumers
 from pyrmq.client import lite_pull as lite_pulls
+from pyrmq.client import pending as pending_sends
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
 from pyrmq.client.listener import TransactionListener, is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
+from pyrmq.model.message import SendResult
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 
 P = ParamSpec("P")
@@ -122,7 +124,33 @@ class _Client(Face[C]):
         ended.result()
 
 
-class _Sender(_Client[C]):
+class PendingSend:
+    """As `pyrmq.PendingSend`: a message that `send_soon` has taken. `await pending.result()`, or
+    `await pending`, gives its SendResult or raises its error, also when the producer was left."""
+
+    def __init__(self, face: Face[Any], pending: pending_sends.PendingSend) -> None:
+        self._face = face
+        self._pending = pending
+
+    @property
+    def done(self) -> bool:
+        """Whether the result, or the error, is there."""
+        return self._pending.done
+
+    async def result(self) -> SendResult:
+        """Where the message went. Errors are those of `send`."""
+        if self._pending.done:
+            return self._pending.result_now()
+        return await asyncio.wrap_future(self._face._submit(self._pending.result))
+
+    def __await__(self) -> Generator[Any, Any, SendResult]:
+        return self.result().__await__()
+
+
+S = TypeVar("S", bound=producers.Producer)
+
+
+class _Sender(_Client[S]):
     """What all producers do."""
 
     queues = awaited(producers.Producer.queues)
@@ -131,6 +159,15 @@ class _Sender(_Client[C]):
     send_batches = awaited(producers.Producer.send_batches)
     send_oneway = awaited(producers.Producer.send_oneway)
     request = awaited(producers.Producer.request)
+    flush = awaited(producers.Producer.flush)
+
+    async def send_soon(
+        self, message: Message, *, queue: MessageQueue | None = None
+    ) -> PendingSend:
+        taken = self._submit(self._client.send_soon, message, queue=queue)
+        return PendingSend(self, await asyncio.wrap_future(taken))
+
+    send_soon.__doc__ = producers.Producer.send_soon.__doc__
 
 
 class Producer(_Sender[producers.Producer]):

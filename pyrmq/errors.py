@@ -198,6 +198,17 @@ class RequestTimeoutError(ClientError, TimeoutError):
         Exception.__init__(self, *args)  # as above
 
 
+class SendsFailedError(ClientError):
+    """Messages of `send_soon` failed, and nobody has asked what became of them. `count`: how many;
+    the first one's error is the `__cause__`."""
+
+    hint = "await what send_soon returned to have the error of each"
+
+    def __init__(self, count: int = 0, cause: BaseException | None = None) -> None:
+        super().__init__(f"{count} messages of send_soon failed, the first: {cause}")
+        self.count = count
+
+
 class NotSentError(ClientError):
     """The client refused what it was given before anything was sent: no broker has seen it.
 

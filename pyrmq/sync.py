@@ -20,12 +20,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from pyrmq.background import C, Face, as_async
 from pyrmq.client import consumer as consumers
 from pyrmq.client import lite_pull as lite_pulls
+from pyrmq.client import pending as pending_sends
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
 from pyrmq.client.listener import TransactionListener, is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
+from pyrmq.model.message import SendResult
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 
 P = ParamSpec("P")
@@ -72,7 +74,30 @@ def _wait(future: Future[R]) -> R:
         raise
 
 
-class _Sender(_Client[C]):
+class PendingSend:
+    """As `pyrmq.PendingSend`: a message that `send_soon` has taken. `pending.result()` blocks until
+    there is its SendResult, or raises its error, also when the producer was left."""
+
+    def __init__(self, face: Face[Any], pending: pending_sends.PendingSend) -> None:
+        self._face = face
+        self._pending = pending
+
+    @property
+    def done(self) -> bool:
+        """Whether the result, or the error, is there."""
+        return self._pending.done
+
+    def result(self) -> SendResult:
+        """Where the message went. Errors are those of `send`."""
+        if self._pending.done:
+            return self._pending.result_now()
+        return self._face._running.call(self._pending.result)
+
+
+S = TypeVar("S", bound=producers.Producer)
+
+
+class _Sender(_Client[S]):
     """What all producers do."""
 
     queues = blocking(producers.Producer.queues)
@@ -81,6 +106,13 @@ class _Sender(_Client[C]):
     send_batches = blocking(producers.Producer.send_batches)
     send_oneway = blocking(producers.Producer.send_oneway)
     request = blocking(producers.Producer.request)
+    flush = blocking(producers.Producer.flush)
+
+    def send_soon(self, message: Message, *, queue: MessageQueue | None = None) -> PendingSend:
+        call = partial(self._client.send_soon, message, queue=queue)
+        return PendingSend(self, self._running.call(call))
+
+    send_soon.__doc__ = producers.Producer.send_soon.__doc__
 
 
 class Producer(_Sender[producers.Producer]):

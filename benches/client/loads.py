@@ -23,6 +23,7 @@ WINDOW = 1000
 LIMIT = 600.0
 """Seconds that a load may take."""
 BATCH = 500
+HELD = 256 << 10
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -92,6 +93,28 @@ async def send(
         await _spread(WARM_UP, in_flight, one)
         meter = _Meter()
         await _spread(count, in_flight, one, meter)
+        return meter.read()
+
+
+async def send_soon(namesrv: str, topic: str, count: int) -> Measured:
+    """One task that sends one message after the other and has no result. So little is held that
+    about as many are answered in a window as are taken."""
+    async with Producer(
+        "bench-client",
+        namesrv=namesrv,
+        auto_batch=True,
+        batch_total_bytes=HELD,
+        send_timeout=LIMIT,
+    ) as producer:
+        with trio.fail_after(LIMIT):
+            for _ in range(WARM_UP):
+                await producer.send_soon(Message(topic, BODY))
+            await producer.flush()
+            meter = _Meter()
+            for _ in range(count):
+                await producer.send_soon(Message(topic, BODY))
+                meter.count()
+            await producer.flush()
         return meter.read()
 
 

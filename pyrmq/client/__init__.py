@@ -15,6 +15,7 @@ _NAMES = {
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.lite_pull": "LitePullConsumer",
     "pyrmq.client.offsets": "ConsumeFrom",
+    "pyrmq.client.pending": "PendingSend",
     "pyrmq.client.producer": "Producer",
     "pyrmq.client.push_options": "MessageModel",
     "pyrmq.client.transaction": "TransactionalProducer",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyrmq.client.listener import TransactionListener
     from pyrmq.client.lite_pull import LitePullConsumer
     from pyrmq.client.offsets import ConsumeFrom
+    from pyrmq.client.pending import PendingSend
     from pyrmq.client.producer import Producer
     from pyrmq.client.push_options import MessageModel
     from pyrmq.client.transaction import TransactionalProducer
@@ -49,6 +51,7 @@ __all__ = [
     "ConsumeResult",
     "LitePullConsumer",
     "MessageModel",
+    "PendingSend",
     "Producer",
     "PushConsumer",
     "ReconsumeLater",

@@ -83,6 +83,8 @@ class Packer:
         self._usual = MessageText(
             Message, self._address, packing.namespace, packing.max_message_size
         )
+        self.entry_of_usual = self._usual.entry
+        """As `usual_entry`, for a topic whose name was checked."""
         self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
 
     def check(self, message: Message) -> None:

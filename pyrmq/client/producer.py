@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
     from pyrmq.client.accumulator import Accumulator
     from pyrmq.client.hooks import SendMessageHook
+    from pyrmq.client.pending import PendingSend
     from pyrmq.client.send_hooks import SendHooks
+    from pyrmq.client.send_soon import SoonSender
     from pyrmq.client.trace import Tracer
 
 SEND_TIMEOUT = 3.0
@@ -79,7 +81,8 @@ class Producer:
     wait_store_ok leave in one request, of at most batch_bytes (32 KiB). Each waits for others for
     at most batch_delay seconds (0.01), and only while such a request is under way. Messages that
     wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
-    `select`, `sharding_key` or a `timeout` go by themselves.
+    `select`, `sharding_key` or a `timeout` go by themselves. `send_soon` needs it: what it holds
+    is as much again, and it waits while that is reached.
     trace: what was sent is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
     hooks: SendMessageHooks, called before and after each send, batch, request and half.
 
@@ -155,12 +158,23 @@ class Producer:
         self._requests = Requests(self._client)
         self._max_size = max_message_size
         self._accumulator: Accumulator | None = None
+        self._soon: SoonSender | None = None
         limits = (batch_delay, batch_bytes, batch_total_bytes)
         if auto_batch:
             from pyrmq.client.accumulator import Accumulator, BatchLimits
 
             batches = BatchLimits(*limits)
             self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
+            from pyrmq.client.send_soon import SoonSender
+
+            self._soon = SoonSender(
+                self._packer,
+                batches,
+                max_message_size,
+                self._deliver_batch,
+                self._names.shown_result,
+                send_timeout,
+            )
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._hooks: SendHooks | None = None
@@ -205,6 +219,8 @@ class Producer:
             await stack.enter_async_context(detector)
         if self._accumulator is not None:
             await stack.enter_async_context(self._accumulator)
+        if self._soon is not None:
+            await stack.enter_async_context(self._soon)
 
     def _deliver_batch(
         self, request: Outgoing, queue: MessageQueue | None
@@ -279,6 +295,42 @@ class Producer:
             properties, select = self._keyed(message, select, sharding_key)
             request = await self._packer.single(message, properties)
         return self._names.shown_result(await self._deliver(request, queue, select, timeout))
+
+    async def send_soon(
+        self, message: Message, *, queue: MessageQueue | None = None
+    ) -> PendingSend:
+        """Takes one message and returns at once: it leaves in a batch, in the background.
+
+            pending = await producer.send_soon(Message("TopicTest", b"Hello"))
+            result = await pending  # or pending.result(); only if it is of interest
+            await producer.flush()
+
+        Needs `auto_batch=True`; not with `hooks`.
+        Waits only while messages of batch_total_bytes are held; a
+        cancellation means that it was not taken. Messages that fit into no batch (large or
+        delayed ones, replies, to a retry topic) go by themselves, in the same way. With `queue`,
+        one of `queues(topic)`, messages are stored in the order of the calls, except that one with
+        an unknown outcome may come late; without, the queues take turns and there is no order. The
+        time-out is `send_timeout`, from when a batch leaves.
+
+        A batch that fails fails for all of its messages. What fails without anybody asking for it
+        is reported by `flush`, or by an error in the log when the producer is left. Leaving sends
+        what is held as long as brokers take it. NotSentError: the message cannot be sent.
+        """
+        if self._soon is None:
+            raise ClientError("send_soon needs a producer with auto_batch=True")
+        if self._hooks is not None:
+            raise ClientError("send_soon calls no hooks: use send, or a producer without hooks")
+        return self._soon.take(message, queue) or await self._soon.send(message, queue)
+
+    async def flush(self) -> None:
+        """Sends what `send_soon` has taken so far, and returns when all of it is answered.
+
+        SendsFailedError if messages failed and nobody has asked for their results; it says so once.
+        """
+        if self._soon is None:
+            raise ClientError("flush is for send_soon, which needs auto_batch=True")
+        await self._soon.flush()
 
     async def request(
         self,

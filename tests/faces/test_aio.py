@@ -236,3 +236,19 @@ def test_a_broker_of_ones_own() -> None:
             await producer.send(Message("T", b"x"))
 
     run(test)
+
+
+def test_sending_soon(server: Running) -> None:
+    async def test() -> None:
+        async with Producer("pg", namesrv=server.namesrv, auto_batch=True) as producer:
+            queue = (await producer.queues("AioSoon"))[0]
+            messages = [Message("AioSoon", b"%d" % n) for n in range(20)]
+            pending = [await producer.send_soon(m, queue=queue) for m in messages]
+            results = await asyncio.gather(*(p.result() for p in pending))
+            await producer.flush()
+            last = await producer.send_soon(Message("AioSoon", b"last"), queue=queue)
+        offsets = [r.queue_offset for r in results]
+        assert offsets == list(range(offsets[0], offsets[0] + 20))
+        assert (await last).queue_offset == offsets[-1] + 1
+
+    run(test)

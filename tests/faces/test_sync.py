@@ -267,3 +267,18 @@ def test_the_end_of_one_client_is_not_that_of_others(server: Running) -> None:
             time.sleep(0.2)
         assert ended.wait(20)
         assert producer.send(Message("Exits", b"y")).msg_id
+
+
+def test_sending_soon(server: Running) -> None:
+    """Results are there when the producer was left, too."""
+    with Producer("pg", namesrv=server.namesrv, auto_batch=True) as producer:
+        queue = producer.queues("Soon")[0]
+        pending = [producer.send_soon(Message("Soon", b"%d" % n), queue=queue) for n in range(20)]
+        first = pending[0].result()
+        producer.flush()
+        assert all(p.done for p in pending)
+        with pytest.raises(MessageIllegalError, match="empty"):
+            producer.send_soon(Message("Soon", b""))
+        last = producer.send_soon(Message("Soon", b"last"), queue=queue)
+    assert [p.result().queue_offset for p in pending] == [first.queue_offset + n for n in range(20)]
+    assert last.result().queue_offset == first.queue_offset + 20
