@@ -163,7 +163,10 @@ class Producer:
         if auto_batch:
             from pyrmq.client.accumulator import Accumulator, BatchLimits
 
-            batches = BatchLimits(*limits)
+            BatchLimits(*limits).check()
+            batches = BatchLimits(
+                batch_delay, min(batch_bytes, max_message_size), batch_total_bytes
+            )
             self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
             from pyrmq.client.send_soon import SoonSender
 

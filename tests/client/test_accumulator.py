@@ -114,9 +114,10 @@ async def test_what_comes_meanwhile_waits_for_the_answer_or_for_its_time(
         nursery.cancel_scope.cancel()
 
 
-async def test_full_ones_do_not_wait(one: StreamBroker, clock: MockClock) -> None:
+@pytest.mark.parametrize("limit", ["batch_bytes", "max_message_size"])
+async def test_full_ones_do_not_wait(limit: str, one: StreamBroker, clock: MockClock) -> None:
     one.change[BATCH] = lambda c: SILENCE
-    async with producer(batch_bytes=2000) as sender, trio.open_nursery() as nursery:
+    async with producer(**{limit: 2000}) as sender, trio.open_nursery() as nursery:
         await sender.queues("T")
         nursery.start_soon(send_all, sender, [Message("T", bytes(400)) for _ in range(9)])
         await trio.testing.wait_all_tasks_blocked()

@@ -183,7 +183,7 @@ def test_a_loaded_frame_is_a_snapshot(spark: SparkSession, filled: Filled) -> No
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"topic": "Alfa"}, "topic 'Alfa' is not in the store.*did you mean Alpha"),
+        ({"topic": "Alfa"}, "topic 'Alfa' is not in the cluster.*did you mean Alpha"),
         ({"assign": '{"Alpha": {"broker-a": [9]}}'}, "no queue 9 of topic Alpha.*with 4 queues"),
         ({"assign": '{"Alpha": {"broker-x": [0]}}'}, "on broker broker-x"),
         (
