@@ -136,10 +136,31 @@ def _added_queues(before: Assign, now: Assign) -> dict[str, dict[str, tuple[int,
     return out
 
 
-def within(selection: Selection, high: Position) -> Selection:
-    """What of a selection belongs to a batch up to `high`: a batch that is run again reads what it
-    read before, also where more is selected meanwhile."""
-    if high.topics is None or selection.named_topics is None or selection.assign is not None:
+def within(selection: Selection, high: Position) -> Selection | None:
+    """What of a selection belongs to a batch up to `high`; None: nothing. A batch that is run again
+    reads what it read before, also where more is selected meanwhile: the next one reads that."""
+    if high.assign is not None:
+        named: Assign = {t: of for t, of in high.assign.items() if selection.selects(t)}
+        if selection.assign is not None:
+            named = _both(named, selection.assign)
+        return replace(selection, topics=(), pattern=None, assign=named) if named else None
+    if high.topics is None:
         return selection
-    kept = tuple(topic for topic in selection.named_topics if topic in high.topics)
-    return replace(selection, topics=kept) if kept else selection
+    kept = tuple(topic for topic in high.topics if selection.selects(topic))
+    if not kept:
+        return None
+    if selection.assign is not None:
+        return replace(selection, assign={topic: selection.assign[topic] for topic in kept})
+    return replace(selection, topics=kept, pattern=None)
+
+
+def _both(one: Assign, other: Assign) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The queues that both name."""
+    out: dict[str, dict[str, tuple[int, ...]]] = {}
+    for topic, brokers in one.items():
+        for broker, queues in brokers.items():
+            there = other.get(topic, {}).get(broker, ())
+            kept = tuple(queue for queue in queues if queue in there)
+            if kept:
+                out.setdefault(topic, {})[broker] = kept
+    return out

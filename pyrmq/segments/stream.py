@@ -236,7 +236,7 @@ class StreamPlanner:
                     f"at {first}",
                     self.fail_on_data_loss,
                 )
-            if first >= last:
+            if first >= last or chosen is None:
                 continue
             if last > store.last:
                 raise DataLossError(

@@ -1,5 +1,5 @@
-"""Where in a log a time is. Store times grow along the log but for steps of the clock, so a margin
-is kept at both ends: some seconds where queues know records to look at, else a segment."""
+"""Where in a log a time is. Store times grow along the log but for steps of the clock, so a
+segment of margin is kept at both ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pyrmq.engine import SegmentReader, segment_times
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.log_ranges import overlapping
 from pyrmq.segments.store import SegmentStore
-from pyrmq.segments.time_search import MARGIN, TimeSearch
 
 _AT_ONCE = 16
 """Files of a far file system that are read together."""
@@ -30,33 +29,25 @@ def first_times(store: SegmentStore) -> list[int | None]:
 def narrowed(
     store: SegmentStore, start: int, end: int, start_time: int | None, end_time: int | None
 ) -> tuple[int, int]:
-    """The part of `start..end` that can have messages of a time range; both are record starts."""
+    """The part of `start..end`, whole segments, that can have messages of a time range."""
     if start_time is None and end_time is None:
         return start, end
     files = store.files
     times = first_times(store)
     known = [index for index, time in enumerate(times) if time is not None]
-    search = TimeSearch(store)
-    low, high = start, end
     # Files without a record say nothing, and are no margin: those made ahead, a damaged front.
     if start_time is not None:
         # The last segment that begins before the time, as the one in front of the first that does
         # not: a segment that begins late may follow on one that begins early.
         later = [i for i in known if (times[i] or 0) >= start_time]
         before = [i for i in known if not later or i < later[0]]
-        low = max(start, files[before[-2] if len(before) > 1 else 0][0])
-        top = min(end, files[later[0]][0]) if later else end
-        if low < top:
-            low, _ = search.around(low, top, start_time - MARGIN)
+        start = max(start, files[before[-2] if len(before) > 1 else 0][0])
     if end_time is not None:
         earlier = [i for i in known if (times[i] or 0) < end_time]
         after = [i for i in known if not earlier or i > earlier[-1]]
         if len(after) > 1:
-            high = min(end, files[after[1]][0])
-        bottom = max(start, files[earlier[-1]][0]) if earlier else start
-        if bottom < high:
-            _, high = search.around(bottom, high, end_time + MARGIN)
-    return min(low, high), high
+            end = min(end, files[after[1]][0])
+    return min(start, end), end
 
 
 def first_at(

@@ -49,6 +49,38 @@ def test_a_batch_that_is_run_again_with_more_topics_reads_nothing_twice(made: Ma
     assert sorted(rows, key=key) == made.of("A", "B", "C")
 
 
+A0, A02, AB = (
+    {"A": {BROKER: (0,)}},
+    {"A": {BROKER: (0, 2)}},
+    {"A": {BROKER: (0,)}, "B": {BROKER: (0,)}},
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"topics": ("A",)}, {"topics": ("B",)}),
+        ({"topics": ("A",)}, {"pattern": "A|B"}),
+        ({"topics": ("A",)}, {}),
+        ({"topics": ("A",)}, {"assign": AB}),
+        ({"assign": A0}, {"assign": A02}),
+        ({"assign": A0}, {"assign": AB}),
+        ({"assign": A0}, {"topics": ("A", "B")}),
+        ({"pattern": "A"}, {"topics": ("A", "B")}),
+    ],
+)
+def test_a_batch_is_run_again_after_the_selection_changed(
+    made: Made, before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    """It reads nothing that the next one reads as added, and no row is there twice."""
+    first = planner(made.root, **before)
+    middle = through(first.latest(first.initial(), max_offsets=200))
+    end = through(first.latest(middle, max_offsets=100))
+    second = planner(made.root, **now)
+    rows = read(second.splits(middle, end)) + drained(second, end)
+    assert len({key(row) for row in rows}) == len(rows)
+
+
 def test_added_while_nothing_else_is_new(made: Made) -> None:
     end = through(planner(made.root, topics=("A",)).end())
     assert drained(planner(made.root, topics=("A", "C")), end) == made.of("C")
