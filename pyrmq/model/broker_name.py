@@ -30,9 +30,11 @@ def _is_of_broker(topic: Any, row: Any) -> bool:
     """Whether only a broker makes such a topic, for its name: inherited, with one queue."""
     if not isinstance(topic, str) or not isinstance(row, dict) or topic == AUTO_CREATE_TOPIC:
         return False
-    perm = row.get("perm")
+    perm: Any = row.get("perm")
     queues = row.get("readQueueNums"), row.get("writeQueueNums")
-    return isinstance(perm, int) and bool(perm & PERM_INHERIT) and queues == (1, 1)
+    if not all(type(number) is int for number in (perm, *queues)):  # true is no number
+        return False
+    return bool(int(perm) & PERM_INHERIT) and queues == (1, 1)
 
 
 def to_json(name: str, others: Iterable[str]) -> dict[str, Any]:

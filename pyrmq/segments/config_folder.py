@@ -36,7 +36,9 @@ def told_name(files: FileSystem | LocalFiles, base: str, root: str) -> str | Non
     own = _json(files, posixpath.join(config, broker_name.FILE))
     names = broker_name.told(own, _table(files, config))
     if len(names) == 1:
-        return names.pop()
+        name = names.pop()
+        log.info("%s: its config folder says that its broker is %s", escape(root), escape(name))
+        return name
     if names:
         shown = ", ".join(sorted(names)[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
         log.warning(
@@ -63,6 +65,6 @@ def _json(files: FileSystem | LocalFiles, path: str) -> Any:
             if files.kind(one) == "file" and files.size(one) <= _MAX_JSON:
                 with files.open(one) as file:
                     return json.loads(bytes(file.read()))
-        except (OSError, ValueError, RecursionError, SegmentError):
-            continue
+        except (OSError, ValueError, RecursionError, SegmentError) as error:
+            log.warning("%s cannot be read: %s", escape(one), escape(error))
     return None

@@ -83,6 +83,7 @@ def names(*roots: Path | str) -> list[str]:
         ({"brokerName": "x" * 300}, None, set()),
         ({"brokerName": 3, "others": 3}, {"T": 3, "U": {"perm": "7"}}, set()),
         ({"brokerName": "a", "others": [3, {}]}, [], {"a"}),
+        (None, {"T": {"perm": 7, "readQueueNums": True, "writeQueueNums": True}}, set()),
         ([], {"rmq_sys_SYNC_BROKER_MEMBER_": {}, "rmq_sys_SYNC_BROKER_MEMBER_a/b": {}}, set()),
     ],
 )  # fmt: skip
@@ -146,7 +147,9 @@ def test_a_name_that_cannot_be_told(
     for broken in ("{", "[" * 100_000, "\xff", "3"):
         configure(root, "topics.json", broken)
         configure(root, "brokerName.json", broken)
+        caplog.clear()
         assert names(root) == ["store"]
+        assert ("brokerName.json cannot be read" in caplog.text) == (broken != "3")
 
 
 def test_two_stores_of_one_name(made: Made, tmp_path: Path) -> None:
