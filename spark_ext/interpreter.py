@@ -61,8 +61,9 @@ def trouble_of(command: str) -> str | None:
     path = shutil.which(command)
     todo = (
         f"It needs pip install 'pyrmq-broker[spark]=={__version__}', on every node; or "
-        "make the session with spark_ext.session(), or set PYSPARK_PYTHON before Spark starts to a "
-        f"Python that has it, here {sys.executable}."
+        "set PYSPARK_PYTHON before Spark starts to a Python that has it, here "
+        f"{sys.executable}; or choose none (neither PYSPARK_PYTHON nor spark.pyspark.python) and "
+        "make the session with spark_ext.session(), which takes this program's."
     )
     if path is None:
         return f"Spark's workers are to run {escape(command)}, which is not there. {todo}"

@@ -21,8 +21,8 @@ LATEST_MS = 10**14
 """In 5138. Numbers from here on are micro- or nanoseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORM = (
-    "milliseconds since 1970, or a time as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00 "
-    "(without a zone: UTC)"
+    "milliseconds since 1970, or a time as 2026-01-31T12:00:00Z, 2026-01-31T12:00:00+01:00 or "
+    "2026-01-31 12:00 Europe/Berlin (without a zone: UTC)"
 )
 _TIMES_FORM = '{"topic": {"broker": {"queue id": time}}}, or {"topic": time}'
 

@@ -47,7 +47,7 @@ def test_another_python(tmp_path: Path, says: str, trouble: str) -> None:
     assert f"{path}, which " in found
     assert trouble in found
     assert f"pip install 'pyrmq-broker[spark]=={__version__}'" in found
-    assert f"here {sys.executable}." in found
+    assert f"here {sys.executable};" in found
 
 
 def test_a_python_that_is_as_it_should_be(tmp_path: Path) -> None:
