@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
 from pyrmq.client.outgoing import Outgoing, Packer
-from pyrmq.errors import ClientError, PyrmqError, UnsendableMessageError
+from pyrmq.client.pending import result_in_batch
+from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.message import Message, MessageQueue, SendResult
-from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net.tasks import Tasks
 
+NOT_SENT = "the producer was left: it was not sent"
+UNKNOWN = "the producer was left before the broker answered: it may have the message"
 _Kind = tuple[str, MessageQueue | None, str | None, bool]
 
 
@@ -30,14 +32,16 @@ class BatchLimits:
     batch_bytes: int
     batch_total_bytes: int
 
-    def check(self) -> None:
-        """ClientError for limits that cannot be meant. The ranges are RocketMQ's."""
+    def within(self, max_message_size: int) -> BatchLimits:
+        """The same for batches that may be sent. ClientError for limits that cannot be meant. The
+        ranges are RocketMQ's."""
         if not 0.001 <= self.batch_delay <= 30:
             raise ClientError("batch_delay is 0.001 to 30 seconds")
         if not 1 <= self.batch_bytes <= 2 << 20:
             raise ClientError("batch_bytes is 1 to 2 MiB")
         if self.batch_total_bytes < self.batch_bytes:
             raise ClientError("batch_total_bytes is at least batch_bytes")
+        return replace(self, batch_bytes=min(self.batch_bytes, max_message_size))
 
 
 class _Item:
@@ -90,7 +94,6 @@ class Accumulator:
         limits: BatchLimits,
         deliver: Callable[[Outgoing, MessageQueue | None], Awaitable[SendResult]],
     ) -> None:
-        limits.check()
         self._packer = packer
         self._limits = limits
         self._deliver = deliver
@@ -108,23 +111,15 @@ class Accumulator:
         finally:
             for group in self._groups.values():
                 if group.batch is not None:
-                    group.batch.failure = ClientError("the producer was left: it was not sent")
+                    group.batch.failure = ClientError(NOT_SENT)
                     group.batch.end()
 
     def entry(self, message: Message) -> tuple[str, bytes] | None:
         """The id of a message, which is checked, and its bytes in a batch; None if it has to be
         sent alone."""
-        entry = self._packer.usual_entry(message)
-        if entry is None:
-            self._packer.check(message)
-            if PRODUCER_GROUP in message.properties:
-                return None
-            try:
-                entry = self._packer.entry(message)
-            except UnsendableMessageError:
-                return None
+        entry = self._packer.batch_entry(message)
         size = len(message.body)
-        if size * 2 > self._limits.batch_bytes or not self._tasks.running:
+        if entry is None or size * 2 > self._limits.batch_bytes or not self._tasks.running:
             return None
         return entry if self._held + size <= self._limits.batch_total_bytes else None
 
@@ -151,17 +146,7 @@ class Accumulator:
             raise copy.copy(batch.failure) from batch.failure
         result = batch.result
         assert result is not None
-        ids, index = batch.offset_ids, item.index
-        return SendResult(
-            result.status,
-            item.entry[0],
-            ids[index] if index < len(ids) else "",
-            result.queue,
-            result.queue_offset + index,
-            None,
-            result.region_id,
-            result.trace_on,
-        )
+        return result_in_batch(result, item.index, item.entry[0], batch.offset_ids)
 
     def _add(self, kind: _Kind, message: Message, item: _Item) -> _Batch:
         group = self._groups.get(kind)
@@ -215,9 +200,7 @@ class Accumulator:
             batch.failure = e
         finally:
             if batch.result is None and batch.failure is None:
-                batch.failure = ClientError(
-                    "the producer was left before the broker answered: it may have the message"
-                )
+                batch.failure = ClientError(UNKNOWN)
             self._held -= batch.bytes
             group.sending -= 1
             batch.end()

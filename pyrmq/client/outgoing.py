@@ -28,7 +28,7 @@ from pyrmq.model.properties import (
     UNIQ_KEY,
 )
 from pyrmq.model.record import encode_entry
-from pyrmq.model.transaction import TRAN_MSG
+from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
 from pyrmq.net.send import send_code, send_text
 
 COMPRESS_HERE = 16 << 10
@@ -170,6 +170,22 @@ class Packer:
         if usual is not None:
             return usual
         self.check(message)
+        return self._packed(message)
+
+    def batch_entry(self, message: Message) -> tuple[str, bytes] | None:
+        """As `entry`; None for a message that has to be sent alone."""
+        usual = self.usual_entry(message)
+        if usual is not None:
+            return usual
+        self.check(message)
+        if PRODUCER_GROUP in message.properties:
+            return None
+        try:
+            return self._packed(message)
+        except UnsendableMessageError:
+            return None
+
+    def _packed(self, message: Message) -> tuple[str, bytes]:
         check_batchable(message)
         properties = self.properties(message)
         text = encode_properties(properties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,22 @@ TURN = 64
 KEPT_CAUSES = 16
 _LOCK = threading.Lock()
 """For failures that several threads ask for."""
+
+
+def result_in_batch(
+    batch: SendResult, index: int, msg_id: str, offset_ids: Sequence[str]
+) -> SendResult:
+    """That of one message, given the batch's; `offset_ids`: those that the broker gave."""
+    return SendResult(
+        batch.status,
+        msg_id,
+        offset_ids[index] if index < len(offset_ids) else "",
+        batch.queue,
+        batch.queue_offset + index,
+        None,
+        batch.region_id,
+        batch.trace_on,
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -135,17 +151,7 @@ class Batch:
         if not self._ids:
             self._offset_ids = result.offset_msg_id.split(",")
             self._ids = result.msg_id.split(",")
-        ids = self._offset_ids
-        return SendResult(
-            result.status,
-            self._ids[index],
-            ids[index] if index < len(ids) else "",
-            result.queue,
-            result.queue_offset + index,
-            None,
-            result.region_id,
-            result.trace_on,
-        )
+        return result_in_batch(result, index, self._ids[index], self._offset_ids)
 
 
 _ALONE = Outgoing(0, "", "", "", b"")

@@ -163,17 +163,13 @@ class Producer:
         if auto_batch:
             from pyrmq.client.accumulator import Accumulator, BatchLimits
 
-            BatchLimits(*limits).check()
-            batches = BatchLimits(
-                batch_delay, min(batch_bytes, max_message_size), batch_total_bytes
-            )
+            batches = BatchLimits(*limits).within(max_message_size)
             self._accumulator = Accumulator(self._packer, batches, self._deliver_batch)
             from pyrmq.client.send_soon import SoonSender
 
             self._soon = SoonSender(
                 self._packer,
                 batches,
-                max_message_size,
                 self._deliver_batch,
                 self._names.shown_result,
                 send_timeout,

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pyrmq.client.accumulator import BatchLimits
+from pyrmq.client.accumulator import NOT_SENT, UNKNOWN, BatchLimits
 from pyrmq.client.outgoing import Outgoing, Packer
 from pyrmq.client.pending import TURN, Batch, Failures, PendingSend
 from pyrmq.client.refusals import check_queue
-from pyrmq.errors import ClientError, PyrmqError, SendsFailedError, UnsendableMessageError
+from pyrmq.errors import ClientError, PyrmqError, SendsFailedError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, MessageQueue, SendResult
-from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -32,8 +31,6 @@ MAX_REQUESTS = 32
 """Requests of a lane to any queue that are under way at a time."""
 LEAVE_MARGIN = 0.5
 """Seconds that leaving waits after the last attempt must have ended."""
-_NOT_SENT = "the producer was left: it was not sent"
-_UNKNOWN = "the producer was left before the broker answered: it may have the message"
 _Kind = tuple[str, MessageQueue | None, bool]
 
 
@@ -64,7 +61,6 @@ class SoonSender:
         self,
         packer: Packer,
         limits: BatchLimits,
-        max_message_size: int,
         deliver: Callable[[Outgoing, MessageQueue | None], Awaitable[SendResult]],
         shown: Callable[[SendResult], SendResult],
         timeout: float,
@@ -72,7 +68,7 @@ class SoonSender:
         self._packer = packer
         self._usual_entry = packer.entry_of_usual
         self._delay = limits.batch_delay
-        self._full = min(limits.batch_bytes, max_message_size)
+        self._full = limits.batch_bytes
         self._alone_over = self._full // 2
         self._most = limits.batch_total_bytes
         self._deliver = deliver
@@ -105,7 +101,7 @@ class SoonSender:
                 await self._tasks.__aexit__(*error)
             finally:
                 for batch in list(self._unanswered):
-                    batch.failure = ClientError(_NOT_SENT)
+                    batch.failure = ClientError(NOT_SENT)
                     self._end(batch)
                 self._lanes.clear()
                 count, cause = self._failures.take()
@@ -151,17 +147,17 @@ class SoonSender:
         if self._turns < 0:
             self._turns = TURN
             await trio.lowlevel.checkpoint()
-        entry = self._packer.usual_entry(message)
-        if entry is None:
-            self._packer.check(message)
+        entry = self._packer.batch_entry(message)
         check_queue(queue)
         if queue is not None and queue.topic != message.topic:
             raise ClientError(f"{queue} is not a queue of topic {message.topic}")
         # To a given queue there is order among all messages.
         kind = (message.topic, queue, message.wait_store_ok or queue is not None)
-        if entry is None:
-            return await self._send_unusual(message, kind)
-        return await self._send_entry(message, kind, entry)
+        if entry is None or len(entry[1]) > self._alone_over:
+            return await self._send_alone(message, kind)
+        size, wait_store_ok = len(entry[1]), message.wait_store_ok
+        await self._take_room(size)
+        return self._put(kind, wait_store_ok, entry, size)
 
     def _put(
         self, kind: _Kind, wait_store_ok: bool, entry: tuple[str, bytes], size: int
@@ -182,25 +178,6 @@ class SoonSender:
         batch.bytes += size
         batch.entries.append(entry)
         return PendingSend(batch, len(batch.entries) - 1)
-
-    async def _send_unusual(self, message: Message, kind: _Kind) -> PendingSend:
-        if PRODUCER_GROUP not in message.properties:
-            try:
-                entry = self._packer.entry(message)
-            except UnsendableMessageError:
-                pass
-            else:
-                return await self._send_entry(message, kind, entry)
-        return await self._send_alone(message, kind)
-
-    async def _send_entry(
-        self, message: Message, kind: _Kind, entry: tuple[str, bytes]
-    ) -> PendingSend:
-        size, wait_store_ok = len(entry[1]), message.wait_store_ok
-        if size > self._alone_over:
-            return await self._send_alone(message, kind)
-        await self._take_room(size)
-        return self._put(kind, wait_store_ok, entry, size)
 
     async def _send_alone(self, message: Message, kind: _Kind) -> PendingSend:
         wait_store_ok = message.wait_store_ok
@@ -306,7 +283,7 @@ class SoonSender:
             batch.failure = e
         finally:
             if batch.result is None and batch.failure is None:
-                batch.failure = ClientError(_UNKNOWN)
+                batch.failure = ClientError(UNKNOWN)
             self._end(batch)
 
     def _end(self, batch: Batch) -> None:
