@@ -36,26 +36,10 @@ class SegmentBatchReader(VersionCheckedPickle, DataSourceReader):
     @option_names()
     def partitions(self) -> list[InputPartition]:
         """One per split. Raises PyrmqError for what cannot be read as asked."""
-        from pyrmq.segments import cut
-        from pyrmq.segments.plan import plan
-        from pyrmq.segments.store import open_stores
+        from spark_ext import splits
 
-        given = self._options
-        stores = open_stores(
-            selecting.paths(given), selecting.broker_names(given), given["storageOptions"]
-        )
-        splits = plan(
-            stores,
-            self._selection,
-            self._how,
-            split_bytes=given["splitBytes"],
-            min_partitions=given["minPartitions"],
-            mode=given["plan"],
-            fail_on_data_loss=given["failOnDataLoss"],
-        )
-        if given["maxRecordsPerPartition"] is not None:
-            splits = cut.at_most(splits, given["maxRecordsPerPartition"])
-        return [SegmentPartition(split) for split in splits]
+        found = splits.of_batch(self._options, self._selection, self._how)
+        return [SegmentPartition(split) for split in found]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         return as_given(read(partition), self._schema)

@@ -37,20 +37,16 @@ class Options:
         """By name, of all options that this query takes; None: not set and without a default."""
         self._given: frozenset[str] = frozenset()
         check_cases(given)
-        seen: dict[str, str] = {}
+        seen: set[str] = set()
         for key, value in given.items():
             if key.lower() in _SPARKS_OWN.get(query, ()):
                 continue
-            option = TABLE.get(_ALIASES.get(key.lower(), key.lower()))
+            option = TABLE.get(_plain(key))
             if option is None:
                 raise ConfigError(_unknown(key, query))
             if query is not None and query not in option.where:
                 raise ConfigError(_misplaced(option, query))
-            if given[seen.get(option.name, key)] != value:
-                raise ConfigError(
-                    f"option {option.name} is given twice: {seen[option.name]}, {key}"
-                )
-            seen[option.name] = key
+            seen.add(option.name)
             self.values[option.name] = _parse(option, value)
         self._given = frozenset(seen)
         self._check_exclusive()
@@ -123,16 +119,22 @@ class Options:
 
 
 def check_cases(given: Mapping[str, str]) -> None:
-    """ConfigError for an option that is there twice, in different case and with other values.
-    Spark itself keeps the last one of them, so only what comes past it can be checked."""
+    """ConfigError for an option that is there twice, in different case or as `location`, and with
+    other values. Spark itself keeps the last one of them, so only what comes past it can be
+    checked."""
     seen: dict[str, str] = {}
     for key in given:
-        first = seen.setdefault(key.lower(), key)
+        first = seen.setdefault(_plain(key), key)
         if given[first] != given[key]:
             raise ConfigError(
-                f"option {first} is given twice, once as {key} and with another value: names of "
-                "options mean the same in any case; leave one out"
+                f"option {first} is given twice, once as {key} and with another value: both names "
+                "mean the same; leave one out"
             )
+
+
+def _plain(key: str) -> str:
+    """The name by which TABLE has an option."""
+    return _ALIASES.get(key.lower(), key.lower())
 
 
 def _parse(option: Option, value: str) -> Any:

@@ -57,10 +57,15 @@ def selection(options: Options) -> Selection:
 @option_names()
 def read_options(options: Options, schema: StructType) -> ReadOptions:
     """How batches are built; the columns are those of the schema, in its order."""
+    return build(options, column_names(schema), form_of(options))
+
+
+def build(options: Options, columns: tuple[str, ...], properties: str) -> ReadOptions:
+    """The same of these columns, with `properties` in this form."""
     given = options.of_all()
     return ReadOptions(
-        columns=column_names(schema),
-        properties=form_of(options),
+        columns=columns,
+        properties=properties,
         decompress=given["decompress"],
         verify_crc=given["verifyCrc"],
         on_corruption=given["onCorruption"],

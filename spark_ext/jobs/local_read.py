@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.segments.plan import plan
-from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.scan import Scan
-from pyrmq.segments.store import open_stores
 from spark_ext import selecting
 from spark_ext.jobs.errors import JobError
 from spark_ext.option import Query
 from spark_ext.option_names import option_names
 from spark_ext.options import Options
+from spark_ext.splits import of_batch
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -40,25 +38,8 @@ def scan(columns: Sequence[str], options: Mapping[str, str], paths: Sequence[str
     refused = refusal(paths, None if paths else "there is one")
     if refused:
         raise JobError(f"the engine local {refused}, or take --engine spark")
-    how = ReadOptions(
-        columns=tuple(columns),
-        properties=given["properties"],
-        decompress=given["decompress"],
-        verify_crc=given["verifyCrc"],
-        on_corruption=given["onCorruption"],
-        batch_rows=given["batchRows"],
-        batch_bytes=given["batchBytes"],
-    )
-    stores = open_stores(list(paths), selecting.broker_names(given), given["storageOptions"])
-    splits = plan(
-        stores,
-        selecting.selection(given),
-        how,
-        split_bytes=given["splitBytes"],
-        mode=given["plan"],
-        fail_on_data_loss=given["failOnDataLoss"],
-    )
-    return Scan(splits, how)
+    how = selecting.build(given, tuple(columns), given["properties"])
+    return Scan(of_batch(given, selecting.selection(given), how), how)
 
 
 def reader(found: Scan, raised: list[Exception]) -> RecordBatchReader:

@@ -6,7 +6,7 @@ PALETTE in turn. Legends stand outside, counts have no ticks between whole numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,14 +182,22 @@ def bars(
     _save(figure, path)
 
 
-def _lying(axes: Axes, names: Sequence[str], series: Mapping[str, list[float]], unit: str) -> None:
-    ends = [0.0] * len(names)
+def _stacked(
+    draw: Callable[..., object], base: str, count: int, series: Mapping[str, list[float]]
+) -> list[float]:
+    """Draws bars on one another; where each stack ends. `base`: what `draw` calls their start."""
+    ends = [0.0] * count
     for place, (name, values) in enumerate(series.items()):
-        axes.barh(
-            range(len(names)), values, 0.66, left=ends, color=_colour(name, place),
-            label=NAMES.get(name, label(name)),
+        draw(
+            range(count), values, 0.66, color=_colour(name, place),
+            label=NAMES.get(name, label(name)), **{base: ends},
         )  # fmt: skip
         ends = [a + b for a, b in zip(ends, values, strict=True)]
+    return ends
+
+
+def _lying(axes: Axes, names: Sequence[str], series: Mapping[str, list[float]], unit: str) -> None:
+    ends = _stacked(axes.barh, "left", len(names), series)
     most = max(ends) or 1
     for row, end in enumerate(ends):
         axes.text(end + most * 0.01, row, _number(end, unit), va="center", color=INK, fontsize=9)
@@ -214,13 +222,7 @@ def columns(
     figure, axes = _figure(title, 4.5)
     if names:
         shown = _shown(series, len(names))
-        ends = [0.0] * len(names)
-        for place, (name, values) in enumerate(shown.items()):
-            axes.bar(
-                range(len(names)), values, 0.66, bottom=ends, color=_colour(name, place),
-                label=NAMES.get(name, label(name)),
-            )  # fmt: skip
-            ends = [a + b for a, b in zip(ends, values, strict=True)]
+        ends = _stacked(axes.bar, "bottom", len(names), shown)
         most = max(ends) or 1
         if len(names) <= 12:
             for at, end in enumerate(ends):
