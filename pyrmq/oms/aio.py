@@ -30,7 +30,6 @@ from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import SendResult
-from pyrmq.oms.promise import forward
 from pyrmq.oms.push_consumer import LISTENER, Listener
 from pyrmq.oms.unsupported import OfConsumer, OfProducer
 
@@ -71,22 +70,15 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
         not cancel the send."""
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # it cannot be cancelled
-        await asyncio.wrap_future(self._submit(_begin, self._client, message, timeout, future))
+        await asyncio.wrap_future(
+            self._submit(producers.begin, self._client, message, timeout, future)
+        )
         return asyncio.wrap_future(future)
 
     @property
     def attributes(self) -> KeyValue:
         """What it was made with, and the defaults; a copy."""
         return self._client.attributes
-
-
-async def _begin(
-    client: producers.Producer,
-    message: BytesMessage,
-    timeout: float | None,
-    future: Future[SendResult],
-) -> None:
-    forward(await client.send_async(message, timeout=timeout), future)
 
 
 class _Consumer(OfConsumer, _Lifecycle[K]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,7 +21,7 @@ from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.entering import enter
 from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage, Header, to_rocketmq
-from pyrmq.oms.promise import Promise
+from pyrmq.oms.promise import Promise, forward
 from pyrmq.oms.unsupported import OfProducer
 
 MAX_PENDING = 1024
@@ -172,3 +173,10 @@ class Producer(OfProducer):
     def _check_entered(self) -> None:
         if self._leaving or not self._tasks.running:
             raise ClientError("not connected: use the producer inside of its `with`")
+
+
+async def begin(
+    client: Producer, message: BytesMessage, timeout: float | None, future: Future[SendResult]
+) -> None:
+    """`send_async` for another thread, which has the future of its promise."""
+    forward(await client.send_async(message, timeout=timeout), future)

@@ -32,7 +32,6 @@ from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import SendResult
-from pyrmq.oms.promise import forward
 from pyrmq.oms.push_consumer import LISTENER, Context
 from pyrmq.oms.unsupported import OfConsumer, OfProducer
 from pyrmq.sync import _Client, blocking
@@ -75,22 +74,13 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
         Waits while 1024 of these sends are under way."""
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # it cannot be cancelled
-        self._running.call(partial(_begin, self._client, message, timeout, future))
+        self._running.call(partial(producers.begin, self._client, message, timeout, future))
         return future
 
     @property
     def attributes(self) -> KeyValue:
         """What it was made with, and the defaults; a copy."""
         return self._client.attributes
-
-
-async def _begin(
-    client: producers.Producer,
-    message: BytesMessage,
-    timeout: float | None,
-    future: Future[SendResult],
-) -> None:
-    forward(await client.send_async(message, timeout=timeout), future)
 
 
 class _Consumer(OfConsumer, _Lifecycle[K]):
