@@ -2,13 +2,14 @@
 
 use crate::broker::unique_key::push_new;
 use crate::format::host::Host;
-use crate::format::properties::{MAX_LEN, NAME_END, VALUE_END};
+use crate::format::names::RETRY_PREFIX;
+use crate::format::properties::{MAX_LEN, NAME_END, VALUE_END, push};
+use crate::store::now_ms;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyType};
 use std::net::{IpAddr, SocketAddr};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Properties that make another kind of message, or that a message has a field for.
 const OTHERS: [&str; 13] = [
@@ -26,7 +27,6 @@ const OTHERS: [&str; 13] = [
     "TIMER_DELIVER_MS",
     "TIMER_DEL_UNIQKEY",
 ];
-const RETRY_PREFIX: &str = "%RETRY%";
 
 /// Reads messages that are exactly of `class` (`pyrmq.model.message.Message`) and usual: right in all
 /// but their topic's name, at most `max_message_size` bytes, no retry topic's, neither delayed nor with
@@ -139,7 +139,7 @@ impl MessageText {
             return Ok(None);
         };
         let size = body.as_bytes().len();
-        if topic.starts_with(RETRY_PREFIX) || size == 0 || size > self.max_message_size {
+        if topic.as_bytes().starts_with(RETRY_PREFIX) || size == 0 || size > self.max_message_size {
             return Ok(None);
         }
         let mut text = Vec::with_capacity(192);
@@ -147,9 +147,9 @@ impl MessageText {
             return Ok(None);
         }
         let key = new_key(py, &self.host);
-        push(&mut text, "UNIQ_KEY", key.to_str()?);
+        push(&mut text, b"UNIQ_KEY", key.to_str()?.as_bytes());
         if !self.namespace.is_empty() {
-            push(&mut text, "INSTANCE_ID", &self.namespace);
+            push(&mut text, b"INSTANCE_ID", self.namespace.as_bytes());
         }
         Ok((text.len() <= MAX_LEN).then_some(Usual {
             key,
@@ -173,13 +173,21 @@ impl MessageText {
             if !is_part(name) || !is_part(value) || OTHERS.contains(&name) {
                 return Ok(false);
             }
-            push(text, name, value);
+            push(text, name.as_bytes(), value.as_bytes());
         }
         let wait = message.getattr(intern!(py, "wait_store_ok"))?;
         let Ok(wait) = wait.cast_exact::<PyBool>() else {
             return Ok(false);
         };
-        push(text, "WAIT", if wait.is_true() { "true" } else { "false" });
+        push(
+            text,
+            b"WAIT",
+            if wait.is_true() {
+                b"true".as_slice()
+            } else {
+                b"false"
+            },
+        );
         for (name, field) in [("TAGS", intern!(py, "tags")), ("KEYS", intern!(py, "keys"))] {
             let value = message.getattr(field)?;
             if value.is_none() {
@@ -196,7 +204,7 @@ impl MessageText {
             };
             match text_of(&value) {
                 Some("") => {}
-                Some(value) if is_part(value) => push(text, name, value),
+                Some(value) if is_part(value) => push(text, name.as_bytes(), value.as_bytes()),
                 _ => return Ok(false),
             }
         }
@@ -230,16 +238,4 @@ fn text_of<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
 /// Whether a property may have this name or value.
 fn is_part(text: &str) -> bool {
     !text.is_empty() && !text.bytes().any(|b| b == NAME_END || b == VALUE_END)
-}
-
-fn push(text: &mut Vec<u8>, name: &str, value: &str) {
-    text.extend_from_slice(name.as_bytes());
-    text.push(NAME_END);
-    text.extend_from_slice(value.as_bytes());
-    text.push(VALUE_END);
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |d| d.as_millis() as i64)
 }
