@@ -12,6 +12,7 @@ from spark_ext.schema import column_names, form_of
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from pyrmq.segments.stream import StreamPlanner
     from spark_ext.options import Options
 
 
@@ -71,4 +72,21 @@ def build(options: Options, columns: tuple[str, ...], properties: str) -> ReadOp
         on_corruption=given["onCorruption"],
         batch_rows=given["batchRows"],
         batch_bytes=given["batchBytes"],
+    )
+
+
+def planner(options: Options, selected: Selection, how: ReadOptions) -> StreamPlanner:
+    """The positions and tasks of a stream. Lists the store."""
+    from pyrmq.segments.stream import StreamPlanner
+
+    return StreamPlanner(
+        paths(options),
+        selected,
+        how,
+        broker_names=broker_names(options),
+        storage_options=options["storageOptions"],
+        split_bytes=options["splitBytes"],
+        min_partitions=options["minPartitions"],
+        mode=options["plan"],
+        fail_on_data_loss=options["failOnDataLoss"],
     )

@@ -67,20 +67,7 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
     @property
     def _planner(self) -> StreamPlanner:
         if self._planner_made is None:
-            from pyrmq.segments.stream import StreamPlanner
-
-            given = self._options
-            self._planner_made = StreamPlanner(
-                selecting.paths(given),
-                self._selection,
-                self._how,
-                broker_names=selecting.broker_names(given),
-                storage_options=given["storageOptions"],
-                split_bytes=given["splitBytes"],
-                min_partitions=given["minPartitions"],
-                mode=given["plan"],
-                fail_on_data_loss=given["failOnDataLoss"],
-            )
+            self._planner_made = selecting.planner(self._options, self._selection, self._how)
         return self._planner_made
 
 

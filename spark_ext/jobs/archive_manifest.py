@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.files import Folder
+from spark_ext.jobs.folder import Folder
 
 MANIFESTS = "_manifest"
 CHECKPOINT = "_checkpoint"
@@ -172,8 +172,8 @@ class Manifest:
     def check_checkpoint(self) -> None:
         """JobError unless checkpoint and manifests are of one history: a checkpoint that is behind
         would archive twice, one that is ahead leave something out."""
-        begun = _highest(self.folder.names(f"{CHECKPOINT}/offsets"))
-        done = _highest(self.folder.names(f"{CHECKPOINT}/commits"))
+        begun = highest(self.folder.names(f"{CHECKPOINT}/offsets"))
+        done = highest(self.folder.names(f"{CHECKPOINT}/commits"))
         last = len(self.numbers()) - 1
         where = self.folder.path_of(CHECKPOINT)
         if last > begun:
@@ -188,7 +188,7 @@ class Manifest:
             )
 
 
-def _highest(names: Sequence[str]) -> int:
+def highest(names: Sequence[str]) -> int:
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 

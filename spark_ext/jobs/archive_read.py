@@ -4,78 +4,75 @@ seen."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
 from spark_ext.jobs import archive_gaps
-from spark_ext.jobs.archive_manifest import MANIFESTS, Head, Manifest, Run
-from spark_ext.jobs.engine import schema_of
+from spark_ext.jobs.archive_manifest import HEAD, MANIFESTS, Head, Manifest, Run
+from spark_ext.jobs.engine import Where, engine_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.files import Folder
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from spark_ext.jobs.local_files import LocalFolder
+from spark_ext.jobs.local_read import is_local
 
 MAX_PROBLEMS = 100
 NEEDED = ("brokerName", "queueId", "queueOffset")
 """Columns that tell where there are gaps."""
-STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""A session may be set to read past files that are gone or damaged: not those of an archive."""
+PLACE = ("brokerName", "commitLogOffset", "topic", "queueId", "queueOffset")
+"""Columns that tell one message from all others."""
 
 
-def stored_schema(columns: Sequence[str], *partitions: str) -> str:
-    """The schema of an archive's files with what their folders say; topic is one of those."""
-    inside = [name for name in columns if name != "topic"]
-    return ", ".join((schema_of(inside), *partitions, "topic string", "day date"))
-
-
-def opened(spark: SparkSession, root: str) -> tuple[Manifest, Head]:
+def opened(where: Where, root: str) -> tuple[Manifest, Head]:
     """An archive that exists."""
-    manifest = Manifest(Folder(spark, root))
+    manifest = Manifest(engine_of(where).folder(root))
     head = manifest.head()
     if head is None:
         raise JobError(f"{manifest.folder.uri} is no archive: it has no {MANIFESTS}/archive.json")
     return manifest, head
 
 
+def need_archive(root: str) -> None:
+    """JobError unless there is an archive, or it is on another machine: before an engine starts."""
+    if is_local(root) and not (folder := LocalFolder(root)).exists(HEAD):
+        there = "it has no" if folder.exists("") else "there is no such folder with"
+        raise JobError(f"{folder.uri} is no archive: {there} {MANIFESTS}/archive.json")
+
+
 def read_archive(
-    spark: SparkSession,
+    where: Where,
     root: str,
     *,
     topics: Sequence[str] = (),
     days: Sequence[str] = (),
     since: int | None = None,
     until: int | None = None,
-) -> DataFrame:
-    """The messages of an archive: its columns, run (int) and day (date). Topics, days (2026-01-31,
-    UTC) and store times (ms, `until` excluded) narrow it; files that cannot hold any of that are
-    not opened."""
-    manifest, head = opened(spark, root)
+    runs: Sequence[int] | None = None,
+) -> Any:
+    """The messages of an archive: its columns, run (int) and day (date), as a DataFrame or a
+    LocalTable. Topics, days (2026-01-31, UTC), store times (ms, `until` excluded) and runs narrow
+    it; files that cannot hold any of that are not opened."""
+    engine = engine_of(where)
+    manifest, head = opened(engine, root)
     if since is not None or until is not None:
         _need(head, "storeTimestamp")
-    schema = stored_schema(head.columns, "run int")
     # By file: what else may lie in a folder is not of the archive.
     files = [
         file.path
-        for run in manifest.runs()
+        for run in (manifest.runs() if runs is None else map(manifest.run, runs))
         for file in run.files
         if (not topics or file.topic in topics)
         and (not days or file.day in days)
         and (since is None or file.lastTimestamp >= since)
         and (until is None or file.firstTimestamp < until)
     ]
-    if not files:
-        return spark.createDataFrame([], schema).select(*head.columns, "run", "day")
-    reader = spark.read.schema(schema).options(**STRICT).option("basePath", manifest.folder.uri)
-    frame = reader.parquet(*[manifest.folder.path_of(name) for name in files])
-    if since is not None:
-        frame = frame.where(F.unix_millis("storeTimestamp") >= since)
-    if until is not None:
-        frame = frame.where(F.unix_millis("storeTimestamp") < until)
-    return frame.select(*head.columns, "run", "day")
+    table: Any = engine.stored(root, files, head.columns)
+    bounds = [
+        f"unix_millis(storeTimestamp) {how} {time}"
+        for how, time in ((">=", since), ("<", until))
+        if time is not None
+    ]
+    if bounds:
+        table = table.where(" AND ".join(bounds))
+    return table
 
 
 def _need(head: Head, column: str) -> None:
@@ -89,11 +86,12 @@ def leftovers(manifest: Manifest) -> list[str]:
     return [n for n in manifest.folder.names() if n.startswith("run=") and n not in whole]
 
 
-def verify(spark: SparkSession, root: str) -> list[str]:
+def verify(where: Where, root: str) -> list[str]:
     """What is wrong with an archive: files that are missing, foreign or hold other counts than the
     manifest says; messages that are in it twice; checkpoint and manifests that do not fit. At most
     100 are listed."""
-    manifest, _ = opened(spark, root)
+    engine = engine_of(where)
+    manifest, _ = opened(engine, root)
     problems: list[str] = []
     try:
         manifest.check_checkpoint()
@@ -105,28 +103,28 @@ def verify(spark: SparkSession, root: str) -> list[str]:
         there |= {file.path: file.rows for file in run.files}
     if problems:
         return problems[:MAX_PROBLEMS]
-    frame = read_archive(spark, root)
-    counts = frame.groupBy(F.col("_metadata.file_path").alias("path")).count().collect()
+    table = engine.stored(root, list(there), PLACE, paths=True)
+    counts = engine.sql("SELECT path, count(*) AS n FROM {t} GROUP BY path", t=table).collect()
     for row in counts:
-        name = unquote(row.path).rpartition("/run=")[2]
+        name = unquote(row.path).rpartition("/run=")[2].removeprefix("run=")
         wanted = there.pop(f"run={name}", 0)
-        if row["count"] != wanted:
-            problems.append(f"run={name} has {row['count']} rows, the manifest says {wanted}")
+        if row.n != wanted:
+            problems.append(f"run={name} has {row.n} rows, the manifest says {wanted}")
     problems += [f"{name}: {rows} rows are gone" for name, rows in there.items() if rows]
-    place = ["brokerName", "commitLogOffset", "topic", "queueId", "queueOffset"]
-    twice = frame.groupBy(place).count().where("count > 1").limit(MAX_PROBLEMS).collect()
-    for row in twice:
+    place = ", ".join(PLACE)
+    twice = f"""SELECT {place}, count(*) AS n FROM {{t}} GROUP BY {place} HAVING count(*) > 1
+        ORDER BY {place} LIMIT {MAX_PROBLEMS}"""
+    for row in engine.sql(twice, t=table).collect():
         problems.append(
-            f"{row.brokerName} {row.topic}-{row.queueId}@{row.queueOffset} is there "
-            f"{row['count']} times"
+            f"{row.brokerName} {row.topic}-{row.queueId}@{row.queueOffset} is there {row.n} times"
         )
     return problems[:MAX_PROBLEMS]
 
 
-def gaps(spark: SparkSession, root: str) -> list[str]:
+def gaps(where: Where, root: str) -> list[str]:
     """Messages that should be in an archive and are not, at most 100 lines; nothing for one that
     was made with a filter by tag, whose gaps are meant."""
-    manifest, head = opened(spark, root)
+    manifest, head = opened(where, root)
     if archive_gaps.is_filtered(head):
         return []
     found, backwards = archive_gaps.find(manifest.runs())
@@ -135,26 +133,28 @@ def gaps(spark: SparkSession, root: str) -> list[str]:
         if len(lines) >= MAX_PROBLEMS:
             break
         whole = gap.missing == gap.last - gap.first + 1
-        parts = [gap] if whole else archive_gaps.exact(gap, _offsets(spark, manifest, gap))
+        parts = [gap] if whole else archive_gaps.exact(gap, _offsets(where, root, manifest, gap))
         lines += [str(part) for part in parts]
     return lines[:MAX_PROBLEMS]
 
 
-def _offsets(spark: SparkSession, manifest: Manifest, gap: archive_gaps.Gap) -> list[int]:
+def _offsets(where: Where, root: str, manifest: Manifest, gap: archive_gaps.Gap) -> list[int]:
     """Offsets around the missing ones of a run and queue, in order: a gap's two neighbours each."""
+    engine = engine_of(where)
     files = [file.path for file in manifest.run(gap.run).files if file.topic == gap.topic]
-    reader = spark.read.schema(stored_schema(NEEDED)).options(**STRICT)
-    frame = reader.parquet(*[manifest.folder.path_of(name) for name in files])
-    queue = (F.col("brokerName") == gap.brokerName) & (F.col("queueId") == gap.queueId)
-    offsets = frame.where(queue).select("queueOffset").distinct()
-    order = Window.orderBy("queueOffset")
-    near = offsets.select(
-        "queueOffset",
-        F.lag("queueOffset").over(order).alias("before"),
-        F.lead("queueOffset").over(order).alias("after"),
-    ).where("before IS NULL OR queueOffset > before + 1 OR after > queueOffset + 1")
-    rows = near.orderBy("queueOffset").limit(2 * MAX_PROBLEMS).collect()
-    return [row.queueOffset for row in rows]
+    queue = engine.values([(gap.brokerName, gap.queueId)], "brokerName string, queueId int")
+    near = f"""WITH own AS (
+            SELECT DISTINCT queueOffset FROM {{stored}} JOIN {{queue}} USING (brokerName, queueId)
+        ), near AS (
+            SELECT queueOffset, lag(queueOffset) OVER (ORDER BY queueOffset) AS earlier,
+                lead(queueOffset) OVER (ORDER BY queueOffset) AS later
+            FROM own
+        )
+        SELECT queueOffset FROM near
+        WHERE earlier IS NULL OR queueOffset > earlier + 1 OR later > queueOffset + 1
+        ORDER BY queueOffset LIMIT {2 * MAX_PROBLEMS}"""
+    stored = engine.stored(root, files, NEEDED)
+    return [row.queueOffset for row in engine.sql(near, stored=stored, queue=queue).collect()]
 
 
 def _check_files(manifest: Manifest, run: Run, problems: list[str]) -> None:

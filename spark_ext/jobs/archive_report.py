@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Any
 
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import leftovers, opened
+from spark_ext.jobs.engine import Where, engine_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from spark_ext.jobs.archive_manifest import Archived
 
 
-def table(spark: SparkSession, root: str) -> DataFrame:
+def table(where: Where, root: str) -> Any:
     """An archive's files: run, topic, day, path, rows, bytes, first and last store time."""
-    manifest, _ = opened(spark, root)
+    manifest, _ = opened(where, root)
     rows = [
         (run.run, f.topic, f.day, f.path, f.rows, f.fileBytes, f.firstTimestamp, f.lastTimestamp)
         for run in manifest.runs()
         for f in run.files
     ]
-    frame = spark.createDataFrame(
-        rows,
-        "run int, topic string, day string, path string, rows bigint, bytes bigint, first bigint, "
-        "last bigint",
+    engine = engine_of(where)
+    schema = (
+        "run int, topic string, day string, path string, `rows` bigint, bytes bigint, "
+        "`first` bigint, `last` bigint"
     )
-    times = [F.timestamp_millis(name).alias(f"{name}Timestamp") for name in ("first", "last")]
-    kept = ("run", "topic", F.col("day").cast("date").alias("day"), "path", "rows", "bytes")
-    return frame.select(*kept, *times)
+    return engine.sql(
+        """SELECT run, topic, CAST(day AS date) AS day, path, `rows`, bytes,
+            timestamp_millis(`first`) AS firstTimestamp, timestamp_millis(`last`) AS lastTimestamp
+        FROM {files}""",
+        files=engine.values(rows, schema),
+    )
 
 
-def summary(spark: SparkSession, root: str, added: Archived | None = None, top: int = 20) -> str:
+def summary(where: Where, root: str, added: Archived | None = None, top: int = 20) -> str:
     """What an archive holds, by topic, and what a call added."""
-    manifest, _ = opened(spark, root)
+    manifest, _ = opened(where, root)
     runs = list(manifest.runs())
     text = []
     if added is not None:
@@ -73,11 +73,11 @@ def summary(spark: SparkSession, root: str, added: Archived | None = None, top: 
     return "\n".join(text)
 
 
-def plot(spark: SparkSession, root: str, path: str) -> None:
+def plot(where: Where, root: str, path: str) -> None:
     """Messages by day, coloured by topic (the eight largest, and the others)."""
     from spark_ext.jobs.plot import columns
 
-    manifest, _ = opened(spark, root)
+    manifest, _ = opened(where, root)
     counts: dict[tuple[str, str], int] = {}
     sums: dict[str, int] = {}
     for file in (f for run in manifest.runs() for f in run.files):

@@ -7,9 +7,12 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from spark_ext.jobs.archive_manifest import HEAD
 from spark_ext.jobs.engine import Engine, SparkEngine
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.local_read import is_local, refusal
+from spark_ext.jobs.local_files import LocalFolder
+from spark_ext.jobs.local_read import is_local, local_path, refusal
+from spark_ext.jobs.reachable import need_name_server
 
 ENGINES = ("auto", "local", "spark")
 LOCAL_BYTES = 16 << 30
@@ -41,6 +44,8 @@ def choose(
                 "--master and --conf are of Spark: leave them out, or take --engine spark"
             )
     elif wanted == "spark" or spark or remote or not _suits(paths):
+        if name_server:
+            need_name_server(name_server)
         from spark_ext.jobs.session import session
 
         return SparkEngine(session(master=master, settings=settings))
@@ -62,13 +67,18 @@ def _suits(paths: list[str]) -> bool:
 
 
 def log_bytes(paths: Iterable[str]) -> int:
-    """Bytes of the commit logs below some paths of this machine; 0 where nothing can be read, as
-    the job itself says what is wrong there."""
+    """Bytes of the commit logs, or of an archive's Parquet, below some paths of this machine; 0
+    where nothing can be read, as the job itself says what is wrong there."""
     total = 0
     for path in paths:
-        place = Path(path.removeprefix("file://"))
+        place = Path(local_path(path))
         if place.is_file():
             total += place.stat().st_size
+            continue
+        if (place / HEAD).is_file():
+            total += sum(
+                size for name, size in LocalFolder(path).sizes("") if name.endswith(".parquet")
+            )
             continue
         folder = place / "commitlog"
         folder = folder if folder.is_dir() else place

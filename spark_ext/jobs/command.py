@@ -7,35 +7,34 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from spark_ext import times
+from spark_ext.jobs.archive_read import need_archive
 from spark_ext.jobs.choice import ENGINES, choose
 from spark_ext.jobs.engine import Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
+from spark_ext.jobs.reachable import need_name_server
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.tables import FORMATS, MODES
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
-    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms."""
+    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms. What
+    can only be seconds, micro- or nanoseconds is refused, as by the source."""
 
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int) or str(value).isdecimal():
-            return int(value)
+        if isinstance(value, int):
+            return value
         try:
-            when = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither milliseconds nor a time as 2026-01-31T12:00", param)
-        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+            return times.moment(str(value))
+        except ValueError as error:
+            self.fail(str(error), param)
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]
@@ -155,25 +154,14 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
                 )
             if plot:
                 need_matplotlib()
+                folder = os.path.dirname(plot) or "."
+                if not os.path.isdir(folder):
+                    raise click.ClickException(f"{plot}: there is no folder {folder}: make it")
             command(output=Output(out, kind, mode, plot), **rest)
 
         return _apply(options, run)  # type: ignore[no-any-return]
 
     return decorate
-
-
-def spark_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--master, --conf; the command gets `spark`. Errors of Spark become one line."""
-
-    @wraps(command)
-    def run(master: str | None, conf: tuple[tuple[str, str], ...], **rest: Any) -> None:
-        from spark_ext.jobs.session import session
-
-        spark: SparkSession = session(master=master, settings=dict(conf))
-        with readable_errors():
-            command(spark=spark, **rest)
-
-    return _apply(_SPARK, run)  # type: ignore[no-any-return]
 
 
 def engine_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -204,11 +192,45 @@ def engine_options(command: Callable[..., None]) -> Callable[..., None]:
     return _apply((_ENGINE, *_SPARK), run)  # type: ignore[no-any-return]
 
 
+def archive_engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command with the archive `root`, which reads that if it has no source."""
+
+    @wraps(command)
+    def run(
+        wanted: str,
+        master: str | None,
+        conf: tuple[tuple[str, str], ...],
+        root: str,
+        **rest: Any,
+    ) -> None:
+        source: Source | None = rest.get("source")
+        output: Output | None = rest.get("output")
+        if source is None:
+            need_archive(root)
+        if rest.get("namesrv") and not rest.get("dry_run"):
+            need_name_server(rest["namesrv"])
+        outputs = [root] if source else []
+        if output and output.path:
+            outputs.append(output.path)
+        engine = choose(
+            wanted,
+            source.paths if source else (root,),
+            source.name_server if source else None,
+            outputs=outputs,
+            master=master,
+            settings=dict(conf),
+        )
+        with readable_errors(engine):
+            command(engine=engine, root=root, **rest)
+
+    return _apply((_ENGINE, *_SPARK), run)  # type: ignore[no-any-return]
+
+
 class readable_errors:
     """Turns what Spark raises into a JobError with the cause alone."""
 
-    def __init__(self, engine: Engine | None = None) -> None:
-        self._spark = engine is None or engine.name == "spark"
+    def __init__(self, engine: Engine) -> None:
+        self._spark = engine.name == "spark"
 
     def __enter__(self) -> None:
         pass

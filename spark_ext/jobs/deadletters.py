@@ -34,6 +34,7 @@ from spark_ext.jobs import report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.local_read import local_path
 from spark_ext.jobs.source import Source, exactly
 
 COLUMNS = (
@@ -167,7 +168,7 @@ def group_limits(paths: Sequence[str]) -> dict[str, int]:
     [SubscriptionGroupManager]"""
     limits: dict[str, int] = {}
     for path in paths:
-        file = Path(path.removeprefix("file://")) / "config" / "subscriptionGroup.json"
+        file = Path(local_path(path)) / "config" / "subscriptionGroup.json"
         try:
             table = fastjson.loads_object(file.read_bytes()).get("subscriptionGroupTable")
         except (FileNotFoundError, NotADirectoryError):

@@ -16,7 +16,11 @@ from spark_ext.schema import COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_ext.jobs.folder import Folder
+
 FORMAT = "rocketmq"
+STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""A session may be set to read past files that are gone or damaged: not those of an archive."""
 
 
 class Table(Protocol):
@@ -61,6 +65,15 @@ class Engine(Protocol):
     def read(self, path: str, kind: str, schema: str) -> Table:
         """What `write` wrote, also by the other engine."""
 
+    def folder(self, root: str) -> Folder:
+        """The place of an archive."""
+
+    def stored(
+        self, root: str, names: Sequence[str], columns: Sequence[str], *, paths: bool = False
+    ) -> Table:
+        """Rows of an archive's files: these columns of them, run and day, with `paths` also
+        `path`, the file's, escaped as in URIs."""
+
 
 Where: TypeAlias = "SparkSession | Engine"
 """What a job is computed by: a session of Spark, or `local.engine()`."""
@@ -103,6 +116,27 @@ class SparkEngine:
 
         return cast(Table, read_table(self.session, path, kind, schema))
 
+    def folder(self, root: str) -> Folder:
+        from spark_ext.jobs.files import Folder as HadoopFolder
+
+        return HadoopFolder(self.session, root)
+
+    def stored(
+        self, root: str, names: Sequence[str], columns: Sequence[str], *, paths: bool = False
+    ) -> Table:
+        from pyspark.sql import functions as F
+
+        folder, schema = self.folder(root), stored_schema(columns, "run int")
+        wanted: list[Any] = [*columns, "run", "day"]
+        if not names:
+            empty = self.session.createDataFrame([], f"{schema}, path string")
+            return cast(Table, empty.select(*wanted, *(["path"] if paths else [])))
+        reader = self.session.read.schema(schema).options(**STRICT).option("basePath", folder.uri)
+        frame = reader.parquet(*[folder.path_of(name) for name in names])
+        if paths:
+            wanted.append(F.col("_metadata.file_path").alias("path"))
+        return cast(Table, frame.select(*wanted))
+
 
 def engine_of(what: object) -> Engine:
     """The engine that a session of Spark stands for, or that a table is of."""
@@ -122,3 +156,9 @@ def schema_of(columns: Iterable[str]) -> str:
     if unknown:
         raise JobError(f"no such columns: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
+
+
+def stored_schema(columns: Sequence[str], *partitions: str) -> str:
+    """The schema of an archive's files with what their folders say; topic is one of those."""
+    inside = [name for name in columns if name != "topic"]
+    return ", ".join((schema_of(inside), *partitions, "topic string", "day date"))

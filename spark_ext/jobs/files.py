@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
 
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.folder import MAX_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-MAX_FILE = 256 << 20
-"""Largest file that is read whole, bytes."""
 
 
 class Folder:

@@ -20,6 +20,7 @@ from spark_ext.jobs import consumer_offsets, report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.local_read import local_path
 from spark_ext.jobs.source import Source, exactly
 
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
@@ -83,7 +84,7 @@ def lag(
     if not source.paths:
         raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
     source.need_all("lag")
-    roots = [Path(p.removeprefix("file://")) for p in offset_files or source.paths]
+    roots = [Path(local_path(p)) for p in offset_files or source.paths]
     names = _broker_names(source, roots)
     # Offsets first: a head that is read later is never below them.
     rows = [

@@ -11,12 +11,17 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from spark_ext.jobs import local_read
+from spark_ext.jobs.archive_scan import StoredScan
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.jobs.local_tables import TYPES, read_table, write_table
+
+if TYPE_CHECKING:
+    from spark_ext.jobs.folder import Folder
 
 MEMORY = "1GB"
 """What DuckDB may take; then it writes to temporary files."""
@@ -162,9 +167,25 @@ class LocalEngine:
         found: LocalTable = read_table(self, path, kind, schema)
         return found
 
+    def folder(self, root: str) -> Folder:
+        return LocalFolder(root)
+
+    def stored(
+        self, root: str, names: Sequence[str], columns: Sequence[str], *, paths: bool = False
+    ) -> LocalTable:
+        found = StoredScan(self.folder(root), names, columns, paths)
+        return LocalTable(self, self._fresh(), list(found.schema.names), found)
+
     def arrow(self, table: LocalTable) -> Any:
         kept = self.keep(table)
         return self.connection.sql(f"SELECT * FROM {kept.name}").to_arrow_table()
+
+    def batches(self, table: LocalTable, rows: int) -> Iterator[Any]:
+        """A table that was computed, in its order; until the last one no other query may run."""
+        found: Any = self.connection.sql(f"SELECT * FROM {table.name}")
+        # DuckDB before 1.5 has another name for it.
+        read = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+        yield from read(rows)
 
     def drop(self, name: str) -> None:
         self.connection.execute(f"DROP TABLE IF EXISTS {name}")

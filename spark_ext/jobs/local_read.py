@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,21 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
 
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""A file system in front of a path: s3a://bucket, hdfs:/folder."""
+
+
 def is_local(path: str) -> bool:
     """Whether this is a path of this machine, or a file: URI."""
-    return "://" not in path or path.startswith("file://")
+    found = _URI.match(path)
+    return found is None or found[1].lower() == "file"
+
+
+def local_path(path: str) -> str:
+    """A path of this machine without `file:` in front."""
+    if _URI.match(path) is None:
+        return path
+    return re.sub("^file:(//(?=/))?", "", path, flags=re.IGNORECASE)
 
 
 def refusal(paths: Sequence[str], name_server: str | None) -> str | None:

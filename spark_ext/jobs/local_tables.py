@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.local_read import is_local
+from spark_ext.jobs.local_read import is_local, local_path
 
 TYPES = {"timestamp": "timestamptz", "map<string,string>": "map(varchar, varchar)"}
 """Types of Spark's DDL that DuckDB calls otherwise."""
@@ -26,7 +26,7 @@ def local_folder(path: str) -> Path:
     """JobError for a place on another machine."""
     if not is_local(path):
         raise JobError(f"the engine local writes to this machine, not {path}: take --engine spark")
-    return Path(path.removeprefix("file://"))
+    return Path(local_path(path))
 
 
 def write_table(table: Any, path: str, kind: str, mode: str) -> None:

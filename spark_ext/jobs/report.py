@@ -131,3 +131,8 @@ def size(count: float | None) -> str:
 def share(part: float | None, whole: float | None) -> str:
     """A part of a whole in percent."""
     return "-" if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number} {noun if number == 1 else noun + 's'}"

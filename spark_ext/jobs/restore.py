@@ -10,58 +10,35 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
-from pyspark.sql import functions as F
 
 from pyrmq.model.names import NO_SEND_TOPICS
-from pyrmq.model.properties import SYSTEM_PROPERTIES
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
-from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
-from spark_ext.jobs.engine import FORMAT
+from spark_ext.jobs.command import Moment, Pair, archive_engine_options, run_alone
+from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.session import activate
 from spark_ext.option_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from spark_ext.jobs.archive_manifest import Head
+    from spark_ext.jobs.archive_manifest import Head, Manifest
+    from spark_ext.jobs.engine import SparkEngine
 
 log = logging.getLogger(__name__)
 
 NEEDED = ("body", "tags", "keys", "properties", "flag")
-
-
-def messages(archived: DataFrame, to: str | None = None, keep_queues: bool = False) -> DataFrame:
-    """Rows for the sink, of all messages with a body: topic (`to` or its own), tags, keys,
-    properties, body, flag, with `keep_queues` queueId; the rows of a queue in one partition and in
-    order."""
-    own = F.map_filter("properties", lambda name, _: ~name.isin("", *sorted(SYSTEM_PROPERTIES)))
-    columns = [
-        (F.lit(to) if to else F.col("topic")).alias("topic"),
-        F.col("tags"),
-        F.col("keys"),
-        own.alias("properties"),
-        F.col("body"),
-        F.col("flag"),
-    ]
-    if keep_queues:
-        columns.append(F.col("queueId"))
-    return (
-        archived.where(has_body())
-        .repartition("topic", "brokerName", "queueId")
-        .sortWithinPartitions("topic", "brokerName", "queueId", "commitLogOffset", "queueOffset")
-        .select(columns)
-    )
+_COUNTS = """
+SELECT topic, coalesce(octet_length(body), 0) > 0 AS whole, count(*) AS messages
+FROM {archived} GROUP BY topic, coalesce(octet_length(body), 0) > 0
+"""
 
 
 def restore(
-    spark: SparkSession,
+    where: Where,
     root: str,
     name_server: str,
     *,
@@ -79,23 +56,35 @@ def restore(
 
     Nothing is sent (JobError) if there are messages of a topic that nobody may send to. Messages
     without a body are left out with a warning: no broker takes them."""
-    archived = chosen(spark, root, topics, days, since, until)
+    engine = engine_of(where)
+    manifest = _checked(engine, root, topics)
+    which: dict[str, Any] = {"topics": topics, "days": days, "since": since, "until": until}
+    archived = read_archive(engine, root, **which)
     counts = counted(archived, to)
-    if counts:
-        activate(spark)
-        writer = messages(archived, to, keep_queues).write.format(FORMAT).mode("append")
-        writer.options(**{"nameServer": name_server, **(options or {})}).save()
+    if not counts:
+        return counts
+    given = {"nameServer": name_server, **(options or {})}
+    if engine.name == "local":
+        from spark_ext.jobs import restore_local
+
+        runs = (read_archive(engine, root, runs=[number], **which) for number in manifest.numbers())
+        restore_local.send(cast(Any, engine), runs, given, to, keep_queues)
+    else:
+        from spark_ext.jobs import restore_spark
+
+        restore_spark.send(cast("SparkEngine", engine).session, archived, given, to, keep_queues)
     return counts
 
 
-def counted(archived: DataFrame, to: str | None = None) -> dict[str, int]:
+def counted(archived: Table, to: str | None = None) -> dict[str, int]:
     """How many messages of each topic can be sent."""
-    rows = archived.groupBy("topic", has_body().alias("whole")).count().collect()
-    counts = {row.topic: row["count"] for row in rows if row.whole}
+    rows = engine_of(archived).sql(_COUNTS, archived=archived).collect()
+    counts = {row.topic: row.messages for row in rows if row.whole}
     check_topics(counts, to)
-    empty = sum(row["count"] for row in rows if not row.whole)
+    empty = sum(row.messages for row in rows if not row.whole)
     if empty:
-        log.warning("%d messages have no body: they are left out, no broker takes them", empty)
+        verb = "has no body: it is" if empty == 1 else "have no body: they are"
+        log.warning("%s %s left out, no broker takes that", report.count(empty, "message"), verb)
     return counts
 
 
@@ -107,10 +96,6 @@ def check_topics(topics: Iterable[str], to: str | None = None) -> None:
             f"clients may not send to {', '.join(own)}: name the topics to restore, or another "
             "one for all of it"
         )
-
-
-def has_body() -> Column:
-    return F.coalesce(F.length("body"), F.lit(0)) > 0
 
 
 def check_head(head: Head, root: str) -> None:
@@ -128,22 +113,28 @@ def check_head(head: Head, root: str) -> None:
         )
 
 
-def chosen(
-    spark: SparkSession,
-    root: str,
-    topics: Sequence[str] = (),
-    days: Sequence[str] = (),
-    since: int | None = None,
-    until: int | None = None,
-) -> DataFrame:
-    """What `restore` would send. JobError for a topic that the archive has not."""
-    manifest, head = opened(spark, root)
+def _checked(where: Where, root: str, topics: Sequence[str]) -> Manifest:
+    """JobError for an archive that cannot be restored, or that has not one of these topics."""
+    manifest, head = opened(where, root)
     check_head(head, root)
     known = {file.topic for run in manifest.runs() for file in run.files}
     for topic in topics:
         if topic not in known:
             raise JobError(f"{root} has no topic {topic}: {', '.join(sorted(known)) or 'none'}")
-    return read_archive(spark, root, topics=topics, days=days, since=since, until=until)
+    return manifest
+
+
+def chosen(
+    where: Where,
+    root: str,
+    topics: Sequence[str] = (),
+    days: Sequence[str] = (),
+    since: int | None = None,
+    until: int | None = None,
+) -> Any:
+    """What `restore` would send. JobError for a topic that the archive has not."""
+    _checked(where, root, topics)
+    return read_archive(where, root, topics=topics, days=days, since=since, until=until)
 
 
 @click.command("restore")
@@ -165,9 +156,9 @@ def chosen(
 @click.option(
     "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the sink."
 )
-@spark_options
+@archive_engine_options
 def command(
-    spark: SparkSession,
+    engine: Engine,
     root: str,
     namesrv: str | None,
     topics: tuple[str, ...],
@@ -182,12 +173,12 @@ def command(
     """Send the messages of ARCHIVE back to their topics, or all of them to one."""
     names = [f"{day:%Y-%m-%d}" for day in days]
     if dry_run:
-        counts = counted(chosen(spark, root, topics, names, since, until), to)
+        counts = counted(chosen(engine, root, topics, names, since, until), to)
     elif not namesrv:
         raise JobError("name the name server to send to: --namesrv")
     else:
         counts = restore(
-            spark,
+            engine,
             root,
             namesrv,
             to=to,

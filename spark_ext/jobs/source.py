@@ -85,8 +85,6 @@ class Source:
     ) -> DataFrame:
         """The same as a stream, from the earliest message on unless `since` or the options say
         otherwise."""
-        if self.until is not None:
-            raise JobError("a stream has no end: leave out the end time")
         reader = spark.readStream.format(FORMAT).schema(schema_of(columns))
         options = self.stream_options(topics, pattern, system)
         return reader.options(**options).load(**self._where())
@@ -95,6 +93,8 @@ class Source:
         self, topics: Iterable[str], pattern: str | None, system: bool
     ) -> dict[str, str]:
         """What `stream` asks the source for, but for the path."""
+        if self.until is not None:
+            raise JobError("a stream has no end: leave out the end time")
         options = self._options(topics, pattern, system)
         if self.since is None:
             options["startingOffsets"] = "earliest"

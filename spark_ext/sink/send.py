@@ -15,6 +15,7 @@ import random
 import time
 import zlib
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pyrmq.engine import Command, SendRequest, SendRows
@@ -112,6 +113,10 @@ class Sender:
                     continue
                 self._behind[sending.pinned] = deque()
             self._start(sending)
+
+    def queues(self, topics: Iterable[str]) -> int:
+        """How many queues the topic has that has most of them."""
+        return max(map(self._count_queues, topics), default=0)
 
     def _count_queues(self, topic: str) -> int:
         """How many queues a topic has. A broker that is coming back has none for a moment."""

@@ -7,13 +7,10 @@ taken back: what was acknowledged before a failure stays.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -21,14 +18,11 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from pyrmq.engine import SendRows
-from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
+from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
-from pyrmq.net.address import own_ip
-from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.progress import visible
 from spark_ext.sink import columns as sink_columns
-from spark_ext.sink.send import Sender, SendSettings
+from spark_ext.sink.task import Task
 from spark_ext.worker import VersionCheckedPickle, prepare
 
 if TYPE_CHECKING:
@@ -64,46 +58,12 @@ class _Writer(VersionCheckedPickle):
                 "messages cannot be overwritten: write with mode append (outputMode append)"
             )
         sink_columns.check(schema, options["topic"])
-        self._topic: str | None = options["topic"]
-        self._send = SendSettings(
-            Access(
-                options["nameServer"],
-                options["sendMsgTimeout"] / 1000,
-                options["retryTimesWhenSendFailed"],
-            ),
-            options["producerGroup"] or f"pyrmq-spark-{uuid.uuid4().hex[:16]}",
-            options["sendInFlight"],
-            options["retryAnotherBrokerWhenNotStoreOK"],
-        )
-        self._rows: dict[str, Any] = {
-            "topic": self._topic,
-            "wait": options["waitStoreMsgOK"],
-            "drop_system": options["systemProperties"] == "drop",
-            "max_message_size": options["maxMessageSize"],
-            "batch_bytes": options["sendBatchBytes"],
-        }
+        self._task = Task.of(options)
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
-        """Runs in a task. Raises MessageIllegalError for a row that cannot be a message, before
-        anything of its Arrow batch is sent, and SinkError for rows that were not stored; row
-        numbers count from 0 in the task's partition."""
+        """Runs in a task. Raises what `Task.write` does."""
         prepare()
-        host, row = own_ip(), 0
-        with Cluster(self._send.access) as cluster:
-            sender = Sender(cluster, self._send)
-            try:
-                for batch in iterator:
-                    now = time.time_ns() // 1_000_000
-                    rows = SendRows(batch, host=host, now_ms=now, first_row=row, **self._rows)
-                    row += rows.rows
-                    sender.send(rows)
-                sender.finish()
-            except MessageIllegalError as error:
-                with contextlib.suppress(PyrmqError):
-                    sender.finish()
-                error.add_note(f"{sender.totals.messages} messages of this task were sent before")
-                raise
-        totals = sender.totals
+        totals = self._task.write(iterator)
         return TaskWritten(
             totals.messages,
             totals.nbytes,

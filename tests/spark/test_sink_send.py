@@ -118,14 +118,14 @@ def test_a_refusal_that_stays_is_reported_with_its_rows(cluster: ScriptedCluster
 def test_tries_end(cluster: ScriptedCluster) -> None:
     cluster.change[BATCH] = lambda c: c.reply(2)
     with pytest.raises(SinkError, match="CODE 2"):
-        write(cluster, {"body": some(10)}, retryTimesWhenSendFailed="3")
+        write(cluster, {"body": some(10), "queueId": [0] * 10}, retryTimesWhenSendFailed="3")
     assert len(sends(cluster)) == 4
 
 
 def test_a_broker_that_is_not_there_is_named(cluster: ScriptedCluster) -> None:
     cluster.change[BATCH] = lambda c: HANG_UP
     with pytest.raises(SinkError, match=r"rows 0 to 9 .* broker [ab] queue \d.*hung up"):
-        write(cluster, {"body": some(10)}, retryTimesWhenSendFailed="2")
+        write(cluster, {"body": some(10), "queueId": [0] * 10}, retryTimesWhenSendFailed="2")
 
 
 def test_an_acknowledgement_that_is_lost_repeats_the_batch(cluster: ScriptedCluster) -> None:
@@ -278,10 +278,29 @@ def test_nothing_of_a_batch_with_a_bad_row_is_sent(cluster: ScriptedCluster) -> 
 
 def test_delayed_rows_go_alone(cluster: ScriptedCluster) -> None:
     write(cluster, {"body": some(20), "delayTimeLevel": [n % 2 * 3 for n in range(20)]})
-    single = [c for c in sends(cluster) if c.code == SINGLE]
+    single = [c for c in sends(cluster) if "DELAY\x013\x02" in c.ext["i"]]
     assert len(single) == 10
-    assert all("DELAY\x013\x02" in c.ext["i"] for c in single)
+    assert {c.code for c in single} == {SINGLE}
     assert sorted(cluster.bodies()) == some(20)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 23])
+def test_few_rows_go_to_all_queues(cluster: ScriptedCluster, count: int) -> None:
+    done = write(cluster, {"body": some(count)})
+    assert done.messages == count
+    assert len(done.queues) == min(count, 8)
+    assert sorted(cluster.bodies()) == some(count)
+
+
+def test_many_rows_go_in_full_batches(cluster: ScriptedCluster) -> None:
+    write(cluster, {"body": some(200)}, size=100)
+    assert len(sends(cluster)) == 2
+
+
+def test_nothing_of_few_rows_is_sent_if_one_cannot_be(cluster: ScriptedCluster) -> None:
+    with pytest.raises(MessageIllegalError, match="row 19"):
+        write(cluster, {"body": [*some(19), b""]})
+    assert not sends(cluster)
 
 
 def test_an_option_wins_over_the_column(cluster: ScriptedCluster) -> None:

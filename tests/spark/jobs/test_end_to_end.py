@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +14,6 @@ from click.testing import CliRunner
 from pyrmq.cli import main
 from spark_ext.jobs import local
 from tests.spark.jobs.samples import sample_module
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 sample = sample_module()
 
@@ -125,7 +122,7 @@ def test_deadletters(shop: Any, tmp_path: Path) -> None:
     assert {bytes(row.body) for row in rows} == {sample.order(n).body for n in range(sample.DEAD)}
 
 
-def test_archive(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
+def test_archive(shop: Any, tmp_path: Path) -> None:
     from spark_ext.jobs.archive_read import read_archive
 
     root, picture = tmp_path / "archive", tmp_path / "days.png"
@@ -138,7 +135,7 @@ def test_archive(spark: SparkSession, shop: Any, tmp_path: Path) -> None:
     assert is_png(picture)
     assert "added 0 messages" in run(*command, "--broker-name", "broker-a")
     assert "every file is as its manifest says" in run("archive", "--to", root, "--verify")
-    frame = read_archive(spark, str(root), topics=["Orders"])
+    frame = read_archive(local.engine(), str(root), topics=["Orders"])
     found = {(r.queueId, r.queueOffset): bytes(r.body) for r in frame.collect()}
     assert found == {
         (sent.queue.queue_id, sent.queue_offset): sample.order(n).body

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +14,23 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from spark_ext.jobs import choice, deadletters, hot, lag, local, trace, transactions
+from spark_ext.jobs import (
+    archive,
+    archive_read,
+    archive_report,
+    choice,
+    deadletters,
+    hot,
+    lag,
+    local,
+    trace,
+    transactions,
+)
 from spark_ext.jobs.engine import SparkEngine, Where
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source
 from tests.spark.jobs.samples import sample_module
-from tests.spark.small_store import write
+from tests.spark.small_store import Writer, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +99,48 @@ def test_both_find_the_same(spark: SparkSession, store: str, job: str) -> None:
     assert words == wanted
 
 
+def contents(root: Path) -> list[Any]:
+    """What the manifests of an archive say, but for the names and sizes of files and the time."""
+    found = []
+    for path in sorted((root / "_manifest").glob("*.json")):
+        value = json.loads(path.read_text())
+        for name in ("finished", "fileBytes"):
+            value.pop(name, None)
+        for file in value.get("files", ()):
+            file["path"] = file["path"].rpartition("/")[0]
+            del file["fileBytes"]
+        found.append(value)
+    return found
+
+
+@pytest.mark.slow
+def test_archives_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Each engine verifies and reads what the other wrote, and goes on with it."""
+    writer = Writer(tmp_path / "broker-a")
+    writer.put(300)
+    source = Source((str(tmp_path / "broker-a"),), options={"maxBytesPerTrigger": "30k"})
+    here, there = local.engine(), SparkEngine(spark)
+    roots = {"local": tmp_path / "local", "spark": tmp_path / "spark"}
+    for engine in (here, there):
+        archive.archive(engine, source, str(roots[engine.name]))
+    writer.put(100)
+    writer.close()
+    for engine, root in ((there, roots["local"]), (here, roots["spark"])):
+        added = archive.archive(engine, source, str(root))
+        assert added.rows == 100
+    ours, theirs = contents(roots["local"]), contents(roots["spark"])
+    assert len(ours) > 3
+    assert ours == theirs
+    texts = []
+    for engine, root in itertools.product((here, there), roots.values()):
+        assert archive_read.verify(engine, str(root)) == []
+        assert archive_read.gaps(engine, str(root)) == []
+        texts.append(rows_of(archive_read.read_archive(engine, str(root))))
+        assert len(archive_report.table(engine, str(root)).collect()) > 3
+    assert len(texts[0]) == 400
+    assert texts == [texts[0]] * 4
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
 def test_tables_that_were_written(store: str, tmp_path: Path, kind: str) -> None:
     """What is read again, as lag does for its plot, is what was written; also in turns."""
@@ -127,6 +183,10 @@ def run(*arguments: object) -> Any:
         (("hot", "s3://bucket/store"), "reads files of this machine, not s3://bucket/store"),
         (("hot", "store", "--out", "hdfs://x/t"), "writes to this machine, not to hdfs://x/t"),
         (("trace", "store", "--master", "local[2]"), "--master and --conf are of Spark"),
+        (("archive", "store", "--to", "s3a://b/a"), "writes to this machine, not to s3a://b/a"),
+        (("archive", "store", "--to", "hdfs:/a"), "writes to this machine, not to hdfs:/a"),
+        (("archive", "--to", "s3a://b/a", "--verify"), "of this machine, not s3a://b/a"),
+        (("restore", "s3a://b/a", "--dry-run"), "reads files of this machine, not s3a://b/a"),
     ],
 )
 def test_what_local_cannot_do(arguments: tuple[str, ...], wanted: str) -> None:
@@ -158,7 +218,11 @@ def test_who_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name(master="local[3]") == "spark"
     assert asked[-1] == {"master": "local[3]", "settings": None}
     assert name(outputs=["s3://a/t"]) == "spark"
-    assert choice.choose("auto", (), "127.0.0.1:9876").name == "spark"
+    with pytest.raises(JobError, match=r"no name server answers: 127.0.0.1:1 \("):
+        choice.choose("auto", (), "127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:1;127.0.0.1:{server.getsockname()[1]}"
+        assert choice.choose("auto", (), address).name == "spark"
     monkeypatch.setattr(choice, "LOCAL_BYTES", 1)
     assert choice.log_bytes([str(store)]) > 1
     assert name() == "spark"

@@ -52,8 +52,9 @@ def test_a_job_without_spark(tmp_path: Path) -> None:
     text = without(["pyspark"], "pipeline", "hot", "store", "--engine", "spark")
     assert "PySpark is not installed" in text
     assert "pip install 'pyrmq-broker[spark]'" in text
-    text = without(["pyspark"], "pipeline", "restore", "archive")
-    assert "1 Error: `pyrmq pipeline restore` needs the package pyspark" in text
+    store, root = str(tmp_path / "store"), str(tmp_path / "archive")
+    assert "added 10 messages" in without(["pyspark"], "pipeline", "archive", store, "--to", root)
+    assert "10 messages would" in without(["pyspark"], "pipeline", "restore", root, "--dry-run")
     assert without([], "pipeline", "hut").startswith("2 ")
 
 
@@ -95,7 +96,12 @@ def test_times() -> None:
     assert moment.convert("2023-11-14T23:13:20+01:00", None, None) == 1_700_000_000_000
     result = CliRunner().invoke(main, ["pipeline", "restore", "x", "--since", "yesterday"])
     assert result.exit_code == 2
-    assert "neither milliseconds nor a time" in result.output
+    assert "must be milliseconds since 1970, or a time as 2026-01-31T12:00:00Z" in result.output
+    for number, meant in (("1700000000", "1700000000000"), ("1700000000000000", "1700000000000")):
+        result = CliRunner().invoke(main, ["pipeline", "hot", "x", "--since", number])
+        assert result.exit_code == 2
+        assert f"give {meant}" in result.output
+    assert moment.convert("0", None, None) == 0
 
 
 def test_sources() -> None:
