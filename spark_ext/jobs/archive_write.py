@@ -18,10 +18,12 @@ from spark_ext.jobs.archive_contents import PLACE, Contents, counted, escaped
 from spark_ext.jobs.archive_run import OPEN_FILES, UNIQUE
 from spark_ext.jobs.local_files import sync_folder
 
-GROUP_BYTES = 64 << 20
+FRESH_BYTES = 16 << 20
+"""Bytes of rows that are split by topic and day at a time: many small splits take longer."""
+GROUP_BYTES = 32 << 20
 """Bytes of rows that become a row group."""
 GROUP_ROWS = 1 << 20
-HELD_BYTES = 192 << 20
+HELD_BYTES = 96 << 20
 """Bytes of rows that are held at most, over all topics and days."""
 DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -59,6 +61,8 @@ class RunWriter:
         self._open: dict[tuple[str, int], tuple[Any, Any]] = {}
         """Parquet writer and file; the one that was written to last is last."""
         self._held = 0
+        self._fresh: list[Any] = []
+        self._fresh_bytes = 0
         self.contents = Contents()
         self.sizes: dict[str, int] = {}
 
@@ -73,6 +77,7 @@ class RunWriter:
         at: TracebackType | None,
     ) -> None:
         if error is None:
+            self._split()
             for key in self._parts:
                 self._flush(key)
             for key in list(self._open):
@@ -88,7 +93,22 @@ class RunWriter:
                 file.close()
 
     def write(self, batch: Any) -> None:
-        for key, rows in by_topic_and_day(batch):
+        if not batch.num_rows:
+            return
+        self._fresh.append(batch)
+        self._fresh_bytes += batch.nbytes
+        if self._fresh_bytes >= FRESH_BYTES:
+            self._split()
+
+    def _split(self) -> None:
+        """Puts rows to those of their topic and day."""
+        import pyarrow
+
+        if not self._fresh:
+            return
+        table = pyarrow.Table.from_batches(self._fresh).combine_chunks()
+        self._fresh, self._fresh_bytes = [], 0
+        for key, rows in (found for b in table.to_batches() for found in by_topic_and_day(b)):
             part = self._parts.get(key)
             if part is None:
                 part = self._parts[key] = _Part(key[0], day_text(key[1]))
@@ -180,14 +200,14 @@ def by_topic_and_day(batch: Any) -> Iterator[tuple[tuple[str, int], Any]]:
     micros = batch.column("storeTimestamp").cast(pyarrow.int64()).to_numpy()
     # As Spark divides: whole milliseconds, then towards 1970.
     days = np.clip(np.trunc(micros // 1000 / DAY_MS), *DAYS).astype("i8")
-    codes = topics.indices.to_numpy()
+    codes = topics.indices.to_numpy().astype("i8")
     if len(names) == 1 and days[0] == days[-1] and (days == days[0]).all():
         yield (names[0], int(days[0])), batch
         return
-    keys, inverse = np.unique(np.stack([codes, days]), axis=1, return_inverse=True)
-    order = np.argsort(inverse.reshape(-1), kind="stable")
-    ends = np.cumsum(np.bincount(inverse.reshape(-1), minlength=keys.shape[1]))
-    start = 0
-    for (code, day), end in zip(keys.T.tolist(), ends.tolist(), strict=True):
-        yield (names[code], day), batch.take(pyarrow.array(order[start:end]))
-        start = end
+    first, span = days.min(), days.max() - days.min() + 1
+    keys, inverse = np.unique(codes * span + (days - first), return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(np.bincount(inverse))
+    for key, rows in zip(keys.tolist(), np.split(order, ends[:-1]), strict=True):
+        code, day = divmod(key, int(span))
+        yield (names[code], day + int(first)), batch.take(pyarrow.array(rows))

@@ -20,6 +20,8 @@ from spark_ext.jobs.source import Source
 COLUMNS = ("topic", "brokerName", "queueId", "tags", "keys", "bodyLength", "storeSize")
 SCOPES = ("topic", "queue", "tag", "size", "key")
 TOP_KEYS = 100
+OPTIONAL = ("largest", "mean body", "share")
+"""Columns of the summary that a narrow terminal does without; the table has them."""
 MAX_KEY = 200
 """Characters of a key that are kept."""
 
@@ -163,7 +165,7 @@ def summary(found: Hot, top: int = 20) -> str:
         ]  # fmt: skip
         if lines:
             titles = [*names, "messages", "bytes", "share", "mean body", "largest", *extra]
-            text.extend(["", title, report.lines(titles, lines)])
+            text.extend(["", title, report.lines(titles, lines, optional=OPTIONAL)])
         if len(part) > top:
             text.append(f"... and {len(part) - top} more")
 

@@ -16,10 +16,16 @@ MIN_TEXT = 12
 _SECONDS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def lines(titles: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
+def lines(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None = None,
+    optional: Sequence[str] = (),
+) -> str:
     """A table with a line of titles. Columns that begin with a number stand to the right; what
     others wrote is escaped. Where it is wider than `width` (default: the terminal's), the middle of
-    long texts is left out, and if that does not do, each row becomes a paragraph."""
+    long texts is left out; if that does not do, columns of `optional`, the first one first; and if
+    that does not do either, each row becomes a paragraph."""
     cells = [[cell(value) for value in row] for row in rows]
     width = shutil.get_terminal_size((0, 0)).columns if width is None else width
     right = [
@@ -30,7 +36,11 @@ def lines(titles: Sequence[str], rows: Sequence[Sequence[Any]], width: int | Non
     if width and sum(widths) + 2 * len(widths) - 2 > width:
         widths = _narrowed(titles, widths, right, width)
         if sum(widths) + 2 * len(widths) - 2 > width:
-            return _paragraphs(titles, cells, width)
+            less = next((titles.index(name) for name in optional if name in titles), None)
+            if less is None:
+                return _paragraphs(titles, cells, width)
+            kept = [[v for at, v in enumerate(row) if at != less] for row in (titles, *rows)]
+            return lines(kept[0], kept[1:], width, optional)
     out = []
     for row in ([*titles], *cells):
         shown = [shortened(text, most) for text, most in zip(row, widths, strict=True)]
