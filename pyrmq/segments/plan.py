@@ -13,6 +13,7 @@ from pyrmq.segments import at_times, index_plan, log_ranges, times
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
 from pyrmq.segments.parameters import PLAN
+from pyrmq.segments.queue_times import shown
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.record_starts import RecordStarts
 from pyrmq.segments.selection import Rule, Selection
@@ -124,7 +125,7 @@ def _is_later_than_all(
     if selection.timestamp_strategy == "latest":
         return True
     raise SegmentOptionError(
-        (Parameter("start_time"), f" {time} is later than every message"),
+        (Parameter("start_time"), f" {shown(time)} is later than every message"),
         (Parameter("timestamp_strategy", "latest"), " reads nothing in this case"),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from pyrmq.errors import OffsetOutOfRangeError, Parameter
 
@@ -11,6 +12,7 @@ QueueTimes = Mapping[str, int | Mapping[str, int | Mapping[int, int]]]
 """topic -> broker -> queue id -> ms; one time in the place of a mapping is that of all in it."""
 
 MAX_QUEUE = 2**31 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, order=True)
@@ -60,12 +62,21 @@ def brokers_of(times: QueueTimes, topic: str) -> Collection[str]:
     return () if isinstance(of_topic, int) else of_topic.keys()
 
 
+def shown(ms: int | None) -> str:
+    """A time in ms as ISO 8601 in UTC; the number where no calendar has it."""
+    try:
+        when = _EPOCH + timedelta(milliseconds=ms or 0)
+    except OverflowError:
+        return str(ms)
+    return f"{when.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
+
+
 def later_than_all(entry: TimeEntry) -> OffsetOutOfRangeError:
     """The error for a starting time at or behind which there is no message."""
     return OffsetOutOfRangeError(
         (
             Parameter("starting_times"),
-            f": {entry.time} is later than every message of {entry}",
+            f": {shown(entry.time)} is later than every message of {entry}",
         ),
         (Parameter("timestamp_strategy", "latest"), " starts at the end in this case"),
     )

@@ -21,6 +21,7 @@ from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
 from pyrmq.segments.position import Position, added, within
+from pyrmq.segments.queue_times import shown
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import Split
@@ -116,7 +117,7 @@ class StreamPlanner:
             raise SegmentOptionError(
                 (
                     Parameter("start_time"),
-                    f" {self.selection.start_time} is later than every message",
+                    f" {shown(self.selection.start_time)} is later than every message",
                 ),
                 (Parameter("timestamp_strategy", "latest"), " starts at the end in this case"),
             )

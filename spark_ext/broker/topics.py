@@ -16,7 +16,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
-from pyrmq.segments.queue_times import QueueTimes, entries
+from pyrmq.segments.queue_times import QueueTimes, entries, shown
 from pyrmq.segments.selection import Selection, unknown_topic
 from spark_ext.broker import times
 from spark_ext.broker.cluster import Cluster
@@ -170,7 +170,7 @@ def _by_time(cluster: Cluster, selection: Selection, bounds: Bounds) -> dict[Mes
     there = any(most > least for least, most in bounds.values())
     if late and there and selection.timestamp_strategy == "error":
         raise OffsetOutOfRangeError(
-            f"startingTimestamp {time} is later than every message",
+            f"startingTimestamp {shown(time)} is later than every message",
             "startingOffsetsByTimestampStrategy=latest starts at the end in this case",
         )
     return out

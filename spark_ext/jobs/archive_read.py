@@ -13,6 +13,7 @@ from spark_ext.jobs.engine import Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.jobs.local_read import is_local
+from spark_ext.jobs.report import count
 
 MAX_PROBLEMS = 100
 NEEDED = ("brokerName", "queueId", "queueOffset")
@@ -109,8 +110,8 @@ def verify(where: Where, root: str) -> list[str]:
         name = unquote(row.path).rpartition("/run=")[2].removeprefix("run=")
         wanted = there.pop(f"run={name}", 0)
         if row.n != wanted:
-            problems.append(f"run={name} has {row.n} rows, the manifest says {wanted}")
-    problems += [f"{name}: {rows} rows are gone" for name, rows in there.items() if rows]
+            problems.append(f"run={name} has {count(row.n, 'row')}, the manifest says {wanted}")
+    problems += [f"{name}: {count(rows, 'row')} gone" for name, rows in there.items() if rows]
     place = ", ".join(PLACE)
     twice = f"""SELECT {place}, count(*) AS n FROM {{t}} GROUP BY {place} HAVING count(*) > 1
         ORDER BY {place} LIMIT {MAX_PROBLEMS}"""

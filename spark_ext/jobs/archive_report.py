@@ -40,13 +40,13 @@ def summary(where: Where, root: str, added: Archived | None = None, top: int = 2
     text = []
     if added is not None:
         text.append(
-            f"added {added.rows} messages, {report.size(added.file_bytes)} of Parquet, in "
-            f"{len(added.runs)} runs"
+            f"added {report.count(added.rows, 'message')}, {report.size(added.file_bytes)} of "
+            f"Parquet, in {report.count(len(added.runs), 'run')}"
         )
     days = sorted({f.day for run in runs for f in run.files})
     text.append(
-        f"{root} holds {sum(run.rows for run in runs)} messages, "
-        f"{report.size(sum(run.fileBytes for run in runs))}, of {len(runs)} runs"
+        f"{root} holds {report.count(sum(run.rows for run in runs), 'message')}, "
+        f"{report.size(sum(run.fileBytes for run in runs))}, of {report.count(len(runs), 'run')}"
         + (f", {days[0]} to {days[-1]}" if days else "")
     )
     topics: dict[str, list[int]] = {}
@@ -66,7 +66,7 @@ def summary(where: Where, root: str, added: Archived | None = None, top: int = 2
         titles = ("topic", "messages", "bytes", "files", "queues")
         text += ["", report.lines(titles, lines)]
     if len(rows) > top:
-        text.append(f"... and {len(rows) - top} more topics")
+        text.append(f"... and {report.count(len(rows) - top, 'more topic')}")
     rest = leftovers(manifest)
     if rest:
         text.append(f"of a run that did not finish, to be replaced: {', '.join(rest)}")

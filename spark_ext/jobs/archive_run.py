@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+from pyrmq.segments.queue_times import shown
 from spark_ext.jobs.archive_manifest import HEAD, MANIFESTS, Head, Manifest, Run
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.folder import Folder
@@ -59,9 +61,19 @@ def _agree(manifest: Manifest, head: Head) -> None:
     ):
         if old != new:
             raise JobError(
-                f"{manifest.folder.uri} was begun with {what} {old}, not {new}: ask for the same, "
-                "or begin another archive"
+                f"{manifest.folder.uri} was begun with {what} {_shown(old)}, not {_shown(new)}: "
+                "ask for the same, or begin another archive"
             )
+
+
+def _shown(value: Any) -> Any:
+    """Times of options as text."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: shown(int(text)) if name.endswith("Timestamp") and text.isdecimal() else text
+        for name, text in value.items()
+    }
 
 
 def finish(manifest: Manifest, run: Run) -> None:

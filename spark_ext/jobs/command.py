@@ -164,6 +164,22 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
     return decorate
 
 
+def checked_source(
+    check: Callable[[Source], None],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """What a command cannot read is said before an engine starts."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(source: Source, **rest: Any) -> None:
+            check(source)
+            command(source=source, **rest)
+
+        return run
+
+    return decorate
+
+
 def engine_options(command: Callable[..., None]) -> Callable[..., None]:
     """--engine, --master, --conf; the command, which has a source and an output, gets an `engine`
     that can read the one and write the other."""

@@ -237,7 +237,10 @@ def summary(found: Table, top: int = 20) -> str:
     total = sum(row["count"] for row in rows)
     there = sum(row.originals for row in rows)
     groups = len({row.group for row in rows})
-    text = [f"{total} dead letters of {groups} groups; {there} originals are in the log"]
+    text = [
+        f"{report.count(total, 'dead letter')} of {report.count(groups, 'group')}; "
+        f"{report.count(there, 'original')} in the log"
+    ]
     if rows:
         titles = (
             "group", "topic", "cause", "count", "bodies", "originals", "retries", "died after",

@@ -143,8 +143,9 @@ def summary(found: Hot, top: int = 20) -> str:
     by_scope = {scope: [row for row in rows if row.scope == scope] for scope in SCOPES}
     topics = by_scope["topic"]
     text = [
-        f"{sum(r.messages for r in topics)} messages, {report.size(sum(r.bytes for r in topics))} "
-        f"of records, {len(topics)} topics, {len(by_scope['queue'])} queues"
+        f"{report.count(sum(r.messages for r in topics), 'message')}, "
+        f"{report.size(sum(r.bytes for r in topics))} of records, "
+        f"{report.count(len(topics), 'topic')}, {report.count(len(by_scope['queue']), 'queue')}"
     ]
     if not topics:
         return text[0]

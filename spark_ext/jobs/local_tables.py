@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.exchange import exchange
 from spark_ext.jobs.local_read import is_local, local_path
 
 TYPES = {"timestamp": "timestamptz", "map<string,string>": "map(varchar, varchar)"}
@@ -44,8 +45,9 @@ def write_table(table: Any, path: str, kind: str, mode: str) -> None:
         table.engine.execute(statement, t=table)
         if mode == "append" and folder.exists():
             os.replace(fresh / name, folder / name)
+        elif folder.exists():
+            exchange(fresh, folder)
         else:
-            shutil.rmtree(folder, ignore_errors=True)
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

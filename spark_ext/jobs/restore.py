@@ -190,7 +190,7 @@ def command(
             options=dict(options),
         )
     done = "would be sent" if dry_run else "sent"
-    click.echo(f"{sum(counts.values())} messages {done}")
+    click.echo(f"{report.count(sum(counts.values()), 'message')} {done}")
     if counts:
         lines = [[topic, to or topic, count] for topic, count in sorted(counts.items())]
         click.echo("\n" + report.lines(("archived topic", "sent to", "messages"), lines))

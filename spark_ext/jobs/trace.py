@@ -19,6 +19,7 @@ from pyrmq.escape import escape
 from spark_ext.jobs import report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
+from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.trace_records import parse
 
@@ -130,7 +131,19 @@ def compute(messages: Table) -> Trace:
 
 def trace(where: Where, source: Source, *, topic: str = TRACE_TOPIC) -> Trace:
     """From a source; `topic` is the trace topic, where clients use one of their own."""
+    if topic == TRACE_TOPIC:
+        _need_topic(source)
     return compute(source.load(where, COLUMNS, topics=[topic], system=True))
+
+
+def _need_topic(source: Source) -> None:
+    """JobError for stores without the trace topic: other topics' names are no help there."""
+    if source.paths and source.lacks(TRACE_TOPIC):
+        raise JobError(
+            f"the store has no trace topic ({TRACE_TOPIC}): clients write to it where tracing is "
+            "on (pyrmq: trace=True, Java: enableMsgTrace) and the broker has it "
+            "(traceTopicEnable=true); --topic names another one"
+        )
 
 
 def summary(found: Trace, top: int = 20) -> str:
@@ -142,7 +155,7 @@ def summary(found: Trace, top: int = 20) -> str:
         counts[name] = counts.get(name, 0) + row["count"]
     total = sum(counts.values())
     lines = [
-        f"{total} trace records: "
+        f"{report.count(total, 'trace record')}: "
         + ", ".join(f"{n} {escape(k)}" for k, n in sorted(counts.items()))
     ]
     rows = found.groups.collect()

@@ -10,7 +10,7 @@ import pytest
 import pyrmq
 from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError, UnknownTopicError
 from pyrmq.segments.plan import plan
-from pyrmq.segments.queue_times import TimeEntry, entries
+from pyrmq.segments.queue_times import TimeEntry, entries, shown
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.store import open_stores
@@ -94,7 +94,7 @@ def test_times_of_the_whole_read_win(made: Made, path: str, clock: dict[int, int
 @pytest.mark.parametrize("how", [batch, stream])
 def test_later_than_all(made: Made, path: str, how: Any) -> None:
     times: Times = {"A": {BROKER: {1: LATE}}, "B": LATE}
-    text = f"{LATE} is later than every message of topic A, broker {BROKER}, queue 1"
+    text = f"{shown(LATE)} is later than every message of topic A, broker {BROKER}, queue 1"
     with pytest.raises(OffsetOutOfRangeError, match=text):
         how(path, starting_times=times)
     rows = how(path, starting_times=times, timestamp_strategy="latest")

@@ -25,6 +25,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "simulation": (),
     "simulation-groups": (770046, 770086),
     "sql-filter": (),
+    "local-archive-kill": (),
     "spark-archive-kill": (),
     "spark-stream-kill": (),
     "spark-stream-stop": (),

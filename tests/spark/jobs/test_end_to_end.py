@@ -111,7 +111,7 @@ def test_transactions(shop: Any, tmp_path: Path) -> None:
 def test_deadletters(shop: Any, tmp_path: Path) -> None:
     table, picture = tmp_path / "dead", tmp_path / "dead.png"
     text = run("deadletters", shop.store, "--out", table, "--plot", picture, "--bodies")
-    assert f"{sample.DEAD} dead letters of 1 groups; {sample.DEAD} originals" in text
+    assert f"{sample.DEAD} dead letters of 1 group; {sample.DEAD} originals" in text
     assert is_png(picture)
     rows = rows_of(table)
     wanted = {
