@@ -1,0 +1,64 @@
+"""The forms in which mqadmin prints objects and times. [toString of TopicConfig, MessageQueue]"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+from pyrmq.cli.mqadmin.options import UsageError
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+
+TIMES = "YYYY-MM-DD#HH:MM:SS:mmm"
+
+
+def seconds_text(ms: int) -> str:
+    """`yyyy-MM-dd HH:mm:ss`, in the local zone."""
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def millis_text(ms: int) -> str:
+    """`yyyy-MM-dd HH:mm:ss,SSS`, in the local zone."""
+    return f"{seconds_text(ms)},{ms % 1000:03d}"
+
+
+def time_value(option: str, text: str) -> int:
+    """A time as milliseconds since 1970: a number, `now`, or `yyyy-MM-dd#HH:mm:ss:SSS` in the local
+    zone. UsageError."""
+    if text == "now":
+        return time.time_ns() // 1_000_000
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    head, _, millis = text.rpartition(":")
+    try:
+        moment = datetime.strptime(head, "%Y-%m-%d#%H:%M:%S")
+        return int(moment.timestamp()) * 1000 + int(millis)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--{option} takes milliseconds since 1970 or {TIMES}, not {text!r}"
+        ) from None
+
+
+def perm_text(perm: int) -> str:
+    """`RWX`, with `-` for what is not set. [PermName.perm2String]"""
+    return "".join(
+        letter if perm & bit else "-"
+        for letter, bit in (("R", PERM_READ), ("W", PERM_WRITE), ("X", PERM_INHERIT))
+    )
+
+
+def topic_text(config: TopicConfig) -> str:
+    attributes = ", ".join(f"{k}={v}" for k, v in config.attributes.items())
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm_text(config.perm)}, "
+        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
+        f"order={'true' if config.order else 'false'}, attributes={{{attributes}}}]"
+    )
+
+
+def queue_text(queue: MessageQueue) -> str:
+    return (
+        f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
+        f"queueId={queue.queue_id}]"
+    )
