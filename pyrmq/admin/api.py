@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pyrmq.admin.link import TIMEOUT, AdminLink
+from pyrmq.admin.messages import Messages
 from pyrmq.admin.topics import Topics
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -29,6 +30,7 @@ class Admin:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
         self.link = AdminLink(addresses, timeout=timeout)
         self.topics = Topics(self.link)
+        self.messages = Messages(self.link)
 
     async def __aenter__(self) -> Self:
         await self.link.__aenter__()

@@ -6,7 +6,8 @@ import time
 from datetime import datetime
 
 from pyrmq.cli.mqadmin.options import UsageError
-from pyrmq.model.message import MessageQueue
+from pyrmq.model.message import MessageQueue, SendResult
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 
 TIMES = "YYYY-MM-DD#HH:MM:SS:mmm"
@@ -61,4 +62,38 @@ def queue_text(queue: MessageQueue) -> str:
     return (
         f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
         f"queueId={queue.queue_id}]"
+    )
+
+
+def message_text(message: ReceivedMessage, body: str | None) -> str:
+    """A message, without its body, or with the text of it."""
+    properties = ", ".join(f"{k}={v}" for k, v in sorted(message.properties.items()))
+    shown = "NOT PRINT BODY" if body is None else body
+    return (
+        f"MSGID: {message.msg_id} MessageExt [brokerName={message.broker_name}, "
+        f"queueId={message.queue_id}, storeSize={message.store_size}, "
+        f"queueOffset={message.queue_offset}, sysFlag={message.sys_flag}, "
+        f"bornTimestamp={message.born_timestamp}, bornHost=/{message.born_host}, "
+        f"storeTimestamp={message.store_timestamp}, storeHost=/{message.store_host}, "
+        f"msgId={message.offset_msg_id}, commitLogOffset={message.commit_log_offset}, "
+        f"bodyCRC={message.body_crc}, reconsumeTimes={message.reconsume_times}, "
+        f"preparedTransactionOffset={message.prepared_transaction_offset}, "
+        f"toString()=Message{{topic='{message.topic}', flag={message.flag}, "
+        f"properties={{{properties}}}}}] BODY: {shown}"
+    )
+
+
+def body_text(option: str, charset: str, message: ReceivedMessage) -> str:
+    """A body as text in a character set; what is none of it is escaped. UsageError."""
+    try:
+        return message.raw_body.decode(charset, "backslashreplace")
+    except LookupError:
+        raise UsageError(f"--{option}: there is no character set {charset!r}") from None
+
+
+def send_result_text(result: SendResult) -> str:
+    return (
+        f"SendResult [sendStatus={result.status.name}, msgId={result.msg_id}, "
+        f"offsetMsgId={result.offset_msg_id}, messageQueue={queue_text(result.queue)}, "
+        f"queueOffset={result.queue_offset}, recallHandle=null]"
     )
