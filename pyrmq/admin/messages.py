@@ -18,7 +18,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.message import MessageQueue
+from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage, decode_record, decode_records
 from pyrmq.model.topic import as_int
@@ -179,6 +179,38 @@ class Messages(Part):
             remark=None if remark is None else str(remark),
             spent_ms=as_int(found.get("spentTimeMills"), 0),
         )
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        broker_name: str | None = None,
+        queue_id: int | None = None,
+        trace: bool = False,
+    ) -> SendResult:
+        """Sends a message: to a queue of a broker, to any queue of a broker, or to any. ClientError
+        if there is no such queue; else as `Producer.send`."""
+        from pyrmq.client import Producer
+
+        namesrv = ";".join(format_address(a) for a in self._link.namesrv)
+        group = f"mqadmin_{time.time_ns() // 1_000_000}"
+        async with Producer(group, namesrv=namesrv, trace=trace) as producer:
+            queue = None
+            if broker_name is not None:
+                queue = next(
+                    (
+                        q
+                        for q in await producer.queues(message.topic)
+                        if q.broker_name == broker_name and queue_id in (None, q.queue_id)
+                    ),
+                    None,
+                )
+                if queue is None:
+                    where = "" if queue_id is None else f" {queue_id}"
+                    raise ClientError(
+                        f"topic {message.topic} has no queue{where} on broker {broker_name}"
+                    )
+            return await producer.send(message, queue=queue)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, by broker name and number."""

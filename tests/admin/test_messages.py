@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import trio
 from pyrmq import Message, Producer, SendResult
 from pyrmq.admin import Admin
 from pyrmq.server import Running
-from tests.support.mqadmin import mqadmin
+from tests.support.mqadmin import admin, mqadmin
 
 TOPIC = "Mqadmin"
 
@@ -72,7 +73,11 @@ async def test_messages_by_key(embedded: Running) -> None:
         (("printMsg", "-t", TOPIC, "-b", "yesterday"), "--beginTimestamp takes", 1),
         (("consumeMessage", "-t", TOPIC, "-i", "0"), "--queueId needs", 1),
         (("sendMessage", "-t", TOPIC, "-p", "x", "-i", "0"), "--qid needs", 1),
-        (("sendMessage", "-t", TOPIC, "-p", "x", "-b", "broker-x"), "no such queue", 1),
+        (
+            ("sendMessage", "-t", TOPIC, "-p", "x", "-b", "broker-x"),
+            "has no queue on broker broker-x",
+            2,
+        ),
         (("DecodeMessageId", "-i", "xyz"), "is no message id", 2),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,
@@ -144,3 +149,31 @@ async def test_what_an_id_says(embedded: Running) -> None:
     from pyrmq.admin.messages import decode_id
 
     assert abs(decode_id(first.msg_id).born - message.born_timestamp) < 5000
+
+
+async def test_the_tree(embedded: Running) -> None:
+    first, *_ = await _sent(embedded, 4)
+    found = await admin(embedded.namesrv, "message", "by-key", "-t", TOPIC, "common", "-o", "json")
+    shown = json.loads(found.out)
+    assert [m["body"] for m in shown] == ["body 0", "body 1", "body 2", "body 3"]
+    assert shown[0]["msgId"] == first.msg_id
+    got = await admin(embedded.namesrv, "message", "get", "-t", TOPIC, first.offset_msg_id)
+    assert [line.split() for line in got.lines if line.startswith("body")] == [
+        ["body", "body", "0"]
+    ]
+    printed = await admin(
+        embedded.namesrv, "message", "print", "-t", TOPIC, "--tags", "B", "--limit", "1"
+    )
+    assert len(printed.lines) == 1
+    assert printed.lines[0].endswith("[B]  body 1")
+    sent = await admin(
+        embedded.namesrv, "message", "send", "-t", TOPIC, "--body", "x\x1b[2J", "-o", "json"
+    )
+    assert json.loads(sent.out)["status"] == "SEND_OK"
+    lines = (await admin(embedded.namesrv, "message", "print", "-t", TOPIC)).lines
+    assert sum("\x1b" in line for line in lines) == 0, "a body moves no cursor"
+    none = await admin(embedded.namesrv, "message", "by-key", "-t", TOPIC, "nothing")
+    assert none.code == 2
+    wrong = await admin(embedded.namesrv, "message", "print", "-t", TOPIC, "--begin", "1700000000")
+    assert wrong.code == 1
+    assert "is no time" in wrong.err

@@ -11,6 +11,7 @@ import click
 from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
+    "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),
     "txn": ("pyrmq.cli.admin.txn", "Transactions: what is pending, and deciding it."),
 }

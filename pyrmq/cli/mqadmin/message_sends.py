@@ -26,27 +26,20 @@ def _namesrv(admin: Admin) -> str:
 
 
 async def send(admin: Admin, values: Values, out: Output) -> None:
-    from pyrmq.client import Producer
-
-    topic, broker = values["topic"], values.get("broker")
-    if values.has("qid") and broker is None:
+    if values.has("qid") and not values.has("broker"):
         raise UsageError("--qid needs --broker")
     message = Message(
-        topic, values["body"].encode(), tags=values.get("tags"), keys=values.get("key") or ""
+        values["topic"],
+        values["body"].encode(),
+        tags=values.get("tags"),
+        keys=values.get("key") or "",
     )
-    group = f"mqadmin_{time.time_ns() // 1_000_000}"
-    trace = values.truth("msgTraceEnable")
-    async with Producer(group, namesrv=_namesrv(admin), trace=trace) as producer:
-        queue = None
-        if broker is not None:
-            queues = [q for q in await producer.queues(topic) if q.broker_name == broker]
-            if values.has("qid"):
-                number = values.number("qid", 0, 65_535)
-                queues = [q for q in queues if q.queue_id == number]
-            if not queues:
-                raise UsageError(f"topic {topic} has no such queue on broker {broker}")
-            queue = queues[0]
-        result = await producer.send(message, queue=queue)
+    result = await admin.messages.send(
+        message,
+        broker_name=values.get("broker"),
+        queue_id=values.number("qid", 0, 65_535) if values.has("qid") else None,
+        trace=values.truth("msgTraceEnable"),
+    )
     out.head(_SENT)
     out.row(
         _SENT, result.queue.broker_name, result.queue.queue_id, result.status.name, result.msg_id
