@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq import Message, Producer, SendResult
+from pyrmq import (
+    ConsumeFrom,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SendResult,
+)
 from pyrmq.admin import Admin
 from pyrmq.errors import QueryNotFoundError
 from pyrmq.server import Running
@@ -191,3 +198,35 @@ async def test_the_tree(embedded: Running) -> None:
     wrong = await admin(embedded.namesrv, "message", "print", "-t", TOPIC, "--begin", "1700000000")
     assert wrong.code == 1
     assert "is no time" in wrong.err
+
+
+async def test_the_trace_of_a_message(embedded: Running) -> None:
+    got = trio.Event()
+
+    async def listen(message: ReceivedMessage) -> None:
+        got.set()
+
+    async with Producer("PG_traced", namesrv=embedded.namesrv, trace=True) as producer:
+        sent = await producer.send(Message(TOPIC, b"x"))
+        async with PushConsumer(
+            "CG_traced",
+            {TOPIC: "*"},
+            namesrv=embedded.namesrv,
+            listener=listen,
+            trace=True,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):
+            await got.wait()
+    with trio.fail_after(20):
+        while True:
+            ran = await mqadmin(embedded.namesrv, "queryMsgTraceById", "-i", sent.msg_id)
+            if "PG_traced" in ran.out and "CG_traced" in ran.out:
+                break
+            await trio.sleep(0.05)
+    heads = [line.split() for line in ran.lines if line.startswith("#")]
+    assert heads[0][:2] == ["#Type", "#ProducerGroup"]
+    assert heads[1][:2] == ["#Type", "#ConsumerGroup"]
+    rows = [line for line in ran.lines if line and not line.startswith("#")]
+    assert all(row.endswith("success") for row in rows)
+    none = await mqadmin(embedded.namesrv, "queryMsgTraceById", "-i", "0" * 32)
+    assert none.code == 2

@@ -8,6 +8,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queryMsgByKey": ("message_queries", "Query messages by a key."),
     "queryMsgByUniqueKey": ("message_queries", "Query a message by its unique id."),
     "queryMsgByOffset": ("message_queries", "Query a message by its queue and offset."),
+    "queryMsgTraceById": ("message_traces", "Query what clients did with a message."),
     "DecodeMessageId": ("message_queries", "Say what a unique message id holds."),
     "printMsg": ("message_streams", "Print the messages of a topic."),
     "printMsgByQueue": ("message_streams", "Print the messages of a queue, or count tags."),
