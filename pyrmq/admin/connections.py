@@ -8,7 +8,13 @@ from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
-from pyrmq.errors import ConnectError, PyrmqError, RequestTimeoutError, ResponseError
+from pyrmq.errors import (
+    ConnectError,
+    PyrmqError,
+    RequestTimeoutError,
+    ResponseError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import retry_topic
 from pyrmq.model.versions import version_name
@@ -116,7 +122,11 @@ class GroupConnections(Part):
         if broker is not None:
             addresses = [broker]
         else:
-            addresses = [r.address for r in await self._link.brokers_of(retry_topic(group))]
+            try:
+                addresses = [r.address for r in await self._link.brokers_of(retry_topic(group))]
+            except TopicNotExistError as e:
+                e.hint = f"no consumer of group {group} has been here, or the name is another"
+                raise
         last: PyrmqError = offline(group)
         for address in addresses:
             try:

@@ -11,7 +11,7 @@ from pyrmq.admin.connections import BROADCASTING, ConsumerConnections, GroupConn
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.running_info import GroupRunning, RunningInfo
-from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.errors import PyrmqError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import LMQ_PREFIX, RETRY_PREFIX, retry_topic
@@ -133,7 +133,7 @@ class GroupProgress(GroupConnections, GroupRunning):
         answer = await self._link.ask_json(
             address,
             RequestCode.GET_CONSUME_STATS,
-            {"consumerGroup": group, "topic": topic or ""},
+            {"consumerGroup": group, **({"topic": topic} if topic else {})},
             timeout=max(TIMEOUT, self._link.timeout),
         )
         rows = values.by_queue(values.table(answer, "offsetTable"))
@@ -154,6 +154,8 @@ class GroupProgress(GroupConnections, GroupRunning):
             except PyrmqError as e:
                 error = e
         assert error is not None
+        if isinstance(error, TopicNotExistError):
+            error.hint = f"no consumer of group {group} has been here, or the name is another"
         raise error
 
     async def _why_empty(self, group: str) -> None:

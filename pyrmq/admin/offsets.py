@@ -167,15 +167,39 @@ class Offsets(Part):
         self, broker: str, group: str, topic: str, queue_id: int, offset: int
     ) -> None:
         """Moves a group in one queue of a broker (`host:port`): what it has committed, and what its
-        members hold. Brokers before 5.0 cannot move a single queue of members that are online.
-        [UPDATE_CONSUMER_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET]"""
+        members hold. A broker that moves offsets by telling members (before 5.0, or with
+        useServerSideResetOffset=false) would move all queues: there this is a ClientError for a
+        group that is online. [UPDATE_CONSUMER_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET]"""
         check_group(group)
+        moves = await self._moves_offsets(broker)
+        if not moves and await self._is_online(broker, group):
+            raise ClientError(
+                f"broker {broker} cannot move one queue of a group that is online "
+                f"(useServerSideResetOffset=false): stop the members of group {group} first"
+            )
         await self.set(broker, group, MessageQueue(topic, "", queue_id), offset)
+        if not moves:
+            return
         ext: Ext = {
             "topic": topic, "group": group, "timestamp": 0, "isForce": False,
             "queueId": queue_id, "offset": offset,
         }  # fmt: skip
         await self._link.ask(broker, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
+
+    async def _moves_offsets(self, broker: str) -> bool:
+        """Whether a broker moves offsets itself."""
+        answer = await self._link.ask(broker, RequestCode.GET_BROKER_CONFIG)
+        lines = bytes(answer.body).decode(errors="replace").splitlines()
+        return "useServerSideResetOffset=true" in (line.strip() for line in lines)
+
+    async def _is_online(self, broker: str, group: str) -> bool:
+        try:
+            await GroupProgress(self._link).connections(group, broker=broker)
+        except ResponseError as e:
+            if is_offline(e):
+                return False
+            raise
+        return True
 
     async def clone(self, source: str, target: str, topic: str) -> list[QueueReset]:
         """Gives a group the offsets that another has in a topic; those that were set."""

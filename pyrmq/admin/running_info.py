@@ -14,6 +14,8 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import retry_topic
 
+TIMEOUT = 15.0
+"""Seconds for a broker to answer: it asks the consumer, for up to 10 s."""
 SETTLED_MS = 2 * 60_000
 """How long a consumer has to run until its subscription is compared with the others'."""
 BLOCKED_MS = 60_000
@@ -216,5 +218,6 @@ class GroupRunning(Part):
             broker,
             RequestCode.GET_CONSUMER_RUNNING_INFO,
             {"consumerGroup": group, "clientId": client_id, "jstackEnable": stacks},
+            timeout=max(TIMEOUT, self._link.timeout),
         )
         return RunningInfo.from_json(client_id, answer)

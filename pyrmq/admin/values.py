@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,10 +22,16 @@ def number(value: Mapping[Any, Any], name: str) -> int:
     return as_int(value.get(name), 0)
 
 
-def real(value: Mapping[Any, Any], name: str) -> float:
-    """A number; 0 for what is none."""
-    found = value.get(name)
-    return float(found) if isinstance(found, int | float) else 0.0
+def real(row: Mapping[Any, Any], name: str) -> float:
+    """A number; 0 for what is none, or not finite."""
+    found = row.get(name)
+    if not isinstance(found, int | float):
+        return 0.0
+    try:
+        value = float(found)
+    except OverflowError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0
 
 
 def truth(value: Mapping[Any, Any], name: str) -> bool:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
-from pyrmq.admin import Admin
+from pyrmq.admin import Admin, values
 from pyrmq.admin.consume_stats import group_of_retry_topic
 from pyrmq.admin.group_config import GroupConfig, attributes_of
+from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.running_info import RunningInfo, queue_problems, subscriptions_agree
+from pyrmq.cli.admin.view import moment
 from pyrmq.cli.mqadmin.progress import file_name
+from pyrmq.cli.mqadmin.text import seconds_text
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import InvalidParameterError, ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.versions import version_name
@@ -116,6 +120,12 @@ async def test_members_and_how_far_they_are(
     assert (await mqadmin(embedded.namesrv, "consumerStatus", "-g", "cg")).code == 2
     nobody = await mqadmin(embedded.namesrv, "consumerProgress", "-g", "Nobody")
     assert nobody.code == 2
+    assert "no consumer of group Nobody has been here" in nobody.err
+    where = ("-c", "DefaultCluster", "-g", "cg")
+    assert (await mqadmin(embedded.namesrv, "deleteSubGroup", *where)).code == 0
+    assert "cg" not in (await mqadmin(embedded.namesrv, "consumerProgress")).out
+    async with Admin(embedded.namesrv) as tools:
+        assert "%RETRY%cg" not in await tools.topics.list()
 
 
 async def test_making_and_deleting(embedded: Running, tmp_path: Path) -> None:
@@ -207,6 +217,56 @@ async def test_producers(embedded: Running) -> None:
     assert (absent.code, absent.out) == (2, "")
 
 
+async def test_requests_that_not_all_brokers_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the client's side: what is asked, and how an answer is printed."""
+    asked: list[tuple[int, Any]] = []
+    producer = {
+        "clientId": "c@1", "remoteIP": "10.0.0.1", "language": "JAVA", "version": 479,
+        "lastUpdateTimestamp": 7,
+    }  # fmt: skip
+
+    async def ask_json(self: object, server: str, code: int, *_: object, **__: object) -> Any:
+        asked.append((code, None))
+        return {"data": {"pg": [producer], "none": []}}
+
+    async def ask(self: object, server: str, code: int, ext: object = None, body: bytes = b"",
+                  **_: object) -> None:  # fmt: skip
+        asked.append((code, json.loads(body)))
+
+    monkeypatch.setattr(AdminLink, "ask_json", ask_json)
+    monkeypatch.setattr(AdminLink, "ask", ask)
+    shown = await mqadmin("127.0.0.1:1", "producer", "-b", "127.0.0.1:1")
+    assert shown.lines == [
+        "producer group (none) instances are empty",
+        "producer group (pg) instance : clientId=c@1,remoteIP=10.0.0.1, language=JAVA, "
+        "version=479, lastUpdateTimestamp=7",
+    ]
+    words = ("-b", "127.0.0.1:1", "-g", "G", "-t", "T", "-m", "pop", "-q", "3")
+    set_ = await mqadmin("127.0.0.1:1", "setConsumeMode", *words)
+    assert set_.lines == [
+        "set consume mode to 127.0.0.1:1 success.",
+        "topic[T] group[G] consume mode[POP] popShareQueueNum[3]",
+    ]
+    mode = {"consumerGroup": "G", "mode": "POP", "popShareQueueNum": 3, "topic": "T"}
+    assert asked == [(328, None), (401, mode)]
+
+
+async def test_a_broker_that_is_gone(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    await send(embedded, 2)
+    await mqadmin(embedded.namesrv, "updateSubGroup", "-b", broker(embedded), "-g", "G")
+    brokers_of = AdminLink.brokers_of
+
+    async def with_another(link: AdminLink, topic: str) -> list[Replica]:
+        return [*await brokers_of(link, topic), Replica.at("127.0.0.1:1")]
+
+    monkeypatch.setattr(AdminLink, "brokers_of", with_another)
+    for words in (("skipAccumulatedMessage",), ("consumerProgress",)):
+        ran = await mqadmin(embedded.namesrv, *words, "-g", "G", "-t", "Topic")
+        assert ran.code == 3, ran.err
+        assert "broker-a" in ran.out
+        assert "127.0.0.1:1" in ran.err
+
+
 async def test_the_tree(embedded: Running) -> None:
     where = ("--cluster", "DefaultCluster")
     made = await admin(embedded.namesrv, "group", "create", "Made", *where, "--retries", "4")
@@ -251,6 +311,16 @@ def test_running_info_of_others() -> None:
     locked = info("c", "A", orderly=True, locked=True, droped=True, tryUnlockTimes=2)
     assert [p.text for p in queue_problems(locked, now)] == ["unlock 2 times, still failed"]
     assert "can't lock" in queue_problems(info("c", "A", orderly=True), now)[0].text
+
+
+def test_answers_that_cannot_be_meant() -> None:
+    with pytest.raises(ProtocolError):
+        RunningInfo.from_json("c", {"mqTable": {"no queue": {}}})
+    assert values.real({"x": 10**400}, "x") == 0
+    assert values.real({"x": float("nan")}, "x") == 0
+    assert values.objects({"x": {}}, "x") == []
+    assert seconds_text(10**17) == "1" + "0" * 17
+    assert moment(10**17) == "1" + "0" * 17
 
 
 def test_names() -> None:

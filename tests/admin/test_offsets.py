@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from pyrmq.admin import Admin
+from pyrmq.model.message import MessageQueue
 from pyrmq.server import Running
-from tests.admin.test_groups import QUEUE, broker, send
+from tests.admin.test_groups import broker, consumer, send
 from tests.e2e.conftest import Serve
 from tests.support.mqadmin import Ran, admin, mqadmin
 
@@ -69,7 +70,7 @@ async def test_groups_that_are_offline_on_brokers_that_ask_members(serve: Serve)
         await make(server)
         async with Admin(server.namesrv) as tools:
             for queue in range(4):
-                at = QUEUE.__class__("Topic", "broker-a", queue)
+                at = MessageQueue("Topic", "broker-a", queue)
                 await tools.offsets.set(broker(server), "g", at, 1 if queue == 0 else 0)
         words = ("-g", "g", "-t", "Topic")
         kept = await mqadmin(server.namesrv, "skipAccumulatedMessage", *words, "-f", "false")
@@ -80,6 +81,13 @@ async def test_groups_that_are_offline_on_brokers_that_ask_members(serve: Serve)
         assert moved.lines[0].startswith("reset consumer offset by specified consumerGroup[g], ")
         assert ["broker-a", "0", "3", "1", "3", "3"] in cells(moved, 2)
         assert await offset(server, "g") == 3
+        one = ("resetOffsetByTime", *words, "-s", "1", "-b", broker(server), "-q", "0", "-o", "2")
+        assert (await mqadmin(server.namesrv, *one)).code == 0
+        assert await offset(server, "g") == 2
+        async with consumer(server, "g"):
+            online = await mqadmin(server.namesrv, *one)
+            assert online.code == 2
+            assert "stop the members of group g first" in online.err
 
 
 async def test_cloning(embedded: Running) -> None:

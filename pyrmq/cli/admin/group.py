@@ -190,7 +190,9 @@ def status(session: Session, name: str, client: str | None, stacks: bool) -> Non
             Column("CACHED", lambda r: r[1].cached, right=True),
             Column("LOCKED", lambda r: "yes" if r[1].locked else ""),
         )
-        return View(data, held, columns, said or ["nothing is wrong"], "no queues")
+        return View(
+            data, held, columns, said or (["nothing is wrong"] if infos else []), "no queues"
+        )
 
     session.report(work)
     session.partly(failed)

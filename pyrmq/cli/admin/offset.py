@@ -23,15 +23,18 @@ def offset() -> None:
 def _view(rows: Sequence[QueueReset], head: str) -> View:
     from pyrmq.cli.admin.view import Column, table
 
-    return table(
-        rows,
+    columns = [
         Column("BROKER", lambda r: r.queue.broker_name),
         Column("QUEUE", lambda r: r.queue.queue_id, right=True),
         Column("BROKER OFFSET", "broker_offset", right=True),
         Column("WAS", "consumer_offset", right=True),
         Column(head, "offset", right=True),
-        empty="no queues",
-    )
+    ]
+    # A broker that moves offsets itself does not say where they were.
+    known = [
+        c for c in columns if callable(c.cell) or any(getattr(r, c.cell) is not None for r in rows)
+    ]
+    return table(rows, *known, empty="no queues")
 
 
 def _time(text: str) -> int:
