@@ -10,8 +10,8 @@ from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_config import GroupConfig
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome, Outcomes
-from pyrmq.errors import RequestCodeNotSupportedError, ResponseError
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.errors import RequestCodeNotSupportedError
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_group, retry_topic
 from pyrmq.net import fastjson
 from pyrmq.net.client_protocol import Ext
@@ -20,6 +20,8 @@ UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = 225
 SET_MESSAGE_REQUEST_MODE = 401
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
+MAX_VALUES = 8 << 20
+"""Most values in a broker's list of groups; a group has about 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Groups(GroupProgress):
 
     async def configs(self, group: str) -> Outcomes[GroupAt | None]:
         """A group's configuration on one broker of each name; None where a broker has no such
-        group. [GET_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+        group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
         info = await self._link.cluster_info()
         brokers = [
             Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
@@ -56,19 +58,13 @@ class Groups(GroupProgress):
         return await self._link.on_each(brokers, one)
 
     async def _config(self, address: str, group: str) -> GroupConfig | None:
-        try:
-            row = await self._link.ask_json(
-                address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": group}
-            )
-        except RequestCodeNotSupportedError:  # of brokers before 4.9.3
-            code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-            table = values.table(await self._link.ask_json(address, code), "subscriptionGroupTable")
-            row = values.table(table, group)
-        except ResponseError as e:
-            if e.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-                raise
-            return None
-        return GroupConfig.from_json(row) if row else None
+        # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        answer = await self._link.ask(address, code)
+        found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
+        table = values.table(found, "subscriptionGroupTable")
+        row = values.table(table, group)
+        return GroupConfig.from_json({"groupName": group, **row}) if row else None
 
     async def update(
         self, config: GroupConfig, *, broker: str | None = None, cluster: str | None = None

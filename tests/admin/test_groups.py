@@ -267,10 +267,19 @@ async def test_a_broker_that_is_gone(embedded: Running, monkeypatch: pytest.Monk
         assert "127.0.0.1:1" in ran.err
 
 
-async def test_the_tree(embedded: Running) -> None:
+async def test_the_tree(embedded: Running, tmp_path: Path) -> None:
     where = ("--cluster", "DefaultCluster")
     made = await admin(embedded.namesrv, "group", "create", "Made", *where, "--retries", "4")
     assert made.code == 0, made.err
+    for option, text in (("--attributes", "a=b"), ("--retry-policy", "[]"), ("--retries", "-2")):
+        bad = await admin(embedded.namesrv, "group", "create", "Made", *where, option, text)
+        assert (bad.code, bad.out) == (1, ""), option
+        assert option in bad.err
+    file = tmp_path / "groups.json"
+    file.write_text("[]")
+    assert (await admin(embedded.namesrv, "group", "create-batch", str(file), *where)).code == 1
+    file.write_text('[{"groupName": "B"}]')
+    assert (await admin(embedded.namesrv, "group", "create-batch", str(file), *where)).code == 0
     shown = await admin(embedded.namesrv, "group", "config", "Made", "-o", "json")
     assert json.loads(shown.out)[0]["config"]["retry_max_times"] == 4
     assert (await admin(embedded.namesrv, "group", "config", "Absent")).code == 2

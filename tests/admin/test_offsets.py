@@ -7,7 +7,7 @@ import json
 from pyrmq.admin import Admin
 from pyrmq.model.message import MessageQueue
 from pyrmq.server import Running
-from tests.admin.test_groups import broker, consumer, send
+from tests.admin.test_groups import broker, consumer, send, until
 from tests.e2e.conftest import Serve
 from tests.support.mqadmin import Ran, admin, mqadmin
 
@@ -85,6 +85,7 @@ async def test_groups_that_are_offline_on_brokers_that_ask_members(serve: Serve)
         assert (await mqadmin(server.namesrv, *one)).code == 0
         assert await offset(server, "g") == 2
         async with consumer(server, "g"):
+            await until(server, "CLUSTERING", "consumerConnection", "-g", "g")
             online = await mqadmin(server.namesrv, *one)
             assert online.code == 2
             assert "stop the members of group g first" in online.err

@@ -252,14 +252,20 @@ def _config(name: str, **given: Any) -> GroupConfig:
     import json
 
     from pyrmq.admin.group_config import GroupConfig, attributes_of
+    from pyrmq.errors import InvalidParameterError
 
     policy = given.pop("group_retry_policy")
-    made = GroupConfig(name, **{**given, "attributes": attributes_of(given["attributes"])})
+    try:
+        made = GroupConfig(name, **{**given, "attributes": attributes_of(given["attributes"])})
+    except InvalidParameterError as e:
+        raise click.UsageError(f"--attributes: {e}") from None
     if policy:
         try:
             made.group_retry_policy = json.loads(policy)
         except ValueError as e:
-            raise click.UsageError(f"--retry-policy takes JSON: {e}") from None
+            raise click.UsageError(f"--retry-policy takes a JSON object: {e}") from None
+        if not isinstance(made.group_retry_policy, dict):
+            raise click.UsageError("--retry-policy takes a JSON object")
     return made
 
 
@@ -305,6 +311,8 @@ def create_batch(session: Session, file: str, broker: str | None, cluster: str |
             configs = await read_groups(file)
         except UsageError as e:
             raise click.UsageError(str(e)) from None
+        if not configs:
+            raise click.UsageError(f"{file} has no groups")
         return await admin.groups.update_many(configs, broker=broker, cluster=cluster)
 
     session.done(session.run(work), "created or changed")

@@ -52,14 +52,12 @@ def _time(text: str) -> int:
         raise click.UsageError(f"{e}; or start, now, end") from None
 
 
-def _move(
-    session: Session, group: str, topic: str, time_ms: int, *, back: bool, dry_run: bool
-) -> None:
+def _move(session: Session, group: str, topic: str, time_ms: int, *, dry_run: bool) -> None:
     async def plan(admin: Admin) -> Any:
-        return await admin.offsets.plan(group, topic, time_ms, force=not back)
+        return await admin.offsets.plan(group, topic, time_ms)
 
     async def move(admin: Admin) -> Any:
-        return await admin.offsets.reset(group, topic, time_ms, force=not back)
+        return await admin.offsets.reset(group, topic, time_ms)
 
     outcomes = session.run(plan if dry_run else move)
     found = outcomes.values
@@ -84,7 +82,7 @@ def reset(session: Session, group: str, topic: str, to: str, dry_run: bool) -> N
     time_ms = _time(to)
     if not dry_run:
         session.confirm(f"Move group {group} in topic {topic} to {to}?")
-    _move(session, group, topic, time_ms, back=False, dry_run=dry_run)
+    _move(session, group, topic, time_ms, dry_run=dry_run)
 
 
 @offset.command()
@@ -96,7 +94,7 @@ def skip(session: Session, group: str, topic: str, dry_run: bool) -> None:
     """Move a group behind the last message of a topic."""
     if not dry_run:
         session.confirm(f"Move group {group} behind the last message of topic {topic}?")
-    _move(session, group, topic, _time("end"), back=False, dry_run=dry_run)
+    _move(session, group, topic, _time("end"), dry_run=dry_run)
 
 
 @offset.command()
