@@ -56,22 +56,38 @@ def _milliseconds(number: int) -> int:
 
 
 def _iso(text: str) -> int:
-    zone: Any = UTC
-    named = re.fullmatch(r"(.*[0-9])\s*\[?([A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+|UTC|GMT)\]?", text)
+    named = re.fullmatch(r"(.*[0-9]Z?)\s*\[?([A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+|UTC|GMT)\]?", text)
     try:
-        if named is not None:
-            text, zone = named[1], ZoneInfo(named[2])
-        when = datetime.fromisoformat(text)
-    except (ValueError, OSError, LookupError):
-        raise ValueError(f"must be {_FORM}, not {(named and named[0]) or text!r}") from None
-    if named is not None and when.tzinfo is not None:
-        raise ValueError(f"has two zones: {named[0]!r}")
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=zone)
+        if re.search("[Ww][0-9]", text):
+            raise ValueError("a date by its week")  # Python reads it; hardly anybody means it
+        when = datetime.fromisoformat(named[1] if named else text)
+    except ValueError:
+        raise ValueError(f"must be {_FORM}, not {text!r}") from None
+    if named is not None:
+        when = _in_zone(when, named[2], text)
+    elif when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
     microseconds = (when - _EPOCH) // timedelta(microseconds=1)
     if microseconds < 0:
         raise ValueError(f"must be {_FORM}, not {text!r}, which is before 1970")
     return -(-microseconds // 1000)
+
+
+def _in_zone(when: datetime, name: str, text: str) -> datetime:
+    """A time of a named zone. With an offset, as Java writes a ZonedDateTime, that has to be the
+    zone's at the time."""
+    try:
+        zone = ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError(f"there is no time zone {name!r}: {text!r}") from None
+    if when.tzinfo is not None:
+        if when.astimezone(zone).utcoffset() != when.utcoffset():
+            raise ValueError(f"has two zones that do not agree: {text!r}")
+        return when
+    local = when.replace(tzinfo=zone)
+    if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != when:
+        raise ValueError(f"does not exist in {name}, where clocks were put forward: {text!r}")
+    return local
 
 
 def _shown(ms: int) -> str:

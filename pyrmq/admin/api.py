@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import TIMEOUT, AdminLink
 from pyrmq.admin.messages import Messages
+from pyrmq.admin.offsets import Offsets
+from pyrmq.admin.producers import Producers
 from pyrmq.admin.topics import Topics
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -29,6 +32,9 @@ class Admin:
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
         self.link = AdminLink(addresses, timeout=timeout)
+        self.groups = Groups(self.link)
+        self.offsets = Offsets(self.link)
+        self.producers = Producers(self.link)
         self.topics = Topics(self.link)
         self.messages = Messages(self.link)
 

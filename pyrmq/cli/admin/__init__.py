@@ -12,6 +12,9 @@ from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
+    "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
+    "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),
+    "producer": ("pyrmq.cli.admin.producer", "Producers that are connected."),
     "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),
     "txn": ("pyrmq.cli.admin.txn", "Transactions: what is pending, and deciding it."),
 }

@@ -165,7 +165,11 @@ def _rich(view: View, cells: Sequence[Sequence[str]]) -> None:
 
 
 def moment(ms: int) -> str:
-    """A time as ISO text in the local zone; `-` for 0."""
+    """A time as ISO text in the local zone; `-` for 0, the number itself where it is no time."""
     if ms <= 0:
         return "-"
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().isoformat(timespec="milliseconds")
+    try:
+        at = datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+    return at.isoformat(timespec="milliseconds")

@@ -14,8 +14,11 @@ TIMES = "YYYY-MM-DD#HH:MM:SS:mmm"
 
 
 def seconds_text(ms: int) -> str:
-    """`yyyy-MM-dd HH:mm:ss`, in the local zone."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    """`yyyy-MM-dd HH:mm:ss`, in the local zone; the number itself where that is no time."""
+    try:
+        return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
 
 
 def millis_text(ms: int) -> str:
