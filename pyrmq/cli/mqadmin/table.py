@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "updateTopic": ("topics", "Create a topic, or replace its configuration."),
+    "deleteTopic": ("topics", "Delete a topic from brokers and name servers."),
+    "topicRoute": ("topics", "Where a topic is."),
+    "topicStatus": ("topics", "How far the queues of a topic are."),
+    "topicClusterList": ("topics", "The clusters that have a topic."),
     "topicList": ("topics", "Fetch all topic list from name server."),
     "queryMsgById": ("message_queries", "Query a message by its offset id, or its unique id."),
     "queryMsgByKey": ("message_queries", "Query messages by a key."),
