@@ -45,12 +45,12 @@ def write_table(table: Any, path: str, kind: str, mode: str) -> None:
         if mode == "append" and folder.exists():
             os.replace(fresh / name, folder / name)
         else:
-            _take_place(fresh, folder)
+            take_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _take_place(fresh: Path, folder: Path) -> None:
+def take_place(fresh: Path, folder: Path) -> None:
     """The new result is there, or the old one still is: that goes when the new one has its name."""
     old = folder.with_name(f"{fresh.name}.old")
     there = folder.exists()

@@ -19,6 +19,7 @@ from spark_ext.jobs.command import Moment
 from spark_ext.jobs.early import near, need_archive
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
+from spark_ext.jobs.local_tables import take_place
 from spark_ext.jobs.source import Source, exactly
 from tests.spark.small_store import write
 
@@ -213,3 +214,15 @@ def test_reports_in_60_columns() -> None:
     assert "backlog: 1000000000" in narrow
     assert report.lines(("a", "b"), [], 60) == "a  b"
     assert report.shortened("abcdefghij", 7) == "abc..ij"
+
+
+def test_an_overwrite_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "table", tmp_path / ".table.1"
+    old.mkdir()
+    (old / "a").touch()
+    with pytest.raises(FileNotFoundError):
+        take_place(fresh, old)
+    assert [p.name for p in tmp_path.rglob("*")] == ["table", "a"]
+    fresh.mkdir()
+    take_place(fresh, old)
+    assert [p.name for p in tmp_path.rglob("*")] == ["table"]
