@@ -40,16 +40,16 @@ def _milliseconds(number: int) -> int:
     if number < 0:
         raise ValueError(f"must be {_FORM}, not {number}")
     if 0 < number < EARLIEST_MS:
-        meant = f"{number} ms is {_shown(number)}"
+        meant = f"{number} ms is {shown(number)}"
         if number >= EARLIEST_MS // 1000:
-            meant += f"; seconds would be {_shown(number * 1000)}: give {number * 1000}"
+            meant += f"; seconds would be {shown(number * 1000)}: give {number * 1000}"
         raise ValueError(f"must be {_FORM}, not {number}: {meant}")
     if number >= LATEST_MS:
         for name, unit in (("microseconds", 10**3), ("nanoseconds", 10**6)):
             if number // unit < LATEST_MS:
                 raise ValueError(
                     f"must be {_FORM}, not {number}: as {name} that would be "
-                    f"{_shown(number // unit)}: give {number // unit}"
+                    f"{shown(number // unit)}: give {number // unit}"
                 )
         raise ValueError(f"must be {_FORM}, not {number}, which is no time")
     return number
@@ -90,8 +90,12 @@ def _in_zone(when: datetime, name: str, text: str) -> datetime:
     return local
 
 
-def _shown(ms: int) -> str:
-    return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def shown(ms: int) -> str:
+    """A time as ISO 8601 in UTC, as `moment` takes it: with milliseconds where there are any."""
+    if not 0 <= ms < LATEST_MS:
+        return str(ms)
+    when = _EPOCH + timedelta(milliseconds=ms)
+    return when.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03}Z" if ms % 1000 else "Z")
 
 
 def queue_times(value: str) -> QueueTimes:

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import click
 from pyspark.sql import functions as F
 
 from pyrmq.escape import escape
+from spark_ext import times
 from spark_ext.jobs.archive_manifest import (
     CHECKPOINT,
     HEAD,
@@ -37,6 +38,7 @@ from spark_ext.jobs.archive_manifest import (
 from spark_ext.jobs.archive_read import STRICT, gaps, stored_schema, verify
 from spark_ext.jobs.archive_report import plot, summary, table
 from spark_ext.jobs.command import Output, output_options, run_alone, source_options, spark_options
+from spark_ext.jobs.early import before, need_archive, need_servers
 from spark_ext.jobs.engine import SparkEngine, Table
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.files import Folder
@@ -173,7 +175,7 @@ def _agree(manifest: Manifest, head: Head) -> None:
         manifest.folder.create(HEAD, head.to_json())
         return
     for what, old, new in (
-        ("selection", dict(there.selection), dict(head.selection)),
+        ("selection", _shown(there.selection), _shown(head.selection)),
         ("columns", list(there.columns), list(head.columns)),
     ):
         if old != new:
@@ -181,6 +183,16 @@ def _agree(manifest: Manifest, head: Head) -> None:
                 f"{manifest.folder.uri} was begun with {what} {old}, not {new}: ask for the same, "
                 "or begin another archive"
             )
+
+
+def _shown(selection: Mapping[str, str]) -> dict[str, str]:
+    """With times as people write them."""
+    return {
+        name: times.shown(int(text))
+        if name.lower() in ("startingtimestamp", "endingtimestamp") and text.isdecimal()
+        else text
+        for name, text in selection.items()
+    }
 
 
 def _write_run(batch: DataFrame, number: int, manifest: Manifest, codec: str) -> Run:
@@ -277,6 +289,16 @@ def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
     )
 
 
+def _check(source: Source | None, root: str, check: bool, **options: Any) -> None:
+    """JobError where Spark would be started for nothing."""
+    if check:
+        need_archive(root, (options["master"], options["conf"]))
+    elif source is None:
+        raise JobError("name the stores to read, or a name server")
+    else:
+        need_servers(source.name_server)
+
+
 @click.command("archive")
 @source_options
 @click.option("--to", "root", required=True, help="The archive: any path or URI that Spark writes.")
@@ -295,6 +317,7 @@ def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
     help="Only check what the archive holds: exit code 1 for damage, 3 for gaps.",
 )
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
+@before(_check)
 @output_options()
 @spark_options
 def command(
@@ -327,8 +350,7 @@ def command(
             raise click.exceptions.Exit(GAPS)
         click.echo("every file is as its manifest says, no message is there twice or missing")
         return
-    if source is None:
-        raise JobError("name the stores to read, or a name server")
+    assert source is not None  # _check
     wanted: Sequence[str] = WITH_PROPERTIES
     if columns is not None:
         every = [name for name in COLUMNS if name != "propertiesRaw"]

@@ -40,14 +40,15 @@ def summary(spark: SparkSession, root: str, added: Archived | None = None, top: 
     text = []
     if added is not None:
         text.append(
-            f"added {added.rows} messages, {report.size(added.file_bytes)} of Parquet, in "
-            f"{len(added.runs)} runs"
+            f"added {report.number(added.rows, 'message')}, "
+            f"{report.size(added.file_bytes)} of Parquet, in "
+            f"{report.number(len(added.runs), 'run')}"
         )
     days = sorted({f.day for run in runs for f in run.files})
     text.append(
-        f"{root} holds {sum(run.rows for run in runs)} messages, "
-        f"{report.size(sum(run.fileBytes for run in runs))}, of {len(runs)} runs"
-        + (f", {days[0]} to {days[-1]}" if days else "")
+        f"{root} holds {report.number(sum(run.rows for run in runs), 'message')}, "
+        f"{report.size(sum(run.fileBytes for run in runs))}, "
+        f"of {report.number(len(runs), 'run')}" + (f", {days[0]} to {days[-1]}" if days else "")
     )
     topics: dict[str, list[int]] = {}
     for file in (f for run in runs for f in run.files):
@@ -66,7 +67,7 @@ def summary(spark: SparkSession, root: str, added: Archived | None = None, top: 
         titles = ("topic", "messages", "bytes", "files", "queues")
         text += ["", report.lines(titles, lines)]
     if len(rows) > top:
-        text.append(f"... and {len(rows) - top} more topics")
+        text.append(f"... and {report.number(len(rows) - top, 'more topic')}")
     rest = leftovers(manifest)
     if rest:
         text.append(f"of a run that did not finish, to be replaced: {', '.join(rest)}")

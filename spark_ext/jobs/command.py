@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from spark_ext import times
 from spark_ext.jobs.choice import ENGINES, choose
+from spark_ext.jobs.early import need_folder_of, need_servers
 from spark_ext.jobs.engine import Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
 from spark_ext.jobs.source import Source
@@ -24,18 +25,16 @@ if TYPE_CHECKING:
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
-    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms."""
+    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms.
+    What the source refuses as a time is refused: seconds, and micro- and nanoseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int) or str(value).isdecimal():
-            return int(value)
         try:
-            when = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither milliseconds nor a time as 2026-01-31T12:00", param)
-        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+            return times.moment(str(value))
+        except ValueError as e:
+            self.fail(str(e), param)
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]
@@ -154,6 +153,7 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
                     f"{plot}: a plot's name ends in one of {', '.join(PLOTS)}"
                 )
             if plot:
+                need_folder_of(plot)
                 need_matplotlib()
             command(output=Output(out, kind, mode, plot), **rest)
 
@@ -189,6 +189,7 @@ def engine_options(command: Callable[..., None]) -> Callable[..., None]:
         output: Output,
         **rest: Any,
     ) -> None:
+        need_servers(source.name_server)
         outputs = (output.path,) if output.path else ()
         engine = choose(
             wanted,

@@ -236,7 +236,11 @@ def summary(found: Table, top: int = 20) -> str:
     total = sum(row["count"] for row in rows)
     there = sum(row.originals for row in rows)
     groups = len({row.group for row in rows})
-    text = [f"{total} dead letters of {groups} groups; {there} originals are in the log"]
+    are = "original is" if there == 1 else "originals are"
+    text = [
+        f"{report.number(total, 'dead letter')} of {report.number(groups, 'group')}; "
+        f"{there} {are} in the log"
+    ]
     if rows:
         titles = (
             "group", "topic", "cause", "count", "bodies", "originals", "retries", "died after",

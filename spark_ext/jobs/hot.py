@@ -141,8 +141,12 @@ def summary(found: Hot, top: int = 20) -> str:
     by_scope = {scope: [row for row in rows if row.scope == scope] for scope in SCOPES}
     topics = by_scope["topic"]
     text = [
-        f"{sum(r.messages for r in topics)} messages, {report.size(sum(r.bytes for r in topics))} "
-        f"of records, {len(topics)} topics, {len(by_scope['queue'])} queues"
+        report.wrapped(
+            f"{report.number(sum(r.messages for r in topics), 'message')}, "
+            f"{report.size(sum(r.bytes for r in topics))} of records, "
+            f"{report.number(len(topics), 'topic')}, "
+            f"{report.number(len(by_scope['queue']), 'queue')}"
+        )
     ]
     if not topics:
         return text[0]

@@ -15,9 +15,11 @@ from typing import Any
 
 import click
 
+from pyrmq.escape import escape
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX
 from spark_ext.jobs import consumer_offsets, report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.early import before, near
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source, exactly
@@ -80,25 +82,37 @@ def lag(
     """Backlog of the groups (all, or those named) in the stores of a source. `offset_files`: one
     store root per store of the source, where config/ is not beside the log; `system`: with the
     broker's own groups."""
-    if not source.paths:
-        raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
-    source.need_all("lag")
+    _check(source)
     roots = [Path(p.removeprefix("file://")) for p in offset_files or source.paths]
     names = _broker_names(source, roots)
     # Offsets first: a head that is read later is never below them.
-    rows = [
+    every = [
         row
         for root, name in zip(roots, names, strict=True)
         for row in consumer_offsets.read_offsets(root, name)
-        if (not groups or row[1] in groups)
-        and (system or not row[1].startswith(SYSTEM_GROUP_PREFIX))
     ]
-    if not rows and groups:
-        raise JobError(f"no offsets of {', '.join(groups)}: not a group of these brokers")
+    known = {row[1] for row in every}
+    for group in groups:
+        if group not in known:
+            raise JobError(
+                f"no offsets of {escape(group)}, not a group of these brokers: {near(group, known)}"
+            )
+    rows = [
+        row
+        for row in every
+        if (row[1] in groups if groups else system or not row[1].startswith(SYSTEM_GROUP_PREFIX))
+    ]
     offsets = engine_of(where).values(rows, consumer_offsets.SCHEMA)
     pattern = exactly(sorted({row[2] for row in rows})) or "-"
     messages = source.load(where, COLUMNS, pattern=pattern, system=True)
     return compute(messages, offsets, as_of or datetime.now(UTC))
+
+
+def _check(source: Source, **_: Any) -> None:
+    """JobError for a source that lag cannot be told from."""
+    if not source.paths:
+        raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
+    source.need_all("lag")
 
 
 def _broker_names(source: Source, roots: Sequence[Path]) -> list[str]:
@@ -126,7 +140,8 @@ def by_group(measured: Table) -> Any:
 def summary(measured: Table, top: int = 20) -> str:
     rows = by_group(measured).collect()
     total = sum(row.backlog for row in rows)
-    text = [f"{len(rows)} group and topic pairs, {total} messages behind"]
+    pairs = report.number(len(rows), "group and topic pair")
+    text = [f"{pairs}, {report.number(total, 'message')} behind"]
     table = [
         [r.group, r.topic, r.queues, r.backlog, r.longest, r.gone, report.duration(r.behindMs)]
         for r in rows[:top]
@@ -173,6 +188,7 @@ def plot(measured: Table, path: str) -> None:
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--times", type=click.IntRange(1), default=1, help="Measure so many times ...")
 @click.option("--every", type=click.FloatRange(0), default=60.0, help="... so many seconds apart.")
+@before(_check)
 @output_options(mode="append")
 @engine_options
 def command(

@@ -45,10 +45,27 @@ def write_table(table: Any, path: str, kind: str, mode: str) -> None:
         if mode == "append" and folder.exists():
             os.replace(fresh / name, folder / name)
         else:
-            shutil.rmtree(folder, ignore_errors=True)
-            fresh.rename(folder)
+            take_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def take_place(fresh: Path, folder: Path) -> None:
+    """The new result is there, or the old one still is: that goes when the new one has its name."""
+    old = folder.with_name(f"{fresh.name}.old")
+    there = folder.exists()
+    if there:
+        folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        if there:
+            old.rename(folder)
+        raise
+    if old.is_dir() and not old.is_symlink():
+        shutil.rmtree(old, ignore_errors=True)
+    elif there:
+        old.unlink()
 
 
 def read_table(engine: Any, path: str, kind: str, schema: str) -> Any:

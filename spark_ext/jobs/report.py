@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -103,6 +104,17 @@ def moment(value: datetime | None) -> str:
     if value is None:
         return "-"
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def number(count: int, name: str, several: str | None = None) -> str:
+    """So many of something: `1 message`, `2 messages`."""
+    return f"{count} {name if count == 1 else several or name + 's'}"
+
+
+def wrapped(text: str, width: int | None = None) -> str:
+    """A sentence in lines that fit the terminal."""
+    width = shutil.get_terminal_size((0, 0)).columns if width is None else width
+    return text if not width else "\n".join(textwrap.wrap(text, width)) or text
 
 
 def duration(ms: float | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from pyspark.sql import functions as F
@@ -20,6 +20,7 @@ from pyrmq.model.properties import SYSTEM_PROPERTIES
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, run_alone, spark_options
+from spark_ext.jobs.early import before, need_archive, need_servers
 from spark_ext.jobs.engine import FORMAT
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.session import activate
@@ -146,6 +147,15 @@ def chosen(
     return read_archive(spark, root, topics=topics, days=days, since=since, until=until)
 
 
+def _check(root: str, namesrv: str | None, dry_run: bool, **options: Any) -> None:
+    """JobError where Spark would be started for nothing."""
+    need_archive(root, (options["master"], options["conf"]))
+    if not dry_run:
+        if not namesrv:
+            raise JobError("name the name server to send to: --namesrv")
+        need_servers(namesrv)
+
+
 @click.command("restore")
 @click.argument("root", metavar="ARCHIVE")
 @click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers, `host:port;...`.")
@@ -165,6 +175,7 @@ def chosen(
 @click.option(
     "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the sink."
 )
+@before(_check)
 @spark_options
 def command(
     spark: SparkSession,
@@ -183,9 +194,8 @@ def command(
     names = [f"{day:%Y-%m-%d}" for day in days]
     if dry_run:
         counts = counted(chosen(spark, root, topics, names, since, until), to)
-    elif not namesrv:
-        raise JobError("name the name server to send to: --namesrv")
     else:
+        assert namesrv is not None  # _check
         counts = restore(
             spark,
             root,
@@ -199,7 +209,7 @@ def command(
             options=dict(options),
         )
     done = "would be sent" if dry_run else "sent"
-    click.echo(f"{sum(counts.values())} messages {done}")
+    click.echo(f"{report.number(sum(counts.values()), 'message')} {done}")
     if counts:
         lines = [[topic, to or topic, count] for topic, count in sorted(counts.items())]
         click.echo("\n" + report.lines(("archived topic", "sent to", "messages"), lines))

@@ -207,7 +207,7 @@ def summary(found: Table, top: int = 20) -> str:
     rows = by_state(found).collect()
     counts = {state: sum(r["count"] for r in rows if r.state == state) for state in STATES}
     text = [
-        f"{sum(counts.values())} transactions: {counts['pending']} pending, "
+        f"{report.number(sum(counts.values()), 'transaction')}: {counts['pending']} pending, "
         f"{counts['committed']} committed, {counts['rolledBack']} rolled back, "
         f"{counts['discarded']} discarded"
     ]
