@@ -62,6 +62,8 @@ class ResponseError(PyrmqError):
     """
 
     answered: bool = False
+    server: str = ""
+    """Whose answer it is, `host:port`, where that is known."""
 
     def __init__(self, remark: str = "", code: int | None = None) -> None:
         super().__init__(remark)

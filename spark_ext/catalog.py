@@ -9,6 +9,7 @@ column, and a read that names no place takes them from there; options of the rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,13 @@ def of_statement(options: Mapping[str, str]) -> dict[str, str] | None:
         raise ConfigError(
             "storageOptions would be kept in the catalog, and in the schema of all that is read: "
             "leave it out of CREATE TABLE, and give it to each read: "
+            "SELECT ... FROM table WITH (storageOptions = '...')"
+        )
+    place = own.get("path") or own.get("location") or ""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*@", place):
+        raise ConfigError(
+            "credentials in the location would be kept in the catalog: leave them out of CREATE "
+            "TABLE, and give storageOptions to each read: "
             "SELECT ... FROM table WITH (storageOptions = '...')"
         )
     if "path" in own:  # the same place, as the catalog keeps it

@@ -36,8 +36,13 @@ def log_metrics(name: str, sources: list[Metrics]) -> None:
     """A line for each source, to the log `spark_ext.listener`."""
     visible(log)
     for metrics in sources:
-        shown = ", ".join(f"{key}={value:g}" for key, value in metrics.items())
+        shown = ", ".join(f"{key}={_number(value)}" for key, value in metrics.items())
         log.info("rocketmq stream %s: %s", escape(name), escape(shown))
+
+
+def _number(value: float) -> str:
+    """Counts in full, rates with one decimal place."""
+    return str(int(value)) if float(value).is_integer() else f"{value:.1f}"
 
 
 class StreamMetrics(StreamingQueryListener):

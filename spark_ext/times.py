@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pyrmq.segments.queue_times import MAX_QUEUE, QueueTimes
+from pyrmq.segments.queue_times import MAX_QUEUE, QueueTimes, shown
 from spark_ext.option import json_object
 
 EARLIEST_MS = 10**11
@@ -40,42 +40,54 @@ def _milliseconds(number: int) -> int:
     if number < 0:
         raise ValueError(f"must be {_FORM}, not {number}")
     if 0 < number < EARLIEST_MS:
-        meant = f"{number} ms is {_shown(number)}"
+        meant = f"{number} ms is {shown(number)}"
         if number >= EARLIEST_MS // 1000:
-            meant += f"; seconds would be {_shown(number * 1000)}: give {number * 1000}"
+            meant += f"; seconds would be {shown(number * 1000)}: give {number * 1000}"
         raise ValueError(f"must be {_FORM}, not {number}: {meant}")
     if number >= LATEST_MS:
         for name, unit in (("microseconds", 10**3), ("nanoseconds", 10**6)):
             if number // unit < LATEST_MS:
                 raise ValueError(
                     f"must be {_FORM}, not {number}: as {name} that would be "
-                    f"{_shown(number // unit)}: give {number // unit}"
+                    f"{shown(number // unit)}: give {number // unit}"
                 )
         raise ValueError(f"must be {_FORM}, not {number}, which is no time")
     return number
 
 
 def _iso(text: str) -> int:
-    zone: Any = UTC
-    named = re.fullmatch(r"(.*[0-9])\s*\[?([A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+|UTC|GMT)\]?", text)
+    named = re.fullmatch(r"(.*[0-9]Z?)\s*\[?([A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+|UTC|GMT)\]?", text)
     try:
-        if named is not None:
-            text, zone = named[1], ZoneInfo(named[2])
-        when = datetime.fromisoformat(text)
-    except (ValueError, OSError, LookupError):
-        raise ValueError(f"must be {_FORM}, not {(named and named[0]) or text!r}") from None
-    if named is not None and when.tzinfo is not None:
-        raise ValueError(f"has two zones: {named[0]!r}")
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=zone)
+        if re.search("[Ww][0-9]", text):
+            raise ValueError("a date by its week")  # Python reads it; hardly anybody means it
+        when = datetime.fromisoformat(named[1] if named else text)
+    except ValueError:
+        raise ValueError(f"must be {_FORM}, not {text!r}") from None
+    if named is not None:
+        when = _in_zone(when, named[2], text)
+    elif when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
     microseconds = (when - _EPOCH) // timedelta(microseconds=1)
     if microseconds < 0:
         raise ValueError(f"must be {_FORM}, not {text!r}, which is before 1970")
     return -(-microseconds // 1000)
 
 
-def _shown(ms: int) -> str:
-    return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _in_zone(when: datetime, name: str, text: str) -> datetime:
+    """A time of a named zone. With an offset, as Java writes a ZonedDateTime, that has to be the
+    zone's at the time."""
+    try:
+        zone = ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError(f"there is no time zone {name!r}: {text!r}") from None
+    if when.tzinfo is not None:
+        if when.astimezone(zone).utcoffset() != when.utcoffset():
+            raise ValueError(f"has two zones that do not agree: {text!r}")
+        return when
+    local = when.replace(tzinfo=zone)
+    if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != when:
+        raise ValueError(f"does not exist in {name}, where clocks were put forward: {text!r}")
+    return local
 
 
 def queue_times(value: str) -> QueueTimes:

@@ -20,8 +20,10 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+from pyrmq.net.turns import in_turns
 
 MAX_QUEUES = 32_768
 """Most queues that one answer tells of."""
@@ -219,15 +221,40 @@ class ConsumeStatsProcessor:
             )
         return Response(body=fastjson.dumps({"connectionSet": _connections(members)}))
 
+    async def all_producers(self, connection: Connection, command: Command) -> Response:
+        """GET_ALL_PRODUCER_INFO: the producers of each group. [ProducerTableInfo]"""
+        now, clock = now_ms(), trio.current_time()
+        rows: list[bytes] = []
+
+        def add(name: str) -> None:
+            members = self._clients.producers.get(name, {})
+            row = [
+                {
+                    "clientId": client.client_id,
+                    "language": _language(client),
+                    "lastUpdateTimestamp": now - int((clock - client.last_seen) * 1000),
+                    "remoteIP": f"/{peer.peer}",
+                    "version": client.version,
+                }
+                for peer, client in members.items()
+            ]
+            if row:
+                rows.append(fastjson.member(name, row))
+
+        await in_turns(list(self._clients.producers), add)
+        return Response(body=b'{"data":{' + b",".join(rows) + b"}}")
+
+
+def _language(client: Client) -> str:
+    return LANGUAGES[client.language] if 0 <= client.language < len(LANGUAGES) else "OTHER"
+
 
 def _connections(members: dict[Connection, Client]) -> list[dict[str, Any]]:
     return [
         {
             "clientAddr": connection.peer,
             "clientId": client.client_id,
-            "language": LANGUAGES[client.language]
-            if 0 <= client.language < len(LANGUAGES)
-            else "OTHER",
+            "language": _language(client),
             "version": client.version,
         }
         for connection, client in members.items()

@@ -62,13 +62,19 @@ class GroupProcessor:
         """
         if len(command.body) > MAX_BODY:
             raise InvalidParameterError(f"a group's configuration has at most {MAX_BODY} bytes")
-        values = fastjson.loads_object(command.body)
-        name = values.get("groupName")
-        if not isinstance(name, str):
-            raise InvalidParameterError("groupName is needed")
-        check_group(name)
-        _check(values)
-        group = Group(name, {str(key): value for key, value in values.items()})
+        await self._change(connection, _group_of(fastjson.loads_object(command.body)))
+        return Response()
+
+    async def update_list(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: as many requests for a group. None is begun
+        unless all can be meant; where one cannot be saved, those before it are changed."""
+        groups = [_group_of(values) for values in fields.objects(command, "groupConfigList")]
+        for group in groups:
+            await self._change(connection, group)
+        return Response()
+
+    async def _change(self, connection: Connection, group: Group) -> None:
+        name = group.name
         async with self._updates.alone(name):
             what = "changes" if name in self._groups.groups else "makes"
             try:
@@ -78,7 +84,6 @@ class GroupProcessor:
         if new:
             shown = fastjson.dumps(group.values).decode()
             log.info("%s %s group %s", escape(connection.peer), what, escape(shown))
-        return Response()
 
     async def delete(self, connection: Connection, command: Command) -> Response:
         """DELETE_SUBSCRIPTIONGROUP: its configuration goes and, with cleanOffset, what it has
@@ -132,6 +137,16 @@ class GroupProcessor:
         version = fastjson.dumps(self._groups.version.to_json())
         head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
         return Response(body=head + b",".join(members) + b"}}")
+
+
+def _group_of(values: dict[Any, Any]) -> Group:
+    """A SubscriptionGroupConfig. InvalidParameterError."""
+    name = values.get("groupName")
+    if not isinstance(name, str):
+        raise InvalidParameterError("groupName is needed")
+    check_group(name)
+    _check(values)
+    return Group(name, {str(key): value for key, value in values.items()})
 
 
 def _unsaved(name: str, error: OSError, outcome: str) -> ServiceNotAvailableError:

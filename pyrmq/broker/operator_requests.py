@@ -8,6 +8,7 @@ from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.consume_queries import ConsumeQueryProcessor
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.ha_status import HaStatus
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -34,6 +35,7 @@ def operator_processors(
     """By request code."""
     ask = ClientQuestions(broker_name, store, topics, groups, clients, questions)
     tables = AdminTables(topics, offsets, delays)
+    ha = HaStatus(store)
     query = ConsumeQueryProcessor(broker_name, address, store, topics, clients, offsets)
     return {
         RequestCode.DELETE_TOPIC_IN_BROKER: deletion.delete,
@@ -42,6 +44,7 @@ def operator_processors(
         RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: tables.system_topics,
         RequestCode.GET_ALL_CONSUMER_OFFSET: tables.offsets,
         RequestCode.GET_ALL_DELAY_OFFSET: tables.delays,
+        RequestCode.GET_BROKER_HA_STATUS: ha.status,
         RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: query.consumed_by,
         RequestCode.QUERY_TOPICS_BY_CONSUMER: query.topics_of,
         RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: query.subscription,

@@ -188,31 +188,35 @@ class QueueProcessor:
 
     async def update_topic(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_TOPIC; the topic is in its file when this is answered."""
-        topic = fields.text(command, "topic")
-        kind = command.ext.get("topicFilterType", SINGLE_TAG)
-        if kind not in (SINGLE_TAG, MULTI_TAG):
-            raise InvalidParameterError(
-                f"topicFilterType {kind[:32]!r} is unknown: use {SINGLE_TAG} or {MULTI_TAG}"
-            )
         wanted = TopicConfig(
-            topic_name=topic,
+            topic_name=fields.text(command, "topic"),
             read_queue_nums=fields.int32(command, "readQueueNums"),
             write_queue_nums=fields.int32(command, "writeQueueNums"),
             perm=fields.int32(command, "perm"),
-            topic_filter_type=kind,
+            topic_filter_type=command.ext.get("topicFilterType", SINGLE_TAG),
             topic_sys_flag=fields.int32(command, "topicSysFlag", 0),
             order=fields.flag(command, "order"),
         )
-        if not 0 <= wanted.perm <= MOST_PERM:
-            raise InvalidParameterError(
-                f"perm {wanted.perm} is illegal: the sum of 4 (read), 2 (write) and 1 (inherit)"
-            )
-        if wanted.topic_sys_flag < 0:
-            raise InvalidParameterError(f"topicSysFlag {wanted.topic_sys_flag} is negative")
+        _check_topic(wanted)
+        await self._change_topic(connection, wanted, command.ext.get("attributes", ""))
+        return Response()
+
+    async def update_topics(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_TOPIC_LIST: as many requests for a topic. None is begun unless all can
+        be meant; where the broker refuses one, those before it are changed."""
+        wanted = _topic_list(command)
+        for topic, attributes in wanted:
+            await self._change_topic(connection, topic, attributes)
+        return Response()
+
+    async def _change_topic(
+        self, connection: Connection, wanted: TopicConfig, attributes: str
+    ) -> None:
+        topic = wanted.topic_name
         async with self._updates.alone(topic):
             what = "makes" if self._topics.get(topic) is None else "changes"
             try:
-                new = await self._topics.change(wanted, command.ext.get("attributes", ""))
+                new = await self._topics.change(wanted, attributes)
             except OSError as e:
                 raise ServiceNotAvailableError(
                     f"topic[{topic}] cannot be saved: {e.strerror}. Nothing is changed"
@@ -220,7 +224,42 @@ class QueueProcessor:
         if new:
             shown = fastjson.dumps(wanted.to_json()).decode()
             log.info("%s %s topic %s", escape(connection.peer), what, escape(shown))
-        return Response()
+
+
+def _check_topic(wanted: TopicConfig) -> None:
+    """InvalidParameterError for what no topic can have."""
+    kind = wanted.topic_filter_type
+    if kind not in (SINGLE_TAG, MULTI_TAG):
+        raise InvalidParameterError(
+            f"topicFilterType {kind[:32]!r} is unknown: use {SINGLE_TAG} or {MULTI_TAG}"
+        )
+    if not 0 <= wanted.perm <= MOST_PERM:
+        raise InvalidParameterError(
+            f"perm {wanted.perm} is illegal: the sum of 4 (read), 2 (write) and 1 (inherit)"
+        )
+    if wanted.topic_sys_flag < 0:
+        raise InvalidParameterError(f"topicSysFlag {wanted.topic_sys_flag} is negative")
+
+
+def _topic_list(command: Command) -> list[tuple[TopicConfig, str]]:
+    """The topics of a CreateTopicListRequestBody, and the changes of attributes of each."""
+    found = []
+    for value in fields.objects(command, "topicConfigList"):
+        name = value.get("topicName")
+        attributes = value.get("attributes") or {}
+        if not isinstance(name, str) or not name:
+            raise InvalidParameterError("each topicName of topicConfigList is a text")
+        if not isinstance(attributes, dict):
+            raise InvalidParameterError(f"attributes of topic[{name[:255]}] must be an object")
+        for key in ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag"):
+            if type(value.get(key, 0)) is not int:
+                raise InvalidParameterError(f"{key} of topic[{name[:255]}] must be a number")
+        topic = TopicConfig.from_json(name, {**value, "attributes": {}})
+        topic.topic_filter_type = str(value.get("topicFilterType", SINGLE_TAG))
+        _check_topic(topic)
+        changes = (k if str(k).startswith("-") else f"{k}={v}" for k, v in attributes.items())
+        found.append((topic, ",".join(map(str, changes))))
+    return found
 
 
 def _no_offset(group: str, topic: str, queue_id: int) -> QueryNotFoundError:

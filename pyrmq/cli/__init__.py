@@ -33,7 +33,9 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import admin, config, messages, pipeline, serve, store
+    from pyrmq.cli import config, messages, pipeline, serve, store
+    from pyrmq.cli.admin import admin
+    from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
         serve.server,
@@ -43,7 +45,8 @@ def _add_commands() -> None:
         messages.consume,
         store.store,
         config.config,
-        admin.admin,
+        admin,
+        mqadmin,
         pipeline.pipeline,
     ):
         main.add_command(command)

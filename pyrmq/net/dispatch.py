@@ -19,6 +19,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError, StoreDamagedError
 from pyrmq.escape import escape
+from pyrmq.model.absent_requests import refusal
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import (
@@ -100,10 +101,7 @@ class Dispatcher:
         processor = self._processors.get(command.code)
         answer: Answer | Awaitable[Answer]
         if processor is None:
-            answer = Response(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f"request type {command.code} not supported",
-            )
+            answer = Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
         else:
             try:
                 answer = processor(connection, command)

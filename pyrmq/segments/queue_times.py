@@ -12,6 +12,8 @@ QueueTimes = Mapping[str, int | Mapping[str, int | Mapping[int, int]]]
 """topic -> broker -> queue id -> ms; one time in the place of a mapping is that of all in it."""
 
 MAX_QUEUE = 2**31 - 1
+MAX_TIME = 10**14
+"""In 5138: numbers from here on are no ms."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,12 +65,12 @@ def brokers_of(times: QueueTimes, topic: str) -> Collection[str]:
 
 
 def shown(ms: int | None) -> str:
-    """A time in ms as ISO 8601 in UTC; the number where no calendar has it."""
-    try:
-        when = _EPOCH + timedelta(milliseconds=ms or 0)
-    except OverflowError:
+    """A time as ISO 8601 in UTC, with milliseconds where there are any; as a number where it is
+    none that a clock shows."""
+    if ms is None or not 0 <= ms < MAX_TIME:
         return str(ms)
-    return f"{when.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
+    when = _EPOCH + timedelta(milliseconds=ms)
+    return when.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03}Z" if ms % 1000 else "Z")
 
 
 def later_than_all(entry: TimeEntry) -> OffsetOutOfRangeError:

@@ -10,7 +10,7 @@ there is no gap and no repeat. A day is that of the store time, in UTC.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -26,6 +26,7 @@ from spark_ext.jobs.command import (
     run_alone,
     source_options,
 )
+from spark_ext.jobs.early import before, need_archive, need_servers
 from spark_ext.jobs.engine import Engine, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source
@@ -92,6 +93,16 @@ def archive(
     return archive_stream(spark, stream, root, head, codec=codec, follow=follow)
 
 
+def _check(source: Source | None, root: str, check: bool, **options: Any) -> None:
+    """JobError where Spark would be started for nothing."""
+    if check:
+        need_archive(root, (options["master"], options["conf"]))
+    elif source is None:
+        raise JobError("name the stores to read, or a name server")
+    elif options["wanted"] != "local":
+        need_servers(source.name_server)
+
+
 @click.command("archive")
 @source_options
 @click.option("--to", "root", required=True, help="The archive: a path, or a URI for Spark.")
@@ -110,6 +121,7 @@ def archive(
     help="Only check what the archive holds: exit code 1 for damage, 3 for gaps.",
 )
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
+@before(_check)
 @output_options()
 @archive_engine_options
 def command(
@@ -142,8 +154,7 @@ def command(
             raise click.exceptions.Exit(GAPS)
         click.echo("every file is as its manifest says, no message is there twice or missing")
         return
-    if source is None:
-        raise JobError("name the stores to read, or a name server")
+    assert source is not None  # _check
     wanted: Sequence[str] = WITH_PROPERTIES
     if columns is not None:
         every = [name for name in COLUMNS if name != "propertiesRaw"]

@@ -8,12 +8,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from spark_ext.jobs import archive_gaps
-from spark_ext.jobs.archive_manifest import HEAD, MANIFESTS, Head, Manifest, Run
+from spark_ext.jobs.archive_manifest import MANIFESTS, Head, Manifest, Run
 from spark_ext.jobs.engine import Where, engine_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.local_files import LocalFolder
-from spark_ext.jobs.local_read import is_local
-from spark_ext.jobs.report import count
+from spark_ext.jobs.report import number
 
 MAX_PROBLEMS = 100
 NEEDED = ("brokerName", "queueId", "queueOffset")
@@ -29,13 +27,6 @@ def opened(where: Where, root: str) -> tuple[Manifest, Head]:
     if head is None:
         raise JobError(f"{manifest.folder.uri} is no archive: it has no {MANIFESTS}/archive.json")
     return manifest, head
-
-
-def need_archive(root: str) -> None:
-    """JobError unless there is an archive, or it is on another machine: before an engine starts."""
-    if is_local(root) and not (folder := LocalFolder(root)).exists(HEAD):
-        there = "it has no" if folder.exists("") else "there is no such folder with"
-        raise JobError(f"{folder.uri} is no archive: {there} {MANIFESTS}/archive.json")
 
 
 def read_archive(
@@ -110,8 +101,8 @@ def verify(where: Where, root: str) -> list[str]:
         name = unquote(row.path).rpartition("/run=")[2].removeprefix("run=")
         wanted = there.pop(f"run={name}", 0)
         if row.n != wanted:
-            problems.append(f"run={name} has {count(row.n, 'row')}, the manifest says {wanted}")
-    problems += [f"{name}: {count(rows, 'row')} gone" for name, rows in there.items() if rows]
+            problems.append(f"run={name} has {number(row.n, 'row')}, the manifest says {wanted}")
+    problems += [f"{name}: {number(rows, 'row')} gone" for name, rows in there.items() if rows]
     place = ", ".join(PLACE)
     twice = f"""SELECT {place}, count(*) AS n FROM {{t}} GROUP BY {place} HAVING count(*) > 1
         ORDER BY {place} LIMIT {MAX_PROBLEMS}"""

@@ -40,13 +40,13 @@ def summary(where: Where, root: str, added: Archived | None = None, top: int = 2
     text = []
     if added is not None:
         text.append(
-            f"added {report.count(added.rows, 'message')}, {report.size(added.file_bytes)} of "
-            f"Parquet, in {report.count(len(added.runs), 'run')}"
+            f"added {report.number(added.rows, 'message')}, {report.size(added.file_bytes)} of "
+            f"Parquet, in {report.number(len(added.runs), 'run')}"
         )
     days = sorted({f.day for run in runs for f in run.files})
     text.append(
-        f"{root} holds {report.count(sum(run.rows for run in runs), 'message')}, "
-        f"{report.size(sum(run.fileBytes for run in runs))}, of {report.count(len(runs), 'run')}"
+        f"{root} holds {report.number(sum(run.rows for run in runs), 'message')}, "
+        f"{report.size(sum(run.fileBytes for run in runs))}, of {report.number(len(runs), 'run')}"
         + (f", {days[0]} to {days[-1]}" if days else "")
     )
     topics: dict[str, list[int]] = {}
@@ -66,7 +66,7 @@ def summary(where: Where, root: str, added: Archived | None = None, top: int = 2
         titles = ("topic", "messages", "bytes", "files", "queues")
         text += ["", report.lines(titles, lines)]
     if len(rows) > top:
-        text.append(f"... and {report.count(len(rows) - top, 'more topic')}")
+        text.append(f"... and {report.number(len(rows) - top, 'more topic')}")
     rest = leftovers(manifest)
     if rest:
         text.append(f"of a run that did not finish, to be replaced: {', '.join(rest)}")

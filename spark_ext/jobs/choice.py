@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from spark_ext.jobs.archive_manifest import HEAD
+from spark_ext.jobs.early import need_servers
 from spark_ext.jobs.engine import Engine, SparkEngine
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.jobs.local_read import is_local, local_path, refusal
-from spark_ext.jobs.reachable import need_name_server
 
 ENGINES = ("auto", "local", "spark")
 LOCAL_BYTES = 16 << 30
@@ -45,7 +45,7 @@ def choose(
             )
     elif wanted == "spark" or spark or remote or not _suits(paths):
         if name_server:
-            need_name_server(name_server)
+            need_servers(name_server)
         from spark_ext.jobs.session import session
 
         return SparkEngine(session(master=master, settings=settings))

@@ -13,28 +13,25 @@ from typing import Any
 import click
 
 from spark_ext import times
-from spark_ext.jobs.archive_read import need_archive
 from spark_ext.jobs.choice import ENGINES, choose
+from spark_ext.jobs.early import is_elsewhere, need_folder_of
 from spark_ext.jobs.engine import Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
-from spark_ext.jobs.reachable import need_name_server
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.tables import FORMATS, MODES
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
-    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms. What
-    can only be seconds, micro- or nanoseconds is refused, as by the source."""
+    """A time: milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise); gives ms.
+    What the source refuses as a time is refused: seconds, and micro- and nanoseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int):
-            return value
         try:
             return times.moment(str(value))
-        except ValueError as error:
-            self.fail(str(error), param)
+        except ValueError as e:
+            self.fail(str(e), param)
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]
@@ -153,29 +150,11 @@ def output_options(mode: str = "error") -> Callable[[Callable[..., None]], Calla
                     f"{plot}: a plot's name ends in one of {', '.join(PLOTS)}"
                 )
             if plot:
+                need_folder_of(plot)
                 need_matplotlib()
-                folder = os.path.dirname(plot) or "."
-                if not os.path.isdir(folder):
-                    raise click.ClickException(f"{plot}: there is no folder {folder}: make it")
             command(output=Output(out, kind, mode, plot), **rest)
 
         return _apply(options, run)  # type: ignore[no-any-return]
-
-    return decorate
-
-
-def checked_source(
-    check: Callable[[Source], None],
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What a command cannot read is said before an engine starts."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(source: Source, **rest: Any) -> None:
-            check(source)
-            command(source=source, **rest)
-
-        return run
 
     return decorate
 
@@ -221,10 +200,8 @@ def archive_engine_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         source: Source | None = rest.get("source")
         output: Output | None = rest.get("output")
-        if source is None:
-            need_archive(root)
-        if rest.get("namesrv") and not rest.get("dry_run"):
-            need_name_server(rest["namesrv"])
+        if wanted == "auto" and is_elsewhere(root):
+            wanted = "spark"
         outputs = [root] if source else []
         if output and output.path:
             outputs.append(output.path)

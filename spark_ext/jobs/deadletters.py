@@ -237,9 +237,10 @@ def summary(found: Table, top: int = 20) -> str:
     total = sum(row["count"] for row in rows)
     there = sum(row.originals for row in rows)
     groups = len({row.group for row in rows})
+    are = "original is" if there == 1 else "originals are"
     text = [
-        f"{report.count(total, 'dead letter')} of {report.count(groups, 'group')}; "
-        f"{report.count(there, 'original')} in the log"
+        f"{report.number(total, 'dead letter')} of {report.number(groups, 'group')}; "
+        f"{there} {are} in the log"
     ]
     if rows:
         titles = (

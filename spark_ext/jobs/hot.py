@@ -143,9 +143,12 @@ def summary(found: Hot, top: int = 20) -> str:
     by_scope = {scope: [row for row in rows if row.scope == scope] for scope in SCOPES}
     topics = by_scope["topic"]
     text = [
-        f"{report.count(sum(r.messages for r in topics), 'message')}, "
-        f"{report.size(sum(r.bytes for r in topics))} of records, "
-        f"{report.count(len(topics), 'topic')}, {report.count(len(by_scope['queue']), 'queue')}"
+        report.wrapped(
+            f"{report.number(sum(r.messages for r in topics), 'message')}, "
+            f"{report.size(sum(r.bytes for r in topics))} of records, "
+            f"{report.number(len(topics), 'topic')}, "
+            f"{report.number(len(by_scope['queue']), 'queue')}"
+        )
     ]
     if not topics:
         return text[0]

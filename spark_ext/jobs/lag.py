@@ -7,7 +7,6 @@ of the first such message.
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,23 +15,16 @@ from typing import Any
 
 import click
 
+from pyrmq.escape import escape
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX
 from spark_ext.jobs import consumer_offsets, report
-from spark_ext.jobs.command import (
-    Output,
-    checked_source,
-    engine_options,
-    output_options,
-    run_alone,
-    source_options,
-)
+from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
+from spark_ext.jobs.early import before, near
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import local_path
 from spark_ext.jobs.source import Source, exactly
 
-SHOWN = 5
-"""Groups that an error names."""
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 SCHEMA = (
     "measuredAt timestamp, group string, topic string, brokerName string, queueId int, "
@@ -99,40 +91,29 @@ def lag(
         row
         for root, name in zip(roots, names, strict=True)
         for row in consumer_offsets.read_offsets(root, name)
-        if system or not row[1].startswith(SYSTEM_GROUP_PREFIX)
     ]
-    _check_groups(groups, {row[1] for row in every})
-    rows = [row for row in every if not groups or row[1] in groups]
+    known = {row[1] for row in every}
+    for group in groups:
+        if group not in known:
+            raise JobError(
+                f"no offsets of {escape(group)}, not a group of these brokers: {near(group, known)}"
+            )
+    rows = [
+        row
+        for row in every
+        if (row[1] in groups if groups else system or not row[1].startswith(SYSTEM_GROUP_PREFIX))
+    ]
     offsets = engine_of(where).values(rows, consumer_offsets.SCHEMA)
     pattern = exactly(sorted({row[2] for row in rows})) or "-"
     messages = source.load(where, COLUMNS, pattern=pattern, system=True)
     return compute(messages, offsets, as_of or datetime.now(UTC))
 
 
-def _check(source: Source) -> None:
+def _check(source: Source, **_: Any) -> None:
+    """JobError for a source that lag cannot be told from."""
     if not source.paths:
         raise JobError("lag reads consumerOffset.json: name store folders, not a name server")
     source.need_all("lag")
-
-
-def _check_groups(groups: Sequence[str], known: set[str]) -> None:
-    """JobError for a group without offsets; it names those that are near, or some."""
-    by_fold = {name.lower(): name for name in known}
-    for group in groups:
-        if group in known:
-            continue
-        near = difflib.get_close_matches(group.lower(), list(by_fold), SHOWN, 0.6)
-        some = sorted(known)
-        more = ", ..." if len(some) > SHOWN else ""
-        if near:
-            hint = f"did you mean {' or '.join(by_fold[name] for name in near)}?"
-        elif some:
-            groups_there = report.count(len(some), "group")
-            hint = f"there {'is' if len(some) == 1 else 'are'} {groups_there}: "
-            hint += ", ".join(some[:SHOWN]) + more
-        else:
-            hint = "these brokers have no group"
-        raise JobError(f"no offsets of {group}: not a group of these brokers; {hint}")
 
 
 def _broker_names(source: Source, roots: Sequence[Path]) -> list[str]:
@@ -160,10 +141,8 @@ def by_group(measured: Table) -> Any:
 def summary(measured: Table, top: int = 20) -> str:
     rows = by_group(measured).collect()
     total = sum(row.backlog for row in rows)
-    text = [
-        f"{report.count(len(rows), 'group and topic pair')}, "
-        f"{report.count(total, 'message')} behind"
-    ]
+    pairs = report.number(len(rows), "group and topic pair")
+    text = [f"{pairs}, {report.number(total, 'message')} behind"]
     table = [
         [r.group, r.topic, r.queues, r.backlog, r.longest, r.gone, report.duration(r.behindMs)]
         for r in rows[:top]
@@ -210,8 +189,8 @@ def plot(measured: Table, path: str) -> None:
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--times", type=click.IntRange(1), default=1, help="Measure so many times ...")
 @click.option("--every", type=click.FloatRange(0), default=60.0, help="... so many seconds apart.")
+@before(_check)
 @output_options(mode="append")
-@checked_source(_check)
 @engine_options
 def command(
     engine: Engine,

@@ -45,12 +45,22 @@ def write_table(table: Any, path: str, kind: str, mode: str) -> None:
         table.engine.execute(statement, t=table)
         if mode == "append" and folder.exists():
             os.replace(fresh / name, folder / name)
-        elif folder.exists():
-            exchange(fresh, folder)
         else:
-            fresh.rename(folder)
+            take_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def take_place(fresh: Path, folder: Path) -> None:
+    """The new result is there, or the old one still is; that goes when the new one has its name."""
+    if not folder.exists():
+        fresh.rename(folder)
+        return
+    exchange(fresh, folder)
+    if fresh.is_dir() and not fresh.is_symlink():
+        shutil.rmtree(fresh, ignore_errors=True)
+    else:
+        fresh.unlink()
 
 
 def read_table(engine: Any, path: str, kind: str, schema: str) -> Any:

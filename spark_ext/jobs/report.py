@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -115,6 +116,17 @@ def moment(value: datetime | None) -> str:
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
+def number(count: int, name: str, several: str | None = None) -> str:
+    """So many of something: `1 message`, `2 messages`."""
+    return f"{count} {name if count == 1 else several or name + 's'}"
+
+
+def wrapped(text: str, width: int | None = None) -> str:
+    """A sentence in lines that fit the terminal."""
+    width = shutil.get_terminal_size((0, 0)).columns if width is None else width
+    return text if not width else "\n".join(textwrap.wrap(text, width)) or text
+
+
 def duration(ms: float | None) -> str:
     """A time span in the unit that suits it."""
     if ms is None:
@@ -141,8 +153,3 @@ def size(count: float | None) -> str:
 def share(part: float | None, whole: float | None) -> str:
     """A part of a whole in percent."""
     return "-" if part is None or not whole else f"{100 * part / whole:.1f} %"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 message`, `2 messages`."""
-    return f"{number} {noun if number == 1 else noun + 's'}"

@@ -18,6 +18,7 @@ from pyrmq.model.names import NO_SEND_TOPICS
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
 from spark_ext.jobs.command import Moment, Pair, archive_engine_options, run_alone
+from spark_ext.jobs.early import before, need_archive, need_servers
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.option_table import TABLE
@@ -84,7 +85,7 @@ def counted(archived: Table, to: str | None = None) -> dict[str, int]:
     empty = sum(row.messages for row in rows if not row.whole)
     if empty:
         verb = "has no body: it is" if empty == 1 else "have no body: they are"
-        log.warning("%s %s left out, no broker takes that", report.count(empty, "message"), verb)
+        log.warning("%s %s left out, no broker takes that", report.number(empty, "message"), verb)
     return counts
 
 
@@ -137,6 +138,15 @@ def chosen(
     return read_archive(where, root, topics=topics, days=days, since=since, until=until)
 
 
+def _check(root: str, namesrv: str | None, dry_run: bool, **options: Any) -> None:
+    """JobError where Spark would be started for nothing."""
+    need_archive(root, (options["master"], options["conf"]))
+    if not dry_run:
+        if not namesrv:
+            raise JobError("name the name server to send to: --namesrv")
+        need_servers(namesrv)
+
+
 @click.command("restore")
 @click.argument("root", metavar="ARCHIVE")
 @click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers, `host:port;...`.")
@@ -156,6 +166,7 @@ def chosen(
 @click.option(
     "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the sink."
 )
+@before(_check)
 @archive_engine_options
 def command(
     engine: Engine,
@@ -174,9 +185,8 @@ def command(
     names = [f"{day:%Y-%m-%d}" for day in days]
     if dry_run:
         counts = counted(chosen(engine, root, topics, names, since, until), to)
-    elif not namesrv:
-        raise JobError("name the name server to send to: --namesrv")
     else:
+        assert namesrv is not None  # _check
         counts = restore(
             engine,
             root,
@@ -190,7 +200,7 @@ def command(
             options=dict(options),
         )
     done = "would be sent" if dry_run else "sent"
-    click.echo(f"{report.count(sum(counts.values()), 'message')} {done}")
+    click.echo(f"{report.number(sum(counts.values()), 'message')} {done}")
     if counts:
         lines = [[topic, to or topic, count] for topic, count in sorted(counts.items())]
         click.echo("\n" + report.lines(("archived topic", "sent to", "messages"), lines))

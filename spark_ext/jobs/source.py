@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyrmq.errors import ConfigError
 from spark_ext.jobs.engine import FORMAT, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.option_table import SELECTING, TABLE
+from spark_ext.option_table import SELECTING
 from spark_ext.options import check_cases
 
 if TYPE_CHECKING:
@@ -53,18 +53,6 @@ class Source:
         found += [n for n, time in bounds.items() if time is not None and not times]
         if found:
             raise JobError(f"{job} needs all messages of its topics: leave out {', '.join(found)}")
-
-    def lacks(self, topic: str) -> bool:
-        """Whether the stores are known not to have a topic."""
-        from pyrmq.segments.selection import Selection
-        from pyrmq.segments.store import open_stores
-
-        storage = next(
-            (text for name, text in self.options.items() if name.lower() == "storageoptions"), None
-        )
-        parsed = None if storage is None else TABLE["storageoptions"].parse(storage)
-        stores = open_stores(list(self.paths), (), parsed)
-        return bool(Selection(topics=(topic,)).missing_topics(stores))
 
     def load(
         self,

@@ -20,7 +20,7 @@ from spark_ext.jobs import report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.source import Source
+from spark_ext.jobs.source import Source, exactly
 from spark_ext.jobs.trace_records import parse
 
 COLUMNS = ("body", "storeTimestamp")
@@ -131,19 +131,7 @@ def compute(messages: Table) -> Trace:
 
 def trace(where: Where, source: Source, *, topic: str = TRACE_TOPIC) -> Trace:
     """From a source; `topic` is the trace topic, where clients use one of their own."""
-    if topic == TRACE_TOPIC:
-        _need_topic(source)
-    return compute(source.load(where, COLUMNS, topics=[topic], system=True))
-
-
-def _need_topic(source: Source) -> None:
-    """JobError for stores without the trace topic: other topics' names are no help there."""
-    if source.paths and source.lacks(TRACE_TOPIC):
-        raise JobError(
-            f"the store has no trace topic ({TRACE_TOPIC}): clients write to it where tracing is "
-            "on (pyrmq: trace=True, Java: enableMsgTrace) and the broker has it "
-            "(traceTopicEnable=true); --topic names another one"
-        )
+    return compute(source.load(where, COLUMNS, pattern=exactly([topic]), system=True))
 
 
 def summary(found: Trace, top: int = 20) -> str:
@@ -155,7 +143,7 @@ def summary(found: Trace, top: int = 20) -> str:
         counts[name] = counts.get(name, 0) + row["count"]
     total = sum(counts.values())
     lines = [
-        f"{report.count(total, 'trace record')}: "
+        f"{report.number(total, 'trace record')}: "
         + ", ".join(f"{n} {escape(k)}" for k, n in sorted(counts.items()))
     ]
     rows = found.groups.collect()
@@ -228,6 +216,12 @@ def command(engine: Engine, source: Source, output: Output, topic: str, top: int
 
     The table has one row per kind (send, consume, transaction), group and topic."""
     found = trace(engine, source, topic=topic)
+    if source.since is None and source.until is None and not found.records.count():
+        raise JobError(
+            f"there is no trace topic {escape(topic)}, or nothing in it: brokers have one with "
+            "traceTopicEnable=true, clients write to it with message tracing switched on; "
+            "--topic names another one"
+        )
     click.echo(summary(found, top))
     output.write(engine, found.groups)
     output.draw(lambda path: plot(found, path))

@@ -207,13 +207,13 @@ def summary(found: Table, top: int = 20) -> str:
     rows = by_state(found).collect()
     counts = {state: sum(r["count"] for r in rows if r.state == state) for state in STATES}
     text = [
-        f"{report.count(sum(counts.values()), 'transaction')}: {counts['pending']} pending, "
+        f"{report.number(sum(counts.values()), 'transaction')}: {counts['pending']} pending, "
         f"{counts['committed']} committed, {counts['rolledBack']} rolled back, "
         f"{counts['discarded']} discarded"
     ]
     repeated = sum(row.repeated for row in rows)
     if repeated:
-        text.append(f"{repeated} {'was' if repeated == 1 else 'were'} delivered more than once")
+        text.append(f"{repeated} were delivered more than once")
     if rows:
         titles: tuple[str, ...] = (
             "topic", "producer group", "state", "count", "checks mean", "max", "age p50", "max",

@@ -300,7 +300,7 @@ def test_nobody_there(command: str, address: str) -> None:
     ],
 )
 def test_wrong_use(args: list[str]) -> None:
-    assert txn(*args).exit_code == 2
+    assert txn(*args).exit_code == 1
 
 
 class Cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyrmq.admin.broker import BrokerLink
+from pyrmq.admin.txn.link import BrokerLink
 from tests.support.scripted.broker import ScriptedBroker
 from tests.support.wire import Command
 

@@ -9,9 +9,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyrmq.admin import halves, offset_set, scan
-from pyrmq.admin.halves import Filter, Half, PendingTable, op_offsets
-from pyrmq.admin.offset_set import OffsetSet
+from pyrmq.admin.txn import halves, offset_set, scan
+from pyrmq.admin.txn.halves import Filter, Half, PendingTable, op_offsets
+from pyrmq.admin.txn.offset_set import OffsetSet
 from pyrmq.errors import ClientError, ProtocolError
 from tests.support.scripted.broker import BORN, HALF, OP, ScriptedBroker
 from tests.support.wire import Command

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from pyrmq.admin import scan, transactions
-from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder, body_head, find
-from pyrmq.admin.transactions import Answer, check_decidable, check_resumable, decide, resume
+from pyrmq.admin.txn import scan, transactions
+from pyrmq.admin.txn.finder import State, Transaction, TransactionFinder, body_head, find
+from pyrmq.admin.txn.transactions import Answer, check_decidable, check_resumable, decide, resume
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.transaction import TransactionState
 from tests.support.scripted.broker import BORN, DISCARDED, HALF, OP, ScriptedBroker

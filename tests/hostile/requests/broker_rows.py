@@ -137,6 +137,10 @@ def _group(**change: Any) -> bytes:
     return _body(**{"groupName": "CG_made", "retryMaxTimes": 3, **change})
 
 
+def _topics(**change: Any) -> bytes:
+    return _body(topicConfigList=[{"topicName": "Listed", "readQueueNums": 2, **change}])
+
+
 def _beat(**change: Any) -> bytes:
     subscription = {"topic": TOPIC, "subString": "*", "subVersion": 1}
     consumer = {"groupName": GROUP, "subscriptionDataSet": [subscription]}
@@ -299,6 +303,26 @@ ROWS: dict[int, Row] = {
         },
         says={"attributes": ": "},
     ),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: Row(
+        body=_topics(),
+        json=True,
+        shapes={
+            b"{}": (29, "topicConfigList"),
+            b'{"topicConfigList":[]}': (29, "topicConfigList"),
+            b'{"topicConfigList":[5]}': (29, "topicConfigList"),
+            _topics(topicName=5): (29, "topicName"),
+            _topics(topicName="../up"): (29, "topic"),
+            _topics(topicName="rmq_sys_x"): (29, "topic"),
+            _topics(readQueueNums=-1): (29, "ueue"),
+            _topics(readQueueNums="x"): (29, "readQueueNums"),
+            _topics(writeQueueNums=65537): (29, "ueue"),
+            _topics(perm=8): (29, "perm"),
+            _topics(topicSysFlag=-1): (29, "topicSysFlag"),
+            _topics(topicFilterType="ANY"): (29, "topicFilterType"),
+            _topics(attributes=[1]): (29, "attributes"),
+            _topics(attributes={"+color": "red"}): (29, "color"),
+        },
+    ),
     Code.GET_TOPIC_CONFIG: Row(ext={"topic": TOPIC}, unknown={"topic": 17}),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Row(
         body=_group(),
@@ -322,7 +346,24 @@ ROWS: dict[int, Row] = {
         },
     ),
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: Row(ext={"group": GROUP}, unknown={"group": 26}),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Row(
+        body=_body(groupConfigList=[{"groupName": "CG_listed"}]),
+        json=True,
+        shapes={
+            b"{}": (29, "groupConfigList"),
+            b'{"groupConfigList":{}}': (29, "groupConfigList"),
+            b'{"groupConfigList":["g"]}': (29, "groupConfigList"),
+            b'{"groupConfigList":[{}]}': (29, "groupName"),
+            _body(groupConfigList=[{"groupName": "../up"}]): (29, "group"),
+            _body(groupConfigList=[{"groupName": "g", "retryQueueNums": -1}]): (
+                29,
+                "retryQueueNums",
+            ),
+        },
+    ),
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row(),
+    Code.GET_ALL_PRODUCER_INFO: Row(),
+    Code.GET_BROKER_HA_STATUS: Row(),
     Code.DELETE_SUBSCRIPTIONGROUP: Row(
         ext={"groupName": GROUP_VICTIM, "cleanOffset": "false"},
         optional=frozenset({"cleanOffset"}),

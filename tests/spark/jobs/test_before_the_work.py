@@ -48,10 +48,9 @@ def test_nothing_starts_for_what_is_not_there(tmp_path: Path, engine: str) -> No
     assert "away is no archive: there is no such folder" in failure("restore", away, *how)
     assert "is no archive: it has no" in failure("restore", tmp_path, "-n", "127.0.0.1:1", *how)
     assert "is no archive" in failure("archive", "--to", away, "--verify", *how)
-    assert "no name server answers: 127.0.0.1:1 (" in failure("hot", "-n", "127.0.0.1:1", *how)
+    assert "no name server answers at 127.0.0.1:1" in failure("hot", "-n", "127.0.0.1:1", *how)
     assert "name store folders" in failure("lag", "-n", "127.0.0.1:1", *how)
     assert "lag needs all messages" in failure("lag", away, "--since", "2026-01-01", *how)
-    assert "--namesrv: " in failure("hot", "-n", "nonsense", *how)
 
 
 def test_a_restore_needs_a_name_server(store: Path, tmp_path: Path) -> None:
@@ -68,33 +67,31 @@ def test_a_plot_needs_its_folder(store: Path, tmp_path: Path) -> None:
 
 
 def test_groups_that_are_near(store: Path) -> None:
-    assert "did you mean shipping?" in failure("lag", store, "-g", "Shiping")
-    assert "there are 2 groups: billing, shipping" in failure("lag", store, "-g", "zz")
+    assert "is it shipping?" in failure("lag", store, "-g", "Shiping")
+    assert "there is billing, shipping" in failure("lag", store, "-g", "zz")
     text = failure("lag", store, "-g", "billing", "-g", "shippin")
-    assert "no offsets of shippin:" in text, "one that is there does not hide it"
+    assert "no offsets of shippin," in text, "one that is there does not hide it"
 
 
 def test_a_store_without_traces(store: Path) -> None:
     text = failure("trace", store)
-    assert "the store has no trace topic (RMQ_SYS_TRACE_TOPIC)" in text
-    assert "traceTopicEnable=true" in text
-    assert "did you mean orders?" in failure("trace", store, "--topic", "order")
+    assert "there is no trace topic RMQ_SYS_TRACE_TOPIC" in text
 
 
 def test_times_are_shown_as_text(store: Path, tmp_path: Path) -> None:
-    assert "startingTimestamp 2090-01-01T00:00:00.000Z is" in failure(
+    assert "startingTimestamp 2090-01-01T00:00:00Z is" in failure(
         "hot", store, "--since", "2090-01-01"
     )
     root = ("--to", tmp_path / "archive")
     run = ["pipeline", "archive", str(store), *map(str, root), "--since", "2026-01-01"]
     assert CliRunner().invoke(main, run).exit_code == 0
     text = failure("archive", store, *root, "--since", "2026-01-02T12:00")
-    assert "begun with selection {'startingTimestamp': '2026-01-01T00:00:00.000Z'}" in text
-    assert "not {'startingTimestamp': '2026-01-02T12:00:00.000Z'}" in text
+    assert "begun with selection {'startingTimestamp': '2026-01-01T00:00:00Z'}" in text
+    assert "not {'startingTimestamp': '2026-01-02T12:00:00Z'}" in text
 
 
 def test_counts_of_one() -> None:
-    assert [report.count(n, "row") for n in range(3)] == ["0 rows", "1 row", "2 rows"]
+    assert [report.number(n, "row") for n in range(3)] == ["0 rows", "1 row", "2 rows"]
 
 
 def test_columns_that_a_narrow_terminal_does_without() -> None:

@@ -88,7 +88,7 @@ def test_causes_and_originals(frame: Frame, few: bool) -> None:
     first = deadletters.by_cause(found).collect()[0]
     assert (first.cause, first["count"], first.originals, first.bytes) == ("refused", 3, 1, 30)
     text = deadletters.summary(found)
-    assert text.startswith("10 dead letters of 2 groups; 4 originals in the log")
+    assert text.startswith("10 dead letters of 2 groups; 4 originals are in the log")
 
 
 def test_without_originals_and_with_bodies(frame: Frame) -> None:

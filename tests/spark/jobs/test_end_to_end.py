@@ -156,10 +156,15 @@ def test_errors_are_one_line(shop: Any, tmp_path: Path) -> None:
     assert "Orders" in failure("hot", shop.store, "-t", "Order")
     assert "subExpression" in failure("hot", shop.store, "-o", "subExpresion=A")
     assert "name the stores to read" in failure("hot")
-    assert "not a group" in failure("lag", shop.store, "-g", "nobody")
+    nobody = failure("lag", shop.store, "-g", "nobody")
+    assert "not a group" in nobody
+    assert sample.GROUP in nobody
+    assert f"is it {sample.GROUP}?" in failure("lag", shop.store, "-g", sample.GROUP[:-1])
     taken = tmp_path / "taken"
     taken.mkdir()
     assert "choose the mode" in failure("trace", shop.store, "--out", taken)
+    assert "traceTopicEnable=true" in failure("trace", shop.store, "--topic", "none")
+    assert "no folder" in failure("hot", shop.store, "--plot", tmp_path / "none" / "plot.png")
     assert "ends in one of" in failure("trace", shop.store, "--plot", tmp_path / "plot.docx")
 
 

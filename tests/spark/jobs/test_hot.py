@@ -73,3 +73,10 @@ def test_summary(frame: Frame) -> None:
     assert "... and 3 more" in text
     empty = hot.summary(hot.compute(frame(" ".join(hot.COLUMNS))))
     assert empty == "0 messages, 0 B of records, 0 topics, 0 queues"
+
+
+def test_60_columns(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    messages = [(f"topic-with-a-long-name-{n}", *m[1:]) for n, m in enumerate(MESSAGES)]
+    text = hot.summary(hot.compute(frame(" ".join(hot.COLUMNS), *messages)))
+    assert max(map(len, text.splitlines())) <= 60, text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
+from pyrmq.segments.queue_times import shown
+from spark_ext import times
 from spark_ext.jobs import JOBS, report
 from spark_ext.jobs.command import Moment
+from spark_ext.jobs.early import near, need_archive
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
+from spark_ext.jobs.local_tables import take_place
 from spark_ext.jobs.source import Source, exactly
 from tests.spark.small_store import write
 
@@ -96,12 +102,49 @@ def test_times() -> None:
     assert moment.convert("2023-11-14T23:13:20+01:00", None, None) == 1_700_000_000_000
     result = CliRunner().invoke(main, ["pipeline", "restore", "x", "--since", "yesterday"])
     assert result.exit_code == 2
-    assert "must be milliseconds since 1970, or a time as 2026-01-31T12:00:00Z" in result.output
-    for number, meant in (("1700000000", "1700000000000"), ("1700000000000000", "1700000000000")):
-        result = CliRunner().invoke(main, ["pipeline", "hot", "x", "--since", number])
-        assert result.exit_code == 2
-        assert f"give {meant}" in result.output
-    assert moment.convert("0", None, None) == 0
+    assert "milliseconds since 1970, or a time" in " ".join(result.output.split())
+    seconds = CliRunner().invoke(main, ["pipeline", "hot", "x", "--since", "1700000000"])
+    assert seconds.exit_code == 2
+    assert "give 1700000000000" in " ".join(seconds.output.split())
+
+
+def test_what_needs_no_spark_to_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(**_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("spark_ext.jobs.session.session", never)
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    there = tmp_path / "there"
+    (there / "_manifest").mkdir(parents=True)
+    for arguments, wanted in (
+        (("restore", tmp_path / "none", "-n", address), "no such folder"),
+        (("restore", f"file://{tmp_path}", "--dry-run"), "is no archive"),
+        (("restore", there, "-n", address), "no name server answers"),
+        (("archive", "--to", tmp_path / "none", "--verify"), "no such folder"),
+        (("archive", "-n", address, "--to", there), "no name server answers"),
+        (("archive", "-n", "nonsense", "--to", there), "is not HOST:PORT"),
+        (("hot", "-n", address), "no name server answers"),
+        (("lag", "-n", address), "name store folders, not a name server"),
+    ):
+        result = CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
+        assert (result.exit_code, wanted in result.output) == (1, True), result.output
+
+
+def test_a_bare_path_may_be_one_of_sparks() -> None:
+    need_archive("/none", ("yarn", ()))
+    need_archive("hdfs://none/none")
+    assert near("Grou", ["group", "other"]) == "is it group?"
+    assert near("x", ["group", "other"]) == "there is group, other"
+    assert near("x", []) == "there is none"
+
+
+def test_times_and_counts_for_people() -> None:
+    assert shown(1_700_000_000_000) == "2023-11-14T22:13:20Z"
+    assert times.moment(shown(1_700_000_000_123)) == 1_700_000_000_123
+    assert [report.number(n, "run") for n in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+    text = report.wrapped("12345678 messages, 123.4 MiB of records, 12 topics, 123 queues", 60)
+    assert max(map(len, text.splitlines())) <= 60
 
 
 def test_sources() -> None:
@@ -173,3 +216,15 @@ def test_reports_in_60_columns() -> None:
     assert "backlog: 1000000000" in narrow
     assert report.lines(("a", "b"), [], 60) == "a  b"
     assert report.shortened("abcdefghij", 7) == "abc..ij"
+
+
+def test_an_overwrite_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
+    old, fresh = tmp_path / "table", tmp_path / ".table.1"
+    old.mkdir()
+    (old / "a").touch()
+    with pytest.raises(FileNotFoundError):
+        take_place(fresh, old)
+    assert [p.name for p in tmp_path.rglob("*")] == ["table", "a"]
+    fresh.mkdir()
+    take_place(fresh, old)
+    assert [p.name for p in tmp_path.rglob("*")] == ["table"]

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from pyrmq.admin.halves import Half, immune_until
-from pyrmq.admin.scan import Scan, Statistics
-from pyrmq.admin.transaction_finder import Transaction, body_head
+from pyrmq.admin.txn.finder import Transaction, body_head
+from pyrmq.admin.txn.halves import Half, immune_until
+from pyrmq.admin.txn.scan import Scan, Statistics
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyrmq.admin.offset_set import OffsetSet
+from pyrmq.admin.txn.offset_set import OffsetSet
 from pyrmq.model.properties import KEYS, UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (

@@ -1,4 +1,4 @@
-"""`pyrmq admin …`: what operators ask of brokers that are running."""
+"""`pyrmq admin txn …`: transactions of brokers that are running."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyrmq.cli.targets import Target, ask, ask_each, targeted
+from pyrmq.cli.admin.txn_targets import Target, ask, ask_each, targeted
 
 if TYPE_CHECKING:
-    from pyrmq.admin.broker import BrokerLink
-    from pyrmq.admin.halves import Filter, Half
-    from pyrmq.admin.transaction_finder import Transaction
-    from pyrmq.admin.transactions import Answer
-    from pyrmq.cli.txn_text import ScanLine
+    from pyrmq.admin.txn.finder import Transaction
+    from pyrmq.admin.txn.halves import Filter, Half
+    from pyrmq.admin.txn.link import BrokerLink
+    from pyrmq.admin.txn.transactions import Answer
+    from pyrmq.cli.admin.txn_text import ScanLine
 
 MAX_LIMIT = 100_000
 
 
 @click.group()
-def admin() -> None:
-    """Look into brokers that are running: ours, or Apache RocketMQ's."""
-
-
-@admin.group()
 def txn() -> None:
     """Transactions: what is pending, and deciding it in the producer's place.
 
@@ -38,8 +33,8 @@ _group = click.option("-g", "--group", help="Transactions of this producer group
 
 
 def _wanted(topic: str | None, group: str | None, older_than: float | None) -> Filter:
-    from pyrmq.admin.halves import Filter
-    from pyrmq.cli.txn_text import now_ms
+    from pyrmq.admin.txn.halves import Filter
+    from pyrmq.cli.admin.txn_text import now_ms
 
     limit = None if older_than is None else now_ms() - int(older_than * 1000)
     return Filter(topic, group, limit)
@@ -71,9 +66,9 @@ def list_(
 
     Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
     """
-    from pyrmq.admin.scan import pending
-    from pyrmq.admin.transactions import list_discarded
-    from pyrmq.cli import txn_text as text
+    from pyrmq.admin.txn.scan import pending
+    from pyrmq.admin.txn.transactions import list_discarded
+    from pyrmq.cli.admin import txn_text as text
     from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, older_than)
@@ -104,7 +99,7 @@ def list_(
 def _report_failures(results: list[Any]) -> None:
     """Names the brokers that did not answer; exit code 1 if there are any. One without
     transactions is no failure among others."""
-    from pyrmq.admin.scan import NoTransactionsError
+    from pyrmq.admin.txn.scan import NoTransactionsError
     from pyrmq.escape import escape
 
     failures = [(name, e) for name, e in results if isinstance(e, Exception)]
@@ -121,8 +116,8 @@ def _report_failures(results: list[Any]) -> None:
 @_json
 def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -> None:
     """Count what is pending, by topic and group, and what is in TRANS_CHECK_MAX_TIME_TOPIC."""
-    from pyrmq.admin.scan import statistics
-    from pyrmq.cli import txn_text as text
+    from pyrmq.admin.txn.scan import statistics
+    from pyrmq.cli.admin import txn_text as text
     from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, None)
@@ -153,7 +148,7 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
 @_json
 def show(target: Target, ids: tuple[str, ...], body: int, as_json: bool) -> None:
     """Show all that brokers have of a transaction, and what became of it."""
-    from pyrmq.cli import txn_text as text
+    from pyrmq.cli.admin import txn_text as text
     from pyrmq.escape import escape, json_line
 
     found, missing = _find(target, ids)
@@ -173,8 +168,8 @@ Found = dict[str, list["Transaction"]]
 
 def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
     """What the ids lead to, and what is to be said of those that lead nowhere."""
-    from pyrmq.admin.scan import NoTransactionsError
-    from pyrmq.admin.transaction_finder import TransactionFinder
+    from pyrmq.admin.txn.finder import TransactionFinder
+    from pyrmq.admin.txn.scan import NoTransactionsError
     from pyrmq.errors import PyrmqError
 
     async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
@@ -241,8 +236,8 @@ def _change(
     act: Callable[[Transaction], Awaitable[Answer]],
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
-    from pyrmq.admin.transaction_finder import TransactionFinder
-    from pyrmq.cli.txn_text import age, now_ms
+    from pyrmq.admin.txn.finder import TransactionFinder
+    from pyrmq.cli.admin.txn_text import age, now_ms
     from pyrmq.errors import ClientError, PyrmqError
     from pyrmq.escape import escape
 
@@ -314,7 +309,7 @@ def rollback(target: Target, ids: tuple[str, ...], yes: bool) -> None:
 
 
 def _decide(target: Target, ids: Sequence[str], verb: str, yes: bool, state: Any) -> None:
-    from pyrmq.admin.transactions import check_decidable, decide
+    from pyrmq.admin.txn.transactions import check_decidable, decide
 
     _change(target, ids, verb, yes, lambda t: check_decidable(t, state), lambda t: decide(t, state))
 
@@ -325,7 +320,7 @@ def _decide(target: Target, ids: Sequence[str], verb: str, yes: bool, state: Any
 @_yes
 def resume(target: Target, ids: tuple[str, ...], yes: bool) -> None:
     """Have the producer asked again about a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
-    from pyrmq.admin.transactions import check_resumable
-    from pyrmq.admin.transactions import resume as resume_it
+    from pyrmq.admin.txn.transactions import check_resumable
+    from pyrmq.admin.txn.transactions import resume as resume_it
 
     _change(target, ids, "resume", yes, check_resumable, resume_it)

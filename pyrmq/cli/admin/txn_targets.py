@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from pyrmq.admin.broker import BrokerLink
-    from pyrmq.cli.txn_text import ScanLine
+    from pyrmq.admin.txn.link import BrokerLink
+    from pyrmq.cli.admin.txn_text import ScanLine
     from pyrmq.net.address import Address
 
 T = TypeVar("T")
@@ -88,8 +88,8 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ScanLine], Awaitab
     """Runs `work` with the brokers that are meant; Ctrl-C ends it in order."""
     import trio
 
-    from pyrmq.admin.broker import Cluster
-    from pyrmq.cli.txn_text import ScanLine
+    from pyrmq.admin.txn.link import Cluster
+    from pyrmq.cli.admin.txn_text import ScanLine
 
     line = ScanLine()
     done: list[T] = []

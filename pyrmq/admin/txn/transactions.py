@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrmq.admin.broker import BrokerLink, Ext
-from pyrmq.admin.halves import Filter, Half, Identity, PendingTable, identity_of
-from pyrmq.admin.scan import Progress, each_record, no_progress
-from pyrmq.admin.transaction_finder import State, Transaction, TransactionFinder
+from pyrmq.admin.txn.finder import State, Transaction, TransactionFinder
+from pyrmq.admin.txn.halves import Filter, Half, Identity, PendingTable, identity_of
+from pyrmq.admin.txn.link import BrokerLink, Ext
+from pyrmq.admin.txn.scan import Progress, each_record, no_progress
 from pyrmq.errors import ClientError, RequestTimeoutError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import CHECK_MAX_TOPIC

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import trio
 
-from pyrmq.admin.broker import BrokerLink, queue_offset_of, split_records
-from pyrmq.admin.halves import (
+from pyrmq.admin.txn.halves import (
     OP_TAG,
     Filter,
     Half,
@@ -17,7 +16,8 @@ from pyrmq.admin.halves import (
     op_offsets,
     settled_by,
 )
-from pyrmq.admin.offset_set import OffsetSet
+from pyrmq.admin.txn.link import BrokerLink, queue_offset_of, split_records
+from pyrmq.admin.txn.offset_set import OffsetSet
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, TopicNotExistError, leaves
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from pyrmq.model.record import ReceivedMessage, decode_record

@@ -1,0 +1,46 @@
+"""Admin: one object for all that operators ask of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pyrmq.admin.groups import Groups
+from pyrmq.admin.link import TIMEOUT, AdminLink
+from pyrmq.admin.messages import Messages
+from pyrmq.admin.offsets import Offsets
+from pyrmq.admin.producers import Producers
+from pyrmq.admin.topics import Topics
+from pyrmq.errors import ConfigError
+from pyrmq.net.address import parse_addresses
+
+
+class Admin:
+    """What operators ask of name servers and brokers, of pyrmq's and of Apache RocketMQ's.
+
+        async with Admin("127.0.0.1:9876") as admin:
+            for topic in await admin.topics.list():
+                print(topic)
+
+    `namesrv`: `host:port;host:port`; `timeout`: seconds for one request. ConfigError if that is no
+    list of addresses. Methods raise ResponseError for what a server refuses (`server` says which),
+    ConnectError and RequestTimeoutError for one that cannot be reached or does not answer; those
+    that ask several servers return Outcomes.
+    """
+
+    def __init__(self, namesrv: str, *, timeout: float = TIMEOUT) -> None:
+        addresses = parse_addresses(namesrv)
+        if not addresses:
+            raise ConfigError("namesrv names no name server: give host:port;host:port")
+        self.link = AdminLink(addresses, timeout=timeout)
+        self.groups = Groups(self.link)
+        self.offsets = Offsets(self.link)
+        self.producers = Producers(self.link)
+        self.topics = Topics(self.link)
+        self.messages = Messages(self.link)
+
+    async def __aenter__(self) -> Self:
+        await self.link.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.link.__aexit__(*error)

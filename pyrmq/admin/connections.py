@@ -1,0 +1,148 @@
+"""Who is connected to brokers: the members of a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyrmq.admin import values
+from pyrmq.admin.link import Part
+from pyrmq.errors import (
+    ConnectError,
+    PyrmqError,
+    RequestTimeoutError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.names import retry_topic
+from pyrmq.model.versions import version_name
+
+BROADCASTING = "BROADCASTING"
+PUSH = "CONSUME_PASSIVELY"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One client that is connected. [Connection]"""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+    @property
+    def version_name(self) -> str:
+        return version_name(self.version)
+
+    @classmethod
+    def from_json(cls, value: Mapping[Any, Any]) -> Connection:
+        return cls(
+            values.text(value, "clientId"),
+            values.text(value, "clientAddr"),
+            values.text(value, "language"),
+            values.number(value, "version"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribedTo:
+    """One topic of a subscription, and which of its messages. [SubscriptionData]"""
+
+    topic: str
+    expression: str
+    expression_type: str = "TAG"
+    tags: frozenset[str] = frozenset()
+    class_filter: bool = False
+
+    @classmethod
+    def from_json(cls, value: Mapping[Any, Any]) -> SubscribedTo:
+        tags = value.get("tagsSet")
+        return cls(
+            values.text(value, "topic"),
+            values.text(value, "subString"),
+            values.text(value, "expressionType") or "TAG",
+            frozenset(str(t) for t in tags) if isinstance(tags, list) else frozenset(),
+            values.truth(value, "classFilterMode"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerConnections:
+    """The members of a group that is online. [ConsumerConnection]"""
+
+    group: str
+    consume_type: str
+    """`CONSUME_PASSIVELY` for push consumers, `CONSUME_ACTIVELY`, `CONSUME_POP`."""
+    message_model: str
+    consume_from: str
+    connections: list[Connection]
+    subscriptions: list[SubscribedTo]
+
+    @property
+    def is_push(self) -> bool:
+        return self.consume_type == PUSH
+
+    @property
+    def lowest_version(self) -> int:
+        return min((c.version for c in self.connections), default=0)
+
+    @classmethod
+    def from_json(cls, group: str, value: Mapping[Any, Any]) -> ConsumerConnections:
+        subscriptions = values.table(value, "subscriptionTable")
+        return cls(
+            group,
+            values.text(value, "consumeType"),
+            values.text(value, "messageModel"),
+            values.text(value, "consumeFromWhere"),
+            [Connection.from_json(c) for c in values.objects(value, "connectionSet")],
+            [
+                SubscribedTo.from_json({"topic": topic, **sub})
+                for topic, sub in sorted(subscriptions.items(), key=lambda item: str(item[0]))
+                if isinstance(sub, dict)
+            ],
+        )
+
+
+def offline(group: str) -> ResponseError:
+    """CONSUMER_NOT_ONLINE, for a group whose members no broker knows."""
+    return ResponseError(
+        f"Not found the consumer group connection: {group}", ResponseCode.CONSUMER_NOT_ONLINE
+    )
+
+
+class GroupConnections(Part):
+    """The part of `admin.groups` that tells who is online."""
+
+    async def connections(self, group: str, *, broker: str | None = None) -> ConsumerConnections:
+        """The members of a group, as `broker` (`host:port`) or the first broker that knows any has
+        them. ResponseError with CONSUMER_NOT_ONLINE if none does; TopicNotExistError for a group
+        that has no retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
+        if broker is not None:
+            addresses = [broker]
+        else:
+            try:
+                addresses = [r.address for r in await self._link.brokers_of(retry_topic(group))]
+            except TopicNotExistError as e:
+                e.hint = f"no consumer of group {group} has been here, or the name is another"
+                raise
+        last: PyrmqError = offline(group)
+        for address in addresses:
+            try:
+                answer = await self._link.ask_json(
+                    address,
+                    RequestCode.GET_CONSUMER_CONNECTION_LIST,
+                    {"consumerGroup": group},
+                )
+            except ResponseError as e:
+                if e.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                    raise
+                last = e
+            except (ConnectError, RequestTimeoutError) as e:
+                last = e
+            else:
+                found = ConsumerConnections.from_json(group, answer)
+                if found.connections:
+                    return found
+        raise last

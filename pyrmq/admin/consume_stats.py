@@ -1,0 +1,224 @@
+"""How far consumer groups are: CSTATS, for each queue what it has and what was consumed of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyrmq.admin import values
+from pyrmq.admin.connections import BROADCASTING, ConsumerConnections, GroupConnections, offline
+from pyrmq.admin.link import Replica
+from pyrmq.admin.outcome import Outcome
+from pyrmq.admin.running_info import GroupRunning, RunningInfo
+from pyrmq.errors import PyrmqError, ResponseError, TopicNotExistError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import LMQ_PREFIX, RETRY_PREFIX, retry_topic
+
+TIMEOUT = 15.0
+"""Seconds for a broker to answer. [getConsumeStats: 3 times timeoutMillis]"""
+BROADCAST_CONSUMPTION = 213
+WHEEL_TIMER = "rmq_sys_wheel_timer"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """How far a group is in one queue. [OffsetWrapper]"""
+
+    queue: MessageQueue
+    broker_offset: int
+    """The next message's."""
+    consumer_offset: int
+    """What the group has committed."""
+    pull_offset: int
+    """From where its next pull is expected."""
+    last_timestamp: int
+    """When the last consumed message was stored, ms since 1970; 0 if that is not known."""
+
+    @property
+    def diff(self) -> int:
+        """Messages that are not consumed."""
+        return self.broker_offset - self.consumer_offset
+
+    @property
+    def inflight(self) -> int:
+        """Messages that are pulled and not consumed."""
+        return self.pull_offset - self.consumer_offset
+
+    @classmethod
+    def from_json(cls, queue: MessageQueue, row: Mapping[Any, Any]) -> QueueProgress:
+        consumed = max(values.number(row, "consumerOffset"), 0)
+        return cls(
+            queue,
+            values.number(row, "brokerOffset"),
+            consumed,
+            max(values.number(row, "pullOffset"), consumed),
+            values.number(row, "lastTimestamp"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStats:
+    """How far a group is in its topics. [ConsumeStats]"""
+
+    group: str
+    queues: list[QueueProgress]
+    """By topic, broker and queue."""
+    tps: float
+    failed: list[Outcome[Any]]
+    """Brokers that did not answer: what they have is missing here."""
+
+    @property
+    def diff(self) -> int:
+        return sum(q.diff for q in self.queues)
+
+    @property
+    def inflight(self) -> int:
+        return sum(q.inflight for q in self.queues)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A group in a line. What nobody can tell is absent: `stats` of a group that has consumed
+    nothing, `online` of one without members."""
+
+    group: str
+    stats: ConsumeStats | None
+    online: ConsumerConnections | None
+    failed: list[PyrmqError]
+    """Servers that could not be asked."""
+
+
+def group_of_retry_topic(topic: str) -> str:
+    """The group of a retry topic's name; of `%RETRY%g+t`, the second form of pop's, `g`."""
+    return topic[len(RETRY_PREFIX) :].partition("+")[0]
+
+
+def stands_for_route(topic: str) -> bool:
+    """Whether another topic's route is used for a topic."""
+    return topic.startswith(LMQ_PREFIX) or topic == WHEEL_TIMER
+
+
+class GroupProgress(GroupConnections, GroupRunning):
+    """The part of `admin.groups` that tells how far groups are."""
+
+    async def consume_stats(
+        self, group: str, topic: str | None = None, *, cluster: str | None = None
+    ) -> ConsumeStats:
+        """How far a group is, in one topic or in all that it consumes. `cluster`: the topic whose
+        route stands in for a `%LMQ%` topic's. Queues of static topics are the physical ones.
+
+        A group without offsets is CONSUMER_NOT_ONLINE if it has no members, and
+        BROADCAST_CONSUMPTION if its members keep their offsets themselves. [GET_CONSUME_STATS]
+        """
+        brokers = await self._brokers(group, topic, cluster)
+        found = await self._link.on_each(
+            brokers, lambda address: self._stats_of(address, group, topic)
+        )
+        found.check()
+        queues = sorted((q for stats in found.values for q in stats.queues), key=lambda q: q.queue)
+        if not queues:
+            await self._why_empty(group)
+        tps = sum(stats.tps for stats in found.values)
+        return ConsumeStats(group, queues, tps, list(found.failed))
+
+    async def stats_of_broker(
+        self, broker: str, group: str, topic: str | None = None
+    ) -> ConsumeStats:
+        """The same of one broker, whatever it has."""
+        return await self._stats_of(broker, group, topic)
+
+    async def _stats_of(self, address: str, group: str, topic: str | None) -> ConsumeStats:
+        answer = await self._link.ask_json(
+            address,
+            RequestCode.GET_CONSUME_STATS,
+            {"consumerGroup": group, **({"topic": topic} if topic else {})},
+            timeout=max(TIMEOUT, self._link.timeout),
+        )
+        rows = values.by_queue(values.table(answer, "offsetTable"))
+        queues = [QueueProgress.from_json(q, row) for q, row in rows if isinstance(row, dict)]
+        return ConsumeStats(group, queues, values.real(answer, "consumeTps"), [])
+
+    async def _brokers(self, group: str, topic: str | None, cluster: str | None) -> list[Replica]:
+        """The brokers of the first of these topics that has a route."""
+        names = [retry_topic(group)]
+        if topic:
+            names += [topic, f"{retry_topic(group)}_{topic}"]
+            if cluster and stands_for_route(topic):
+                names.append(cluster)
+        error: PyrmqError | None = None
+        for name in names:
+            try:
+                return await self._link.brokers_of(name)
+            except PyrmqError as e:
+                error = e
+        assert error is not None
+        if isinstance(error, TopicNotExistError):
+            error.hint = f"no consumer of group {group} has been here, or the name is another"
+        raise error
+
+    async def _why_empty(self, group: str) -> None:
+        try:
+            online = await self.connections(group)
+        except PyrmqError:
+            raise offline(group) from None
+        if online.message_model == BROADCASTING:
+            raise ResponseError(
+                f"group {group} is broadcast to: its members keep their offsets themselves",
+                BROADCAST_CONSUMPTION,
+            )
+
+    async def summaries(self) -> AsyncIterator[GroupSummary]:
+        """Each group that has a retry topic, by name: how far it is, and who is online. The first
+        form of pop's retry topics names no group; such names are left out, as nobody has them."""
+        names = await self._link.topics()
+        groups = {group_of_retry_topic(t) for t in names if t.startswith(RETRY_PREFIX)}
+        for group in sorted(groups):
+            stats = online = None
+            failed: list[PyrmqError] = []
+            try:
+                stats = await self.consume_stats(group)
+                failed += [o.error for o in stats.failed if o.error is not None]
+            except ResponseError:
+                pass  # it has consumed nothing, or is broadcast to
+            except PyrmqError as e:
+                failed.append(e)
+            try:
+                online = await self.connections(group)
+            except ResponseError:
+                pass  # it is offline
+            except PyrmqError as e:
+                failed.append(e)
+            if not (stats or online or failed) and self._is_pop_name(group, names, groups):
+                continue
+            yield GroupSummary(group, stats, online, failed)
+
+    @staticmethod
+    def _is_pop_name(name: str, topics: set[str], groups: set[str]) -> bool:
+        """Whether a name is that of a group, `_` and that of a topic."""
+        parts = name.split("_")
+        for at in range(1, len(parts)):
+            if "_".join(parts[:at]) in groups and "_".join(parts[at:]) in topics:
+                return True
+        return False
+
+    async def queue_owners(self, group: str) -> dict[MessageQueue, str]:
+        """The client id of the member that has each queue; without those that do not answer."""
+        found: dict[MessageQueue, str] = {}
+        try:
+            online = await self.connections(group)
+        except PyrmqError:
+            return found
+        for connection in online.connections:
+            try:
+                info: RunningInfo = await self.running_info(group, connection.client_id)
+            except PyrmqError:
+                continue
+            found.update((held.queue, connection.client_id) for held in info.queues)
+        return found
+
+
+def is_offline(error: BaseException) -> bool:
+    """Whether an error says that a group has no members."""
+    return isinstance(error, ResponseError) and error.code == ResponseCode.CONSUMER_NOT_ONLINE

@@ -1,0 +1,182 @@
+"""Consumer groups: their configuration, who is online, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from pyrmq.admin import values
+from pyrmq.admin.consume_stats import GroupProgress
+from pyrmq.admin.group_config import GroupConfig
+from pyrmq.admin.link import Replica
+from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.errors import RequestCodeNotSupportedError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import DLQ_PREFIX, check_group, retry_topic
+from pyrmq.net import fastjson
+from pyrmq.net.client_protocol import Ext
+
+SET_MESSAGE_REQUEST_MODE = 401
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+MODES = ("PULL", "POP")
+MAX_VALUES = 8 << 20
+"""Most values in a broker's list of groups; a group has about 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAt:
+    """A group's configuration on one broker."""
+
+    cluster: str
+    broker_name: str
+    address: str
+    config: GroupConfig
+
+
+class Groups(GroupProgress):
+    """`admin.groups`."""
+
+    async def configs(self, group: str) -> Outcomes[GroupAt | None]:
+        """A group's configuration on one broker of each name; None where a broker has no such
+        group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+        info = await self._link.cluster_info()
+        brokers = [
+            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
+            for _, b in sorted(info.brokers.items())
+            if b.broker_addrs
+            for number in [min(b.broker_addrs)]
+        ]
+        at = {r.address: r for r in brokers}
+
+        async def one(address: str) -> GroupAt | None:
+            config = await self._config(address, group)
+            if config is None:
+                return None
+            return GroupAt(at[address].cluster, at[address].broker_name, address, config)
+
+        return await self._link.on_each(brokers, one)
+
+    async def _config(self, address: str, group: str) -> GroupConfig | None:
+        # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        answer = await self._link.ask(address, code)
+        found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
+        table = values.table(found, "subscriptionGroupTable")
+        row = values.table(table, group)
+        return GroupConfig.from_json({"groupName": group, **row}) if row else None
+
+    async def update(
+        self, config: GroupConfig, *, broker: str | None = None, cluster: str | None = None
+    ) -> Outcomes[None]:
+        """Makes a group, or replaces its configuration, on a broker or on the masters of a
+        cluster. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP]"""
+        check_group(config.group_name)
+        return await self._on_masters(
+            lambda address: self._update(address, config), broker, cluster
+        )
+
+    async def _update(self, address: str, config: GroupConfig) -> None:
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self._link.ask(address, code, body=fastjson.dumps(config.to_json()))
+
+    async def update_many(
+        self,
+        configs: Sequence[GroupConfig],
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """The same for many groups in one request; in a request each where a broker does not know
+        that one. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST]"""
+        for config in configs:
+            check_group(config.group_name)
+        body = fastjson.dumps({"groupConfigList": [c.to_json() for c in configs]})
+
+        async def one(address: str) -> None:
+            try:
+                await self._link.ask(
+                    address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body
+                )
+            except RequestCodeNotSupportedError:
+                for config in configs:
+                    await self._update(address, config)
+
+        return await self._on_masters(one, broker, cluster)
+
+    async def delete(
+        self,
+        group: str,
+        *,
+        remove_offsets: bool = False,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """Deletes a group on a broker or on the masters of a cluster, but not its retry and its
+        dead-letter topic (`delete_topics`). [DELETE_SUBSCRIPTIONGROUP]"""
+        check_group(group)
+        ext: Ext = {"groupName": group, "cleanOffset": remove_offsets}
+
+        async def one(address: str) -> None:
+            await self._link.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
+
+        return await self._on_masters(one, broker, cluster)
+
+    async def delete_topics(self, group: str, cluster: str) -> list[Outcome[None]]:
+        """Deletes the retry and the dead-letter topic of a group of a cluster: on all replicas, on
+        the name servers, and their order configuration. What of it failed."""
+        check_group(group)
+        replicas = await self._link.replicas(cluster=cluster)
+        failed: list[Outcome[None]] = []
+        for topic in (retry_topic(group), DLQ_PREFIX + group):
+
+            async def one(address: str, topic: str = topic) -> None:
+                code = RequestCode.DELETE_TOPIC_IN_BROKER
+                await self._link.ask(address, code, {"topic": topic})
+
+            failed += (await self._link.on_each(replicas, one)).failed
+            for code, ext in (
+                (RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic}),
+                (
+                    RequestCode.DELETE_KV_CONFIG,
+                    {"namespace": ORDER_TOPIC_CONFIG, "key": topic},
+                ),
+            ):
+                for outcome in (await self._link.ask_name_servers(code, ext)).failed:
+                    failed.append(Outcome(outcome.target, error=outcome.error))
+        return failed
+
+    async def set_consume_mode(
+        self,
+        group: str,
+        topic: str,
+        mode: str,
+        pop_share_queues: int = 0,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """Says whether a group pulls a topic or pops it; `pop_share_queues`: how many members may
+        pop the same queue. [SET_MESSAGE_REQUEST_MODE]"""
+        check_group(group)
+        body = fastjson.dumps(
+            {
+                "consumerGroup": group,
+                "mode": mode,
+                "popShareQueueNum": pop_share_queues,
+                "topic": topic,
+            }
+        )
+
+        async def one(address: str) -> None:
+            await self._link.ask(address, SET_MESSAGE_REQUEST_MODE, body=body)
+
+        return await self._on_masters(one, broker, cluster)
+
+    async def _on_masters(
+        self,
+        work: Callable[[str], Awaitable[None]],
+        broker: str | None,
+        cluster: str | None,
+    ) -> Outcomes[None]:
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        return await self._link.on_each(masters, work)

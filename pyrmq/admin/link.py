@@ -1,0 +1,270 @@
+"""Requests to name servers and brokers, and where the brokers are: the base of all of Admin."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import trio
+
+from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, PyrmqError, ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address, format_address, parse_address
+from pyrmq.net.channel import Channels
+from pyrmq.net.client_protocol import Ext
+from pyrmq.net.name_servers import NameServers
+
+TIMEOUT = 5.0
+"""Seconds for a request to a server. [DefaultMQAdminExt: 5000 ms]"""
+AT_ONCE = 8
+"""Most servers that are asked at the same time."""
+MAX_TOPICS = 4 << 20
+"""Most values in a list of topics that is taken from a name server."""
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Replica:
+    """One broker process: a master (id 0) or a slave."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    """`host:port`."""
+
+    @classmethod
+    def at(cls, address: str) -> Replica:
+        """A broker of which only the address is known."""
+        return cls("", "", MASTER_ID, address)
+
+
+class AdminLink:
+    """Connections to the servers of a cluster. An async context manager.
+
+    `namesrv`: the name servers; `timeout`: seconds for a request that does not say its own.
+    A ResponseError that a server answered with has its address in `server`.
+    """
+
+    def __init__(self, namesrv: Sequence[Address], *, timeout: float = TIMEOUT) -> None:
+        self.namesrv = tuple(namesrv)
+        self.timeout = timeout
+        self.name_servers = NameServers(namesrv, timeout=timeout)
+        self._channels = Channels()
+
+    async def __aenter__(self) -> Self:
+        await self._channels.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._channels.__aexit__(*error)
+
+    # Requests
+
+    async def call(
+        self,
+        server: str | Address,
+        code: int,
+        ext: Ext | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+    ) -> Command:
+        """What a server answered, whatever its code. ConnectError, RequestTimeoutError."""
+        address = parse_address(server, "address") if isinstance(server, str) else server
+        channel = await self._channels.get(address)
+        return await channel.call(code, ext, body, timeout=timeout or self.timeout)
+
+    async def ask(
+        self,
+        server: str | Address,
+        code: int,
+        ext: Ext | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+    ) -> Command:
+        """A server's answer with success. ResponseError if it refused."""
+        answer = await self.call(server, code, ext, body, timeout=timeout)
+        if answer.code != ResponseCode.SUCCESS:
+            error = ResponseError.of(answer.code, answer.remark or "")
+            error.server = server if isinstance(server, str) else format_address(server)
+            raise error
+        return answer
+
+    async def ask_json(
+        self,
+        server: str | Address,
+        code: int,
+        ext: Ext | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+    ) -> dict[Any, Any]:
+        """The JSON object of a server's answer; an empty body is an empty object."""
+        answer = await self.ask(server, code, ext, body, timeout=timeout)
+        return fastjson.loads_object(answer.body) if answer.body else {}
+
+    async def ask_name_server(self, code: int, ext: Ext | None = None) -> Command:
+        """The answer of one name server; the next one is asked where one does not answer."""
+        return await self._channels.perform(self.name_servers.request(code, ext or {}))
+
+    async def ask_name_servers(
+        self, code: int, ext: Ext | None = None, body: bytes = b""
+    ) -> Outcomes[Command]:
+        """The answer of every name server."""
+        return await self.on_each(
+            [format_address(a) for a in self.namesrv],
+            lambda server: self.ask(server, code, ext, body),
+        )
+
+    async def on_each(
+        self,
+        targets: Iterable[str | Replica],
+        work: Callable[[str], Awaitable[R]],
+        *,
+        at_once: int = AT_ONCE,
+    ) -> Outcomes[R]:
+        """What `work` gave for the address of each target, or the PyrmqError that it raised;
+        `at_once` of them run at the same time."""
+        replicas = [Replica.at(t) if isinstance(t, str) else t for t in targets]
+        found: list[Outcome[R] | None] = [None] * len(replicas)
+        limit = trio.CapacityLimiter(at_once)
+
+        async def one(at: int, replica: Replica) -> None:
+            async with limit:
+                try:
+                    value = await work(replica.address)
+                except PyrmqError as e:
+                    found[at] = Outcome(replica.address, error=e, name=replica.broker_name)
+                else:
+                    found[at] = Outcome(replica.address, value, name=replica.broker_name)
+
+        async with _children() as nursery:
+            for at, replica in enumerate(replicas):
+                nursery.start_soon(one, at, replica)
+        return Outcomes(o for o in found if o is not None)
+
+    # Where things are
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Where a topic is. TopicNotExistError."""
+        return await self._channels.perform(self.name_servers.route(topic))
+
+    async def cluster_info(self) -> ClusterInfo:
+        return await self._channels.perform(self.name_servers.cluster_info())
+
+    async def topics(self) -> set[str]:
+        """Names of all topics, retry topics and those of the system among them."""
+        return await self._channels.perform(self.name_servers.topics())
+
+    async def replicas(
+        self,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+        slaves: bool = True,
+        default_all: bool = False,
+    ) -> list[Replica]:
+        """The brokers that are meant, by cluster, name and id: the one at the address `broker`, or
+        those of `cluster`, with `slaves` or the masters only. `default_all`: all clusters if
+        neither is given, which is an error otherwise. ClientError if there is no such cluster."""
+        if broker is not None:
+            if cluster is not None:
+                raise ClientError("name a broker or a cluster, not both")
+            return [Replica.at(format_address(parse_address(broker, "broker address")))]
+        if cluster is None and not default_all:
+            raise ClientError("say which broker (host:port), or which cluster")
+        info = await self.cluster_info()
+        brokers = info.brokers.values() if cluster is None else self.of_cluster(info, cluster)
+        return sorted(
+            Replica(b.cluster, b.broker_name, number, address)
+            for b in brokers
+            for number, address in b.broker_addrs.items()
+            if slaves or number == MASTER_ID
+        )
+
+    async def masters(
+        self, *, broker: str | None = None, cluster: str | None = None, default_all: bool = False
+    ) -> list[Replica]:
+        """As `replicas`, the masters only. ClientError if there are none."""
+        found = await self.replicas(
+            broker=broker, cluster=cluster, slaves=False, default_all=default_all
+        )
+        if not found:
+            where = f"cluster {cluster}" if cluster else "the name server"
+            raise ClientError(f"{where} has no broker that is a master")
+        return found
+
+    @staticmethod
+    def of_cluster(info: ClusterInfo, cluster: str) -> list[BrokerData]:
+        """The brokers of a cluster. ClientError if there is none of that name."""
+        found = [b for b in info.brokers.values() if b.cluster == cluster]
+        names = info.clusters | {b.cluster for b in info.brokers.values()}
+        if not found and cluster not in names:
+            raise ClientError(f"there is no cluster {cluster}{near(cluster, names)}")
+        return found
+
+    async def broker_named(self, name: str) -> BrokerData:
+        """The addresses of a broker name. ClientError if no name server knows it."""
+        brokers = (await self.cluster_info()).brokers
+        if name not in brokers:
+            raise ClientError(f"there is no broker {name}{near(name, brokers)}")
+        return brokers[name]
+
+    async def master_of(self, name: str) -> str:
+        """The address of the master of a broker name. ClientError."""
+        broker = await self.broker_named(name)
+        if MASTER_ID not in broker.broker_addrs:
+            raise ClientError(f"broker {name} has no master now")
+        return broker.broker_addrs[MASTER_ID]
+
+    async def brokers_of(self, topic: str) -> list[Replica]:
+        """One broker for each broker name of a topic's route, by name: its master, or its first
+        replica where it has none. TopicNotExistError."""
+        route = await self.route(topic)
+        found = []
+        for b in route.brokers:
+            address = route.address_of(b.broker_name)
+            if address is not None:
+                number = next(n for n, a in b.broker_addrs.items() if a == address)
+                found.append(Replica(b.cluster, b.broker_name, number, address))
+        return sorted(found)
+
+
+class Part:
+    """A part of Admin: requests of one kind."""
+
+    def __init__(self, link: AdminLink) -> None:
+        self._link = link
+
+
+def near(name: str, known: Iterable[str], most: int = 3) -> str:
+    """`: did you mean …?`, or `: there are …`, for the end of an error's text."""
+    names = sorted(known)
+    if alike := difflib.get_close_matches(name, names, most):
+        return f": did you mean {' or '.join(alike)}?"
+    if not names:
+        return ": there is none"
+    more = ", …" if len(names) > 8 else ""
+    return f": there are {', '.join(names[:8])}{more}"
+
+
+@asynccontextmanager
+async def _children() -> AsyncIterator[trio.Nursery]:
+    """A nursery that raises a single error as it is, not in a group."""
+    try:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise

@@ -1,0 +1,332 @@
+"""Messages: finding them by id, key or place, and reading queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyrmq.admin.link import Part, Replica
+from pyrmq.admin.outcome import Outcomes
+from pyrmq.errors import (
+    ClientError,
+    ProtocolError,
+    QueryNotFoundError,
+    ResponseError,
+    TopicNotExistError,
+)
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import Message, MessageQueue, SendResult
+from pyrmq.model.properties import UNIQ_KEY
+from pyrmq.model.record import ReceivedMessage, decode_record, decode_records
+from pyrmq.model.topic import as_int
+from pyrmq.net.address import address_of_message_id, format_address, offset_of_message_id
+from pyrmq.net.answer import MAX_NUMBER, number
+from pyrmq.net.pull import PullStatus, pull_fields, read_pull
+
+QUERY_TIMEOUT = 18.0
+"""Seconds for a query by key at one broker. [MQAdminImpl.queryMessage: 6 s times 3]"""
+PULL_TIMEOUT = 10.0
+PULL_COUNT = 32
+"""Messages asked for at a time."""
+UNIQUE_COUNT = 32
+"""Most messages of one unique key that are asked for."""
+THREE_DAYS = 3 * 86_400_000
+ID_DIGITS = (32, 56)
+"""Hex digits of message ids: with an address of IPv4, of IPv6."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedId:
+    """What a unique message id says of its making."""
+
+    host: str
+    born: int
+    """ms since 1970. The id holds the time within a month: it is that of the present month, or of
+    the one before. [MessageClientIDSetter.getNearlyTimeFromID]"""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectResult:
+    """What a consumer made of a message. [ConsumeMessageDirectlyResult]"""
+
+    order: bool
+    auto_commit: bool
+    result: str
+    """CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION or CR_RETURN_NULL."""
+    remark: str | None
+    spent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSlice:
+    """A part of a queue: offsets from `begin` to before `end`."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+class Messages(Part):
+    """`admin.messages`."""
+
+    async def get(self, topic: str, message_id: str) -> ReceivedMessage:
+        """A message by its offset id or, failing that, by its unique id among those of the last
+        three days. QueryNotFoundError if there is none."""
+        check_id(message_id)
+        found = await self._at(message_id)
+        if found is not None:
+            return found
+        begin = time.time_ns() // 1_000_000 - THREE_DAYS
+        return (await self.by_unique_key(topic, message_id, begin=begin))[0]
+
+    async def _at(self, message_id: str) -> ReceivedMessage | None:
+        """The message that an offset id leads to, if it is one, and the broker has it."""
+        address, offset = address_of_message_id(message_id), offset_of_message_id(message_id)
+        port = message_id[-24:-16]
+        if address is None or offset is None or int(port, 16) > 65_535:
+            return None  # a unique id, which has as many digits
+        try:
+            answer = await self._link.ask(
+                address, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset}
+            )
+            return decode_record(answer.body)
+        except (ClientError, ProtocolError, ResponseError):
+            return None
+
+    async def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: int = 0,
+        end: int = MAX_NUMBER,
+        limit: int = 64,
+        cluster: str | None = None,
+    ) -> list[ReceivedMessage]:
+        """Messages of a topic that were sent with a key, by store time; times are ms since 1970,
+        `limit` counts for each broker. QueryNotFoundError if there are none."""
+        found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
+        return _some([m for m in found if m.topic == topic and key in m.keys], key)
+
+    async def by_unique_key(
+        self, topic: str, key: str, *, begin: int = 0, cluster: str | None = None
+    ) -> list[ReceivedMessage]:
+        """Messages with a unique id, by store time: more than one if it was sent again.
+        QueryNotFoundError if there are none."""
+        found = await self._query(topic, key, begin, MAX_NUMBER, UNIQUE_COUNT, cluster, unique=True)
+        return _some([m for m in found if m.properties.get(UNIQ_KEY) == key], key)
+
+    async def _query(
+        self,
+        topic: str,
+        key: str,
+        begin: int,
+        end: int,
+        limit: int,
+        cluster: str | None,
+        *,
+        unique: bool,
+    ) -> list[ReceivedMessage]:
+        brokers = [b for b in await self._link.brokers_of(topic) if cluster in (None, b.cluster)]
+        if not brokers:
+            raise TopicNotExistError(f"topic {topic} has no broker in cluster {cluster}")
+
+        async def ask(address: str) -> list[ReceivedMessage]:
+            ext: dict[str, str | int | bool] = {
+                "topic": topic,
+                "key": key,
+                "maxNum": limit,
+                "beginTimestamp": begin,
+                "endTimestamp": end,
+                "_UNIQUE_KEY_QUERY": unique,
+            }
+            try:
+                answer = await self._link.ask(
+                    address, RequestCode.QUERY_MESSAGE, ext, timeout=QUERY_TIMEOUT
+                )
+            except QueryNotFoundError:
+                return []
+            return decode_records(answer.body, broker_name=_name(brokers, address))
+
+        asked: Outcomes[list[ReceivedMessage]] = await self._link.on_each(brokers, ask)
+        found = [m for messages in asked.check().values for m in messages]
+        return sorted(found, key=lambda m: (m.store_timestamp, m.commit_log_offset))
+
+    async def consume_directly(
+        self, message: ReceivedMessage, group: str, client_id: str
+    ) -> DirectResult:
+        """Has a consumer that is online consume a message now; its offsets stay as they are.
+        ResponseError if it is not online, or cannot."""
+        found = await self._link.ask_json(
+            message.store_host,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            {
+                "consumerGroup": group,
+                "clientId": client_id,
+                "topic": message.topic,
+                "msgId": message.offset_msg_id,
+                "brokerName": message.broker_name,
+            },
+        )
+        remark = found.get("remark")
+        return DirectResult(
+            order=found.get("order") is True,
+            auto_commit=found.get("autoCommit") is not False,
+            result=str(found.get("consumeResult", "")),
+            remark=None if remark is None else str(remark),
+            spent_ms=as_int(found.get("spentTimeMills"), 0),
+        )
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        broker_name: str | None = None,
+        queue_id: int | None = None,
+        trace: bool = False,
+    ) -> SendResult:
+        """Sends a message: to a queue of a broker, to any queue of a broker, or to any. ClientError
+        if there is no such queue; else as `Producer.send`."""
+        from pyrmq.client import Producer
+
+        namesrv = ";".join(format_address(a) for a in self._link.namesrv)
+        group = f"mqadmin_{time.time_ns() // 1_000_000}"
+        async with Producer(group, namesrv=namesrv, trace=trace) as producer:
+            queue = None
+            if broker_name is not None:
+                queue = next(
+                    (
+                        q
+                        for q in await producer.queues(message.topic)
+                        if q.broker_name == broker_name and queue_id in (None, q.queue_id)
+                    ),
+                    None,
+                )
+                if queue is None:
+                    where = "" if queue_id is None else f" {queue_id}"
+                    raise ClientError(
+                        f"topic {message.topic} has no queue{where} on broker {broker_name}"
+                    )
+            return await producer.send(message, queue=queue)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, by broker name and number."""
+        route = await self._link.route(topic)
+        found = route.subscribe_queues(topic)
+        return sorted(found, key=lambda q: (q.broker_name, q.queue_id))
+
+    async def slice(
+        self, queue: MessageQueue, *, begin: int | None = None, end: int | None = None
+    ) -> QueueSlice:
+        """The offsets of a queue, or of what was stored in it from the time `begin` on and before
+        the time `end` (ms since 1970)."""
+        address = await self._address(queue)
+        place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
+
+        async def offset(code: int, **more: int) -> int:
+            return number(await self._link.ask(address, code, {**place, **more}), "offset")
+
+        search = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        last = await offset(RequestCode.GET_MAX_OFFSET)
+        if begin is None:
+            first = await offset(RequestCode.GET_MIN_OFFSET)
+        else:
+            first = await offset(search, timestamp=begin)
+        if end is not None:
+            last = min(last, await offset(search, timestamp=end))
+        return QueueSlice(queue, max(first, 0), max(last, 0))
+
+    async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
+        """The message at an offset of a queue. QueryNotFoundError if there is none."""
+        async with aclosing(self.read(QueueSlice(queue, offset, offset + 1))) as found:
+            async for message in found:
+                if message.queue_offset == offset:
+                    return message
+        raise QueryNotFoundError(f"queue {queue.queue_id} has no message at {offset}")
+
+    async def read(
+        self, part: QueueSlice, *, expression: str = "*"
+    ) -> AsyncGenerator[ReceivedMessage, None]:
+        """The messages of a slice as they come, those that a tag expression selects. Nothing is
+        committed; what was deleted meanwhile is passed over. Who stops before the end closes it
+        (`contextlib.aclosing`)."""
+        queue, at = part.queue, part.begin
+        address = await self._address(queue)
+        while at < part.end:
+            ext = pull_fields(
+                queue.topic,
+                queue.queue_id,
+                at,
+                min(PULL_COUNT, part.end - at),
+                broker=queue.broker_name,
+                expression=expression,
+            )
+            pulled = read_pull(
+                await self._link.call(address, RequestCode.PULL_MESSAGE, ext, timeout=PULL_TIMEOUT)
+            )
+            if pulled.status is PullStatus.FOUND:
+                for message in decode_records(pulled.body, broker_name=queue.broker_name):
+                    if message.queue_offset < part.end:
+                        yield message
+                at = pulled.next_beyond(at)
+            elif pulled.status is PullStatus.NO_NEW_MESSAGE or pulled.next_offset <= at:
+                return
+            else:
+                at = pulled.next_offset
+
+    async def _address(self, queue: MessageQueue) -> str:
+        """Where to ask for a queue: its master, or a replica where it has none."""
+        route = await self._link.route(queue.topic)
+        address = route.address_of(queue.broker_name)
+        if address is None:
+            names = ", ".join(sorted(b.broker_name for b in route.brokers)) or "none"
+            raise ClientError(
+                f"topic {queue.topic} is not on broker {queue.broker_name}: it is on {names}"
+            )
+        return address
+
+
+def check_id(message_id: str) -> None:
+    """ClientError for what cannot be a message id."""
+    digits = set(message_id) <= set("0123456789abcdefABCDEF")
+    if len(message_id) not in ID_DIGITS or not digits:
+        raise ClientError(
+            f"{message_id[:64]!r} is no message id: it has 32 hex digits (56 with IPv6)"
+        )
+
+
+def decode_id(message_id: str) -> DecodedId:
+    """What a unique message id says. ClientError."""
+    check_id(message_id)
+    raw = bytes.fromhex(message_id)
+    size = len(raw) - 12
+    if size not in (4, 16):
+        raise ClientError(f"{message_id} is no unique message id")
+    host = format_address((_ip(raw[:size]), 0)).rpartition(":")[0].strip("[]")
+    within = int.from_bytes(raw[size + 6 : size + 10], "big")
+    now = datetime.now(UTC)
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    born = month + timedelta(milliseconds=within)
+    if born > now:
+        before = (month - timedelta(days=1)).replace(day=1)
+        born = before + timedelta(milliseconds=within)
+    return DecodedId(host, int(born.timestamp() * 1000))
+
+
+def _ip(raw: bytes) -> str:
+    from ipaddress import ip_address
+
+    return str(ip_address(raw))
+
+
+def _name(brokers: list[Replica], address: str) -> str:
+    return next(b.broker_name for b in brokers if b.address == address)
+
+
+def _some(found: list[ReceivedMessage], key: str) -> list[ReceivedMessage]:
+    if not found:
+        raise QueryNotFoundError(f"no message has the key {key}")
+    return found

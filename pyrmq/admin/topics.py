@@ -1,0 +1,155 @@
+"""Topics: what there is, where, and how much of it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from pyrmq.admin.link import Part
+from pyrmq.admin.outcome import Outcome, Outcomes, merged
+from pyrmq.errors import PyrmqError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.route import TopicRoute
+from pyrmq.model.topic import TopicConfig, as_int
+from pyrmq.net import fastjson
+from pyrmq.net.client_protocol import Ext
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroups:
+    """A topic, the cluster that has it, and the groups that have consumed it."""
+
+    cluster: str
+    topic: str
+    groups: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """How far a queue is: offsets `first` to before `end`; `updated`: when its newest message was
+    stored, ms since 1970, 0 if there is none."""
+
+    queue: MessageQueue
+    first: int
+    end: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """The queues of a topic, by broker and number. `put_tps`: messages a second, as brokers count
+    them (0 where they do not)."""
+
+    queues: builtins.list[QueueState]
+    put_tps: float
+
+
+class Topics(Part):
+    """`admin.topics`."""
+
+    async def list(self) -> builtins.list[str]:
+        """Names of all topics, sorted; retry topics and those of the system are among them."""
+        return sorted(await self._link.topics())
+
+    async def with_groups(self) -> AsyncIterator[TopicGroups]:
+        """Each topic with its groups, but for retry and dead-letter topics, by cluster and name."""
+        for topic in await self.list():
+            if topic.startswith(("%RETRY%", "%DLQ%")):
+                continue
+            try:
+                brokers = await self._link.brokers_of(topic)
+                groups = await self.groups(topic) if brokers else []
+            except PyrmqError:  # a topic may go while it is looked at
+                brokers, groups = [], []
+            yield TopicGroups(brokers[0].cluster if brokers else "", topic, groups)
+
+    async def groups(self, topic: str) -> builtins.list[str]:
+        """The groups that consume a topic, or have offsets in it. [QUERY_TOPIC_CONSUME_BY_WHO]"""
+        found: set[str] = set()
+        for replica in await self._link.brokers_of(topic):
+            answer = await self._link.ask(
+                replica.address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+            )
+            groups = fastjson.loads_object(answer.body).get("groupList")
+            found |= {str(g) for g in groups} if isinstance(groups, builtins.list) else set()
+        return sorted(found)
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Where a topic is. TopicNotExistError."""
+        return await self._link.route(topic)
+
+    async def clusters(self, topic: str) -> builtins.list[str]:
+        """The clusters that have a topic. TopicNotExistError."""
+        return sorted({b.cluster for b in (await self._link.route(topic)).brokers})
+
+    async def status(self, topic: str) -> TopicStatus:
+        """How far the queues of a topic are, on all its brokers. TopicNotExistError."""
+        found: builtins.list[QueueState] = []
+        tps = 0.0
+        for replica in await self._link.brokers_of(topic):
+            answer = await self._link.ask_json(
+                replica.address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+            )
+            rate = answer.get("topicPutTps")
+            tps += rate if isinstance(rate, int | float) else 0.0
+            table = answer.get("offsetTable")
+            for key, value in table.items() if isinstance(table, dict) else ():
+                place = dict(key) if isinstance(key, tuple) else key
+                if isinstance(place, dict) and isinstance(value, dict):
+                    found.append(
+                        QueueState(
+                            MessageQueue.from_json(place),
+                            max(as_int(value.get("minOffset"), 0), 0),
+                            max(as_int(value.get("maxOffset"), 0), 0),
+                            as_int(value.get("lastUpdateTimestamp"), 0),
+                        )
+                    )
+        found.sort(key=lambda s: (s.queue.topic, s.queue.broker_name, s.queue.queue_id))
+        return TopicStatus(found, tps)
+
+    async def update(
+        self,
+        config: TopicConfig,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+        attributes: str = "",
+    ) -> Outcomes[None]:
+        """Creates a topic, or replaces its configuration, on a broker or on all masters of a
+        cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`."""
+        ext: Ext = {
+            "topic": config.topic_name,
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": config.read_queue_nums,
+            "writeQueueNums": config.write_queue_nums,
+            "perm": config.perm,
+            "topicFilterType": config.topic_filter_type,
+            "topicSysFlag": config.topic_sys_flag,
+            "order": config.order,
+            "attributes": attributes,
+        }
+
+        async def one(address: str) -> None:
+            await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+
+        return await self._link.on_each(
+            await self._link.masters(broker=broker, cluster=cluster), one
+        )
+
+    async def delete(self, topic: str, cluster: str) -> Outcomes[None]:
+        """Deletes a topic on all masters of a cluster and then, if all did it, on the name
+        servers: its messages are gone."""
+
+        async def on_broker(address: str) -> None:
+            await self._link.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+
+        brokers = await self._link.on_each(await self._link.masters(cluster=cluster), on_broker)
+        if brokers.failed:
+            return brokers
+        servers = await self._link.ask_name_servers(
+            RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": cluster}
+        )
+        return merged([brokers, Outcomes(Outcome(o.target, None, o.error) for o in servers)])

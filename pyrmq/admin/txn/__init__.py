@@ -1,0 +1,1 @@
+"""Transactions as operators see them: finding what is pending, and deciding it."""

@@ -1,0 +1,29 @@
+"""`pyrmq admin …`: what operators ask of servers that are running, as a tree of commands.
+
+A file for each branch, loaded when it is used: `pyrmq admin --help` imports none. `session.py` has
+what all commands share (options, connection, exit codes), `view.py` what they print.
+"""
+
+from __future__ import annotations
+
+import click
+
+from pyrmq.cli.admin.lazy import LazyGroup
+
+BRANCHES = {
+    "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
+    "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
+    "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),
+    "producer": ("pyrmq.cli.admin.producer", "Producers that are connected."),
+    "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),
+    "txn": ("pyrmq.cli.admin.txn", "Transactions: what is pending, and deciding it."),
+}
+"""By name: the module that has a click group of that name, and its line in the help."""
+
+
+@click.group(cls=LazyGroup, branches=BRANCHES)
+def admin() -> None:
+    """Look into servers that are running, and change them: pyrmq's, or Apache RocketMQ's.
+
+    Exit codes: 0 done, 1 the command line cannot be meant, 2 failed, 3 a part of it failed.
+    """

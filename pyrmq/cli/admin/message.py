@@ -1,0 +1,292 @@
+"""`pyrmq admin message …`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.cli.admin.session import Session, printing, session
+
+if TYPE_CHECKING:
+    from pyrmq.admin.api import Admin
+    from pyrmq.cli.admin.view import View
+    from pyrmq.model.record import ReceivedMessage
+
+_topic = click.option("-t", "--topic", required=True, help="The topic.")
+_cluster = click.option("-c", "--cluster", help="Brokers of this cluster only.")
+_limit = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=64, show_default=True, help="Most messages."
+)
+
+
+@click.group()
+def message() -> None:
+    """Messages: find, print, send."""
+
+
+def _data(found: ReceivedMessage) -> dict[str, Any]:
+    """A message as JSON and YAML have it; times in ms since 1970."""
+    return {
+        "topic": found.topic,
+        "broker": found.broker_name or None,
+        "queueId": found.queue_id,
+        "queueOffset": found.queue_offset,
+        "commitLogOffset": found.commit_log_offset,
+        "msgId": found.msg_id,
+        "offsetMsgId": found.offset_msg_id,
+        "tags": found.tags,
+        "keys": found.keys,
+        "bornTimestamp": found.born_timestamp,
+        "bornHost": found.born_host,
+        "storeTimestamp": found.store_timestamp,
+        "storeHost": found.store_host,
+        "reconsumeTimes": found.reconsume_times,
+        "sysFlag": found.sys_flag,
+        "properties": found.properties,
+        "body": found.raw_body,
+    }
+
+
+def _one(found: ReceivedMessage) -> View:
+    from pyrmq.cli.admin.view import fields, moment, plain
+
+    shown = _data(found)
+    rows = {
+        **shown,
+        "keys": " ".join(found.keys),
+        "bornTimestamp": moment(found.born_timestamp),
+        "storeTimestamp": moment(found.store_timestamp),
+        "properties": ", ".join(f"{k}={v}" for k, v in found.properties.items()),
+        "body": plain(found.raw_body),
+    }
+    view = fields(rows)
+    view.data = shown
+    return view
+
+
+def _many(found: Sequence[ReceivedMessage]) -> View:
+    from pyrmq.cli.admin.view import Column, View, moment
+
+    return View(
+        [_data(m) for m in found],
+        found,
+        (
+            Column("ID", "msg_id"),
+            Column("BROKER", "broker_name"),
+            Column("QUEUE", "queue_id", right=True),
+            Column("OFFSET", "queue_offset", right=True),
+            Column("STORED", lambda m: moment(m.store_timestamp)),
+            Column("TAG", "tags"),
+            Column("KEYS", lambda m: " ".join(m.keys)),
+            Column("BYTES", lambda m: len(m.raw_body), right=True),
+        ),
+        empty="no messages",
+    )
+
+
+@message.command()
+@session()
+@_topic
+@click.argument("message_id", metavar="ID")
+def get(session: Session, topic: str, message_id: str) -> None:
+    """Show the message with an offset id, or with a unique id of the last three days."""
+
+    async def work(admin: Admin) -> View:
+        return _one(await admin.messages.get(topic, message_id))
+
+    session.report(work)
+
+
+@message.command("by-key")
+@session()
+@_topic
+@_cluster
+@_limit
+@click.option("--begin", metavar="TIME", help="Stored from this time on: ISO, or ms since 1970.")
+@click.option("--end", metavar="TIME", help="Stored before this time.")
+@click.argument("key")
+def by_key(
+    session: Session,
+    topic: str,
+    cluster: str | None,
+    limit: int,
+    begin: str | None,
+    end: str | None,
+    key: str,
+) -> None:
+    """List messages that were sent with a key."""
+    first, last = _time("--begin", begin), _time("--end", end)
+
+    async def work(admin: Admin) -> View:
+        found = await admin.messages.by_key(
+            topic,
+            key,
+            begin=first or 0,
+            end=2**63 - 1 if last is None else last,
+            limit=limit,
+            cluster=cluster,
+        )
+        return _many(found[:limit])
+
+    session.report(work)
+
+
+@message.command("by-unique-key")
+@session()
+@_topic
+@_cluster
+@click.argument("message_id", metavar="ID")
+def by_unique_key(session: Session, topic: str, cluster: str | None, message_id: str) -> None:
+    """List the messages with a unique id: more than one if it was sent again."""
+
+    async def work(admin: Admin) -> View:
+        return _many(await admin.messages.by_unique_key(topic, message_id, cluster=cluster))
+
+    session.report(work)
+
+
+@message.command("by-offset")
+@session()
+@_topic
+@click.option("--broker-name", required=True)
+@click.option("--queue", type=click.IntRange(0, 65_535), required=True)
+@click.argument("offset", type=click.IntRange(0))
+def by_offset(session: Session, topic: str, broker_name: str, queue: int, offset: int) -> None:
+    """Show the message at an offset of a queue."""
+
+    async def work(admin: Admin) -> View:
+        from pyrmq.model.message import MessageQueue
+
+        return _one(await admin.messages.at(MessageQueue(topic, broker_name, queue), offset))
+
+    session.report(work)
+
+
+@message.command("print")
+@session()
+@_topic
+@click.option("--broker-name", help="Queues of this broker only.")
+@click.option("--queue", type=click.IntRange(0, 65_535), help="This queue of each broker only.")
+@click.option("--begin", metavar="TIME", help="Stored from this time on: ISO, or ms since 1970.")
+@click.option("--end", metavar="TIME", help="Stored before this time.")
+@click.option("--tags", default="*", show_default=True, help="Such as `TagA || TagB`.")
+@click.option("--limit", type=click.IntRange(1), help="Most messages in all.")
+def print_(
+    session: Session,
+    topic: str,
+    broker_name: str | None,
+    queue: int | None,
+    begin: str | None,
+    end: str | None,
+    tags: str,
+    limit: int | None,
+) -> None:
+    """Print the messages of a topic as they come, queue by queue. Nothing is committed."""
+    first, last = _time("--begin", begin), _time("--end", end)
+
+    async def work(admin: Admin) -> None:
+        from contextlib import aclosing
+
+        from pyrmq.cli.admin.view import show_each
+
+        printed = 0
+        for one in await admin.messages.queues(topic):
+            if broker_name not in (None, one.broker_name) or queue not in (None, one.queue_id):
+                continue
+            part = await admin.messages.slice(one, begin=first, end=last)
+            async with aclosing(admin.messages.read(part, expression=tags)) as found:
+                async for message in found:
+                    if printed == limit:
+                        return
+                    show_each(_data(message), session.output, _line)
+                    printed += 1
+
+    with printing():
+        session.run(work)
+
+
+def _line(shown: dict[str, Any]) -> str:
+    from pyrmq.cli.admin.view import moment
+    from pyrmq.escape import escape_bytes
+
+    place = f"{shown['broker']} {shown['queueId']} {shown['queueOffset']}"
+    tags = f" [{shown['tags']}]" if shown["tags"] else ""
+    body = escape_bytes(shown["body"])
+    return f"{place}  {moment(shown['storeTimestamp'])}  {shown['msgId']}{tags}  {body}"
+
+
+@message.command()
+@session()
+@_topic
+@click.option("--body", required=True, help="The message, text.")
+@click.option("--tags", help="The message's tag.")
+@click.option("--keys", help="Keys, separated by blanks.")
+@click.option("--broker-name", help="To this broker.")
+@click.option("--queue", type=click.IntRange(0, 65_535), help="To this queue of --broker-name.")
+def send(
+    session: Session,
+    topic: str,
+    body: str,
+    tags: str | None,
+    keys: str | None,
+    broker_name: str | None,
+    queue: int | None,
+) -> None:
+    """Send a message."""
+    if queue is not None and broker_name is None:
+        raise click.UsageError("--queue needs --broker-name")
+
+    async def work(admin: Admin) -> View:
+        from pyrmq.cli.admin.view import fields
+        from pyrmq.model.message import Message
+
+        message = Message(topic, body.encode(), tags=tags, keys=keys)
+        result = await admin.messages.send(message, broker_name=broker_name, queue_id=queue)
+        return fields(
+            {
+                "status": result.status.name,
+                "msgId": result.msg_id,
+                "offsetMsgId": result.offset_msg_id,
+                "broker": result.queue.broker_name,
+                "queueId": result.queue.queue_id,
+                "queueOffset": result.queue_offset,
+            }
+        )
+
+    session.report(work)
+
+
+@message.command("decode-id")
+@session()
+@click.argument("message_id", metavar="ID")
+def decode_id(session: Session, message_id: str) -> None:
+    """Say where and when a unique id was made."""
+    from pyrmq.admin.messages import decode_id
+    from pyrmq.cli.admin.view import fields, moment
+    from pyrmq.errors import PyrmqError
+
+    try:
+        said = decode_id(message_id)
+    except PyrmqError as e:
+        session.fail(e)
+    view = fields({"host": said.host, "born": moment(said.born)})
+    view.data = said
+    session.show(view)
+
+
+def _time(option: str, text: str | None) -> int | None:
+    """A time as ms since 1970: digits, or ISO text, in the local zone where it names none."""
+    from datetime import datetime
+
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no time: 2026-01-31T12:00 or milliseconds since 1970", param_hint=option
+        ) from None

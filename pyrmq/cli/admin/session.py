@@ -1,0 +1,255 @@
+"""What all commands of `pyrmq admin` share: options, the connection, errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyrmq.admin.api import Admin
+    from pyrmq.admin.outcome import Outcomes
+    from pyrmq.cli.admin.view import View
+
+T = TypeVar("T")
+USAGE, FAILED, PARTLY, INTERRUPTED = 1, 2, 3, 130
+
+
+@dataclass(slots=True)
+class Session:
+    """One command that runs."""
+
+    namesrv: str
+    output: str
+    timeout: float
+    debug: bool
+    yes: bool = False
+    watch: float | None = None
+
+    def run(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        """Runs `work` with an Admin that is connected. Errors end the command with exit code 2, an
+        interruption with 130."""
+        import trio
+
+        from pyrmq.admin.api import Admin
+
+        done: list[T] = []
+
+        async def run() -> None:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(_stop_on_signal, nursery.cancel_scope)
+                async with Admin(self.namesrv, timeout=self.timeout) as admin:
+                    done.append(await work(admin))
+                nursery.cancel_scope.cancel()
+
+        try:
+            trio.run(run)
+        except BaseException as e:
+            self.fail(e)
+        if not done:
+            raise click.exceptions.Exit(INTERRUPTED)
+        return done[0]
+
+    def show(self, view: View) -> None:
+        """Prints a view as --output says."""
+        from pyrmq.cli.admin import view as views
+
+        with printing():
+            views.show(view, self.output)
+
+    def report(self, work: Callable[[Admin], Awaitable[View]]) -> None:
+        """Shows what `work` gives; with --watch again and again, until Ctrl-C."""
+        import time
+
+        while True:
+            view = self.run(work)
+            if self.watch and sys.stdout.isatty():
+                click.clear()
+            self.show(view)
+            if not self.watch:
+                return
+            try:
+                time.sleep(self.watch)
+            except KeyboardInterrupt:
+                raise click.exceptions.Exit(0) from None
+
+    def done(self, outcomes: Outcomes[Any], verb: str) -> None:
+        """Shows what became of a change on each server; exit code 2 if all failed, 3 if some."""
+        from pyrmq.cli.admin.view import Column, View
+
+        rows = [
+            {
+                "target": o.target,
+                "broker": o.name or None,
+                "ok": o.ok,
+                "code": getattr(o.error, "code", None),
+                "message": verb if o.ok else str(o.error),
+            }
+            for o in outcomes
+        ]
+        columns = (
+            Column("TARGET", "target"),
+            Column("BROKER", "broker"),
+            Column("RESULT", lambda r: "ok" if r["ok"] else "failed",
+                   style=lambda r: "green" if r["ok"] else "red"),
+            Column("", "message"),
+        )  # fmt: skip
+        self.show(View(rows, rows, columns, empty="no server was asked"))
+        if outcomes.failed:
+            raise click.exceptions.Exit(PARTLY if outcomes.done else FAILED)
+
+    def confirm(self, text: str) -> None:
+        """Asks before something is destroyed, unless --yes was given. Without a terminal it ends
+        with exit code 1."""
+        from pyrmq.escape import escape
+
+        if self.yes:
+            return
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{escape(text)}: say --yes, nobody can be asked here")
+        if not click.confirm(escape(text), err=True):
+            raise click.exceptions.Exit(USAGE)
+
+    def partly(self, problems: list[str], *, all_failed: bool = False) -> None:
+        """Ends with 3 (2 with `all_failed`) after saying what failed, if anything did."""
+        from pyrmq.escape import escape
+
+        for problem in problems:
+            click.echo(f"Error: {escape(problem)}", err=True)
+        if problems:
+            raise click.exceptions.Exit(FAILED if all_failed else PARTLY)
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Ends the command: pyrmq's own errors as a line each, others as they are."""
+        from pyrmq.errors import ConfigError, PyrmqError, leaves
+        from pyrmq.escape import escape
+
+        parts = leaves(error)
+        if self.debug:
+            traceback.print_exception(error)
+        for part in parts:
+            if isinstance(part, click.ClickException | click.exceptions.Exit):
+                raise part
+        if not all(isinstance(p, PyrmqError | OSError) for p in parts):
+            raise error
+        for part in parts:
+            click.echo(f"Error: {escape(_text(part))}", err=True)
+        usage = all(isinstance(p, ConfigError) for p in parts)
+        raise click.exceptions.Exit(USAGE if usage else FAILED)
+
+
+def _text(error: BaseException) -> str:
+    server = getattr(error, "server", "")
+    return f"{server}: {error}" if server else str(error)
+
+
+async def _stop_on_signal(scope: Any, task_status: Any) -> None:
+    import trio
+
+    if threading.current_thread() is not threading.main_thread():
+        task_status.started()
+        return
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+
+
+class printing:
+    """A reader that has enough (`| head`) ends the output without a word."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            kind = BrokenPipeError
+        if kind is None or not issubclass(kind, BrokenPipeError):
+            return False
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+
+
+_OPTIONS = (
+    click.option(
+        "-n",
+        "--namesrv",
+        envvar="NAMESRV_ADDR",
+        default="127.0.0.1:9876",
+        show_default=True,
+        help="Name servers, `host:port;host:port`.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "yaml"]),
+        default="table",
+        show_default=True,
+        help="For people, or for programs.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1, 3600),
+        default=5.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="For one request to a server.",
+    ),
+    click.option("--debug", is_flag=True, help="Show where an error comes from."),
+)
+_WATCH = click.option(
+    "--watch",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="SECONDS",
+    help="Show it again and again, so often.",
+)
+_YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def session(
+    *, watch: bool = False, destroys: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds the common options to a command, which gets a Session first; `watch`: it is a status
+    that can be watched; `destroys`: it asks before it does it."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(namesrv: str, output: str, timeout: float, debug: bool, **rest: Any) -> None:
+            asked = Session(namesrv, output, timeout, debug)
+            if watch:
+                asked.watch = rest.pop("watch")
+            if destroys:
+                asked.yes = rest.pop("yes")
+            command(asked, **rest)
+
+        options = [*_OPTIONS, *([_WATCH] if watch else []), *([_YES] if destroys else [])]
+        for option in reversed(options):
+            run = option(run)
+        return run
+
+    return add
+
+
+def where(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds --broker and --cluster, of which one has to be given."""
+
+    @wraps(command)
+    def run(*args: Any, broker: str | None, cluster: str | None, **rest: Any) -> None:
+        if (broker is None) == (cluster is None):
+            raise click.UsageError("say one of --broker HOST:PORT and --cluster NAME")
+        command(*args, broker=broker, cluster=cluster, **rest)
+
+    run = click.option("-c", "--cluster", metavar="NAME", help="All brokers of this cluster.")(run)
+    return click.option("-b", "--broker", metavar="HOST:PORT", help="This broker only.")(run)

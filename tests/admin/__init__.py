@@ -1,0 +1,1 @@
+"""Admin, `pyrmq mqadmin` and `pyrmq admin` against an embedded server."""

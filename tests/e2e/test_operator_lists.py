@@ -1,0 +1,93 @@
+"""Lists of topics and groups, all producers, how replication stands, and what is refused
+with its reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.client import HEART_BEAT, Client
+from tests.support.server import ServerProcess
+
+TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
+TOPIC_CONFIG, GROUP_CONFIG = 351, 352
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("lists") / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Client]:
+    with Client(server.broker) as client:
+        yield client
+
+
+def test_topics_of_a_list_are_in_their_file(server: ServerProcess, client: Client) -> None:
+    wanted = [
+        {"topicName": "ListedA", "readQueueNums": 2, "writeQueueNums": 3, "perm": 6},
+        {"topicName": "ListedB", "attributes": {"+message.type": "FIFO"}, "order": True},
+    ]
+    answer = client.call(TOPIC_LIST, json.dumps({"topicConfigList": wanted}).encode())
+    assert answer.code == 0, answer.remark
+    saved = json.loads((server.store / "config" / "topics.json").read_text())["topicConfigTable"]
+    for name, reads, writes in (("ListedA", 2, 3), ("ListedB", 16, 16)):
+        for table in (saved[name], json.loads(client.call(TOPIC_CONFIG, topic=name).body)):
+            assert (table["readQueueNums"], table["writeQueueNums"]) == (reads, writes)
+    assert saved["ListedB"]["attributes"] == {"message.type": "FIFO"}
+    assert saved["ListedB"]["order"] is True
+
+
+def test_a_list_with_one_that_cannot_be_meant_changes_nothing(client: Client) -> None:
+    body = {"topicConfigList": [{"topicName": "Before"}, {"topicName": "After", "perm": 9}]}
+    answer = client.call(TOPIC_LIST, json.dumps(body).encode())
+    assert (answer.code, "perm 9" in (answer.remark or "")) == (29, True)
+    assert client.call(TOPIC_CONFIG, topic="Before").code == 17
+
+
+def test_groups_of_a_list(client: Client) -> None:
+    groups = [{"groupName": "G1", "retryMaxTimes": 5}, {"groupName": "G2", "consumeEnable": False}]
+    answer = client.call(GROUP_LIST, json.dumps({"groupConfigList": groups}).encode())
+    assert answer.code == 0, answer.remark
+    assert json.loads(client.call(GROUP_CONFIG, group="G1").body)["retryMaxTimes"] == 5
+    assert json.loads(client.call(GROUP_CONFIG, group="G2").body)["consumeEnable"] is False
+    bad = [{"groupName": "G3"}, {"groupName": "G4", "retryQueueNums": -1}]
+    answer = client.call(GROUP_LIST, json.dumps({"groupConfigList": bad}).encode())
+    assert answer.code == 29
+    assert client.call(GROUP_CONFIG, group="G3").code == 26
+
+
+def test_all_producers(client: Client) -> None:
+    assert json.loads(client.call(PRODUCERS).body) == {"data": {}}
+    beat = {"clientID": "10.0.0.1@7", "producerDataSet": [{"groupName": "PG"}]}
+    assert client.call(HEART_BEAT, json.dumps(beat).encode()).code == 0
+    (group,) = json.loads(client.call(PRODUCERS).body)["data"].items()
+    assert group[0] == "PG"
+    (producer,) = group[1]
+    assert producer["clientId"] == "10.0.0.1@7"
+    assert producer["remoteIP"].startswith("/127.0.0.1:")
+    assert producer["lastUpdateTimestamp"] > 1_700_000_000_000
+
+
+def test_a_master_without_slaves(client: Client) -> None:
+    status = json.loads(client.call(HA_STATUS).body)
+    assert (status["master"], status["haConnectionInfo"], status["inSyncSlaveNums"]) == (
+        True,
+        [],
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(513, "static topics"), (401, "POP"), (1005, "controller"), (3001, "adminAddressAllowList"),
+     (2001, "cold data"), (355, "RocksDB"), (902, "container"), (999, "type 999 not supported")],
+)  # fmt: skip
+def test_what_is_not_there_is_refused_with_its_reason(client: Client, code: int, why: str) -> None:
+    answer = client.call(code)
+    assert answer.code == 3
+    assert why in (answer.remark or "")
