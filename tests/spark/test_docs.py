@@ -23,10 +23,10 @@ from tests.spark.conftest import need_java
 from tests.support.server import ServerProcess
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
-READ, FOLLOW, WRITE = 0, 1, 2
+WRITE, READ, FOLLOW = 0, 1, 2
 """The order of the programs on the page."""
 TABLE = "|paid|       2|             29.5|"
-"""What the first program prints after the third."""
+"""What the second program prints."""
 
 
 def table_under(heading: str) -> list[str]:
