@@ -44,7 +44,7 @@ _NAMES = {
     "pyrmq.errors": """
         CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
         IllegalOperationError InvalidParameterError MessageIllegalError
-        MissingPackageError NoPermissionError NotSentError NotSupportedError
+        MissingPackageError NoPermissionError NotFoundError NotSentError NotSupportedError
         OffsetOutOfRangeError ProtocolError PyrmqError QueryNotFoundError
         RequestCodeNotSupportedError RequestTimeoutError ResponseError SegmentDamagedError
         SegmentError SegmentLayoutError SegmentOptionError SegmentPathError SendsFailedError
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import MessageIllegalError as MessageIllegalError
     from pyrmq.errors import MissingPackageError as MissingPackageError
     from pyrmq.errors import NoPermissionError as NoPermissionError
+    from pyrmq.errors import NotFoundError as NotFoundError
     from pyrmq.errors import NotSentError as NotSentError
     from pyrmq.errors import NotSupportedError as NotSupportedError
     from pyrmq.errors import OffsetOutOfRangeError as OffsetOutOfRangeError

@@ -223,6 +223,10 @@ class NotSentError(ClientError):
     hint = ""
 
 
+class NotFoundError(ClientError):
+    """None of the brokers has what was looked for."""
+
+
 class NotSupportedError(ClientError):
     """OpenMessaging has it; RocketMQ, or this client, has not."""
 

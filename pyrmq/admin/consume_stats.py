@@ -11,14 +11,13 @@ from pyrmq.admin.connections import BROADCASTING, ConsumerConnections, GroupConn
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.running_info import GroupRunning, RunningInfo
-from pyrmq.errors import PyrmqError, ResponseError, TopicNotExistError
+from pyrmq.errors import ClientError, PyrmqError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import LMQ_PREFIX, RETRY_PREFIX, retry_topic
 
 TIMEOUT = 15.0
 """Seconds for a broker to answer. [getConsumeStats: 3 times timeoutMillis]"""
-BROADCAST_CONSUMPTION = 213
 WHEEL_TIMER = "rmq_sys_wheel_timer"
 
 
@@ -110,7 +109,7 @@ class GroupProgress(GroupConnections, GroupRunning):
         route stands in for a `%LMQ%` topic's. Queues of static topics are the physical ones.
 
         A group without offsets is CONSUMER_NOT_ONLINE if it has no members, and
-        BROADCAST_CONSUMPTION if its members keep their offsets themselves. [GET_CONSUME_STATS]
+        ClientError if its members keep their offsets themselves. [GET_CONSUME_STATS]
         """
         brokers = await self._brokers(group, topic, cluster)
         found = await self._link.on_each(
@@ -164,9 +163,8 @@ class GroupProgress(GroupConnections, GroupRunning):
         except PyrmqError:
             raise offline(group) from None
         if online.message_model == BROADCASTING:
-            raise ResponseError(
-                f"group {group} is broadcast to: its members keep their offsets themselves",
-                BROADCAST_CONSUMPTION,
+            raise ClientError(
+                f"group {group} is broadcast to: its members keep their offsets themselves"
             )
 
     async def summaries(self) -> AsyncIterator[GroupSummary]:

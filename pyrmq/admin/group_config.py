@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import ConfigError
 from pyrmq.model.names import check_group
 
 _NAMES = {
@@ -64,11 +64,11 @@ class GroupConfig:
 
     @classmethod
     def from_json(cls, value: Mapping[Any, Any]) -> GroupConfig:
-        """InvalidParameterError for a member of the wrong type, or a name that is none. Members
+        """ConfigError for a member of the wrong type, or a name that is none. Members
         that are not known are left out."""
         name = value.get("groupName")
         if not isinstance(name, str):
-            raise InvalidParameterError("a group has a groupName")
+            raise ConfigError("a group has a groupName")
         check_group(name)
         found = cls(name)
         for own, key in _NAMES.items():
@@ -77,13 +77,13 @@ class GroupConfig:
                 continue
             wanted = _TYPES.get(own) or type(getattr(found, own))
             if not isinstance(given, wanted) or isinstance(given, bool) != (wanted is bool):
-                raise InvalidParameterError(f"{key} of group {name} is of another type")
+                raise ConfigError(f"{key} of group {name} is of another type")
             setattr(found, own, given)
         return found
 
 
 def attributes_of(text: str) -> dict[str, str]:
-    """`+a=b,-c` as brokers take it. InvalidParameterError."""
+    """`+a=b,-c` as brokers take it. ConfigError."""
     found: dict[str, str] = {}
     for part in (p.strip() for p in text.split(",")):
         name, sign, value = part.partition("=")
@@ -93,8 +93,8 @@ def attributes_of(text: str) -> dict[str, str]:
         adds = name.startswith("+") and bool(sign) and bool(value.strip())
         removes = name.startswith("-") and not sign
         if not (adds or removes) or len(name) < 2:
-            raise InvalidParameterError(f"attributes are +name=value or -name, not {part!r}")
+            raise ConfigError(f"attributes are +name=value or -name, not {part!r}")
         if name in found:
-            raise InvalidParameterError(f"attribute {name[1:]} is given twice")
+            raise ConfigError(f"attribute {name[1:]} is given twice")
         found[name] = value.strip()
     return found

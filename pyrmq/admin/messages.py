@@ -12,6 +12,7 @@ from pyrmq.admin.link import Part, Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.errors import (
     ClientError,
+    NotFoundError,
     ProtocolError,
     QueryNotFoundError,
     ResponseError,
@@ -74,7 +75,7 @@ class Messages(Part):
 
     async def get(self, topic: str, message_id: str) -> ReceivedMessage:
         """A message by its offset id or, failing that, by its unique id among those of the last
-        three days. QueryNotFoundError if there is none."""
+        three days. NotFoundError if there is none."""
         check_id(message_id)
         found = await self._at(message_id)
         if found is not None:
@@ -107,7 +108,7 @@ class Messages(Part):
         cluster: str | None = None,
     ) -> list[ReceivedMessage]:
         """Messages of a topic that were sent with a key, by store time; times are ms since 1970,
-        `limit` counts for each broker. QueryNotFoundError if there are none."""
+        `limit` counts for each broker. NotFoundError if there are none."""
         found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
         return _some([m for m in found if m.topic == topic and key in m.keys], key)
 
@@ -115,7 +116,7 @@ class Messages(Part):
         self, topic: str, key: str, *, begin: int = 0, cluster: str | None = None
     ) -> list[ReceivedMessage]:
         """Messages with a unique id, by store time: more than one if it was sent again.
-        QueryNotFoundError if there are none."""
+        NotFoundError if there are none."""
         found = await self._query(topic, key, begin, MAX_NUMBER, UNIQUE_COUNT, cluster, unique=True)
         return _some([m for m in found if m.properties.get(UNIQ_KEY) == key], key)
 
@@ -240,12 +241,12 @@ class Messages(Part):
         return QueueSlice(queue, max(first, 0), max(last, 0))
 
     async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
-        """The message at an offset of a queue. QueryNotFoundError if there is none."""
+        """The message at an offset of a queue. NotFoundError if there is none."""
         async with aclosing(self.read(QueueSlice(queue, offset, offset + 1))) as found:
             async for message in found:
                 if message.queue_offset == offset:
                     return message
-        raise QueryNotFoundError(f"queue {queue.queue_id} has no message at {offset}")
+        raise NotFoundError(f"queue {queue.queue_id} has no message at {offset}")
 
     async def read(
         self, part: QueueSlice, *, expression: str = "*"
@@ -328,5 +329,5 @@ def _name(brokers: list[Replica], address: str) -> str:
 
 def _some(found: list[ReceivedMessage], key: str) -> list[ReceivedMessage]:
     if not found:
-        raise QueryNotFoundError(f"no message has the key {key}")
+        raise NotFoundError(f"no message has the key {key}")
     return found

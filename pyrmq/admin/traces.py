@@ -40,7 +40,7 @@ async def traces(
     limit: int = 64,
 ) -> list[Trace]:
     """What was done with a message, by time; `limit` counts messages of the trace topic.
-    QueryNotFoundError if nothing was written."""
+    NotFoundError if nothing was written."""
     found = await messages.by_key(topic, message_id, begin=begin, end=end, limit=limit)
     shown = [t for m in found for t in read_traces(m) if t.message_id == message_id]
     return sorted(shown, key=lambda t: t.time)

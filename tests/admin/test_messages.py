@@ -18,7 +18,7 @@ from pyrmq import (
     SendResult,
 )
 from pyrmq.admin import Admin
-from pyrmq.errors import QueryNotFoundError
+from pyrmq.errors import NotFoundError
 from pyrmq.server import Running
 from tests.support.mqadmin import admin, mqadmin
 
@@ -41,7 +41,7 @@ async def _indexed(server: Running, key: str, count: int) -> None:
     """The index follows the log."""
     async with Admin(server.namesrv) as admin:
         while True:
-            with suppress(QueryNotFoundError):
+            with suppress(NotFoundError):
                 if len(await admin.messages.by_key(TOPIC, key)) == count:
                     return
             await trio.sleep(0.01)

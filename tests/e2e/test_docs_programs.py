@@ -18,6 +18,7 @@ import trio
 
 import pyrmq
 from pyrmq.cli import main
+from pyrmq.cli.mqadmin.run import find
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.offsets import BrokerOffsets
 from pyrmq.server import Running
@@ -89,6 +90,11 @@ def test_commands_and_their_options_exist(line: str, words: list[str]) -> None:
         assert found is not None, line
         command = found
     known = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
+    if command.name == "mqadmin" and words:
+        flat = find("topicList" if words[0] == "help" else words[0])
+        assert flat is not None, line
+        options = flat.all_options
+        known = {f"-{o.short}" for o in options} | {f"--{o.long}" for o in options}
     for word in words:
         if word.startswith("-"):
             assert word.partition("=")[0] in known | {"--help", "-h"}, line

@@ -11,7 +11,7 @@ from pyrmq.admin.running_info import RunningInfo, queue_problems, subscriptions_
 from pyrmq.cli.admin.view import moment
 from pyrmq.cli.mqadmin.progress import file_name
 from pyrmq.cli.mqadmin.text import seconds_text
-from pyrmq.errors import InvalidParameterError, ProtocolError
+from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.model.versions import version_name
 
 
@@ -65,7 +65,7 @@ def test_names() -> None:
     assert file_name("1.2.3.4@7#8", 1) == "1.2.3.4@7#8"
     assert file_name("../../x", 2) == "_.._x_2"
     assert attributes_of("+a=b,-c") == {"+a": "b", "-c": ""}
-    with pytest.raises(InvalidParameterError):
+    with pytest.raises(ConfigError):
         attributes_of("+a=b,+a=c")
-    with pytest.raises(InvalidParameterError, match="retryMaxTimes"):
+    with pytest.raises(ConfigError, match="retryMaxTimes"):
         GroupConfig.from_json({"groupName": "g", "retryMaxTimes": True})

@@ -17,12 +17,12 @@ def _config(name: str, **given: Any) -> GroupConfig:
     import json
 
     from pyrmq.admin.group_config import GroupConfig, attributes_of
-    from pyrmq.errors import InvalidParameterError
+    from pyrmq.errors import ConfigError, UnusableNameError
 
     policy = given.pop("group_retry_policy")
     try:
         made = GroupConfig(name, **{**given, "attributes": attributes_of(given["attributes"])})
-    except InvalidParameterError as e:
+    except (ConfigError, UnusableNameError) as e:
         raise click.UsageError(f"--attributes: {e}") from None
     if policy:
         try:

@@ -13,7 +13,7 @@ from pyrmq.admin.groups import MODES
 from pyrmq.cli.mqadmin.group_text import group_text, value_text
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Output
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import ConfigError, UnusableNameError
 
 MAX_FILE = 64 << 20
 """Most bytes of a file with groups."""
@@ -84,7 +84,7 @@ def _config(values: Values) -> GroupConfig:
         config.group_retry_policy = policy
     try:
         config.attributes = attributes_of(values.get("attributes") or "")
-    except InvalidParameterError as e:
+    except (ConfigError, UnusableNameError) as e:
         raise UsageError(f"--attributes: {e}") from None
     return config
 
@@ -120,7 +120,7 @@ async def read_groups(path: str) -> list[GroupConfig]:
         raise UsageError(f"{path} is no JSON array of groups")
     try:
         return [GroupConfig.from_json(one) for one in found]
-    except InvalidParameterError as e:
+    except (ConfigError, UnusableNameError) as e:
         raise UsageError(f"{path}: {e}") from None
 
 

@@ -10,7 +10,7 @@ from pyrmq.admin.messages import check_id, decode_id
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import body_text, millis_text, send_result_text
-from pyrmq.errors import QueryNotFoundError
+from pyrmq.errors import NotFoundError
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.properties import SYSTEM_PROPERTIES
 from pyrmq.model.record import ReceivedMessage
@@ -158,7 +158,7 @@ async def by_offset(admin: Admin, values: Values, out: Output) -> None:
     queue = MessageQueue(values["topic"], values["brokerName"], values.number("queueId", 0, 65_535))
     try:
         message = await admin.messages.at(queue, values.number("offset"))
-    except QueryNotFoundError as e:
+    except NotFoundError as e:
         out.failed(e)
         return
     show(message, write_body(message, message.offset_msg_id, values), out, offset_id=True)
