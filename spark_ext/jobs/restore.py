@@ -84,8 +84,7 @@ def counted(archived: Table, to: str | None = None) -> dict[str, int]:
     check_topics(counts, to)
     empty = sum(row.messages for row in rows if not row.whole)
     if empty:
-        verb = "has no body: it is" if empty == 1 else "have no body: they are"
-        log.warning("%s %s left out, no broker takes that", report.number(empty, "message"), verb)
+        log.warning("%d messages without a body are left out: no broker takes those", empty)
     return counts
 
 
