@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
+from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import TIMEOUT, AdminLink
 from pyrmq.admin.messages import Messages
@@ -36,6 +37,7 @@ class Admin:
         self.link = AdminLink(addresses, timeout=timeout)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)
+        self.exports = Exports(self.link)
         self.groups = Groups(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)

@@ -59,5 +59,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "setCommitLogReadAheadMode": ("broker_changes", "Say how brokers read ahead in their logs."),
     "addBroker": ("broker_changes", "Start a broker in a container."),
     "removeBroker": ("broker_changes", "Stop a broker of a container."),
+    "exportConfigs": ("exports", "Write the configuration of brokers to a file."),
+    "exportMetadata": ("exports", "Write topics and groups to a file."),
+    "exportMetrics": ("exports", "Write figures of brokers to a file."),
 }
 """By name: the module below `pyrmq.cli.mqadmin` whose COMMANDS has it, and its line in the list."""

@@ -40,6 +40,7 @@ class Replicas:
     namesrv: str
     master: str
     slave: str
+    on_namesrv: Answers
     on_master: Answers
     on_slave: Answers
 
@@ -61,7 +62,7 @@ def replicas() -> Iterator[Replicas]:
                 "clusterAddrTable": {"C": ["broker-a", "broker-b"]},
             },
         )
-        yield Replicas(namesrv, master, slave, scripts[1], scripts[2])
+        yield Replicas(namesrv, master, slave, *scripts)
 
 
 def _broker(name: str, addresses: dict[int, str]) -> dict[str, object]:
