@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyrmq.admin.brokers import Brokers
+from pyrmq.admin.clusters import Clusters
+from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import TIMEOUT, AdminLink
 from pyrmq.admin.messages import Messages
@@ -32,6 +35,9 @@ class Admin:
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
         self.link = AdminLink(addresses, timeout=timeout)
+        self.brokers = Brokers(self.link)
+        self.clusters = Clusters(self.link)
+        self.exports = Exports(self.link)
         self.groups = Groups(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)

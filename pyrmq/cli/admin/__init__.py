@@ -11,6 +11,9 @@ import click
 from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
+    "broker": ("pyrmq.cli.admin.broker", "Brokers: state, configuration, cleaning up."),
+    "cluster": ("pyrmq.cli.admin.cluster", "Clusters: their brokers, how long sends take."),
+    "export": ("pyrmq.cli.admin.export", "Files that say what a cluster is."),
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
     "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),

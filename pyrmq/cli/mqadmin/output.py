@@ -42,6 +42,10 @@ class Output:
         """One line."""
         self._out.write(f"{escape(text)}\n")
 
+    def tabbed(self, *cells: str) -> None:
+        """One line of cells with tabs between them."""
+        self._out.write("\t".join(escape(cell) for cell in cells) + "\n")
+
     def lines(self, text: str) -> None:
         """Text that may have several lines, such as JSON of ours."""
         for one in text.split("\n"):

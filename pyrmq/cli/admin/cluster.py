@@ -1,0 +1,128 @@
+"""`pyrmq admin cluster …`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.cli.admin.session import Session, session
+
+if TYPE_CHECKING:
+    from pyrmq.admin.api import Admin
+    from pyrmq.admin.clusters import BrokerRoundTrips
+    from pyrmq.cli.admin.view import View
+
+
+@click.group()
+def cluster() -> None:
+    """Clusters: their brokers, and how long sends to each take."""
+
+
+@cluster.command("list")
+@session(watch=True)
+@click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")
+def list_(session: Session, cluster: str | None) -> None:
+    """List brokers with what they do."""
+    from pyrmq.admin.runtime_info import Traffic, first_number
+    from pyrmq.cli.admin.view import Column, View
+
+    failed: list[str] = []
+    answered: list[Any] = []
+
+    async def work(admin: Admin) -> View:
+        states = await admin.clusters.list(cluster)
+        data: list[dict[str, Any]] = []
+        for state in states:
+            r, runtime = state.replica, state.runtime
+            data.append(
+                {
+                    "cluster": r.cluster,
+                    "broker": r.broker_name,
+                    "id": r.broker_id,
+                    "address": r.address,
+                    "error": None if state.error is None else str(state.error),
+                    "in_tps": first_number(runtime, "putTps"),
+                    "out_tps": first_number(runtime, "getTransferredTps"),
+                    "traffic": Traffic.of(runtime),
+                    "runtime": runtime,
+                }
+            )
+
+        def figure(name: str) -> Any:
+            return lambda r: r["runtime"].get(name)
+
+        def rate(name: str) -> Any:
+            return lambda r: "" if r["error"] else f"{r[name]:.2f}"
+
+        columns = (
+            Column("CLUSTER", "cluster"),
+            Column("BROKER", "broker"),
+            Column("ID", "id", right=True),
+            Column("ADDRESS", "address"),
+            Column("VERSION", figure("brokerVersionDesc")),
+            Column("IN TPS", rate("in_tps"), right=True),
+            Column("OUT TPS", rate("out_tps"), right=True),
+            Column("IN TODAY", lambda r: r["traffic"].in_today, right=True),
+            Column("OUT TODAY", lambda r: r["traffic"].out_today, right=True),
+            Column("DISK", figure("commitLogDiskRatio"), right=True),
+            Column("STATE", lambda r: "does not answer" if r["error"] else "ok",
+                   style=lambda r: "red" if r["error"] else "green"),
+        )  # fmt: skip
+        failed[:] = [f"{r['address']}: {r['error']}" for r in data if r["error"]]
+        answered[:] = [r for r in data if not r["error"]]
+        return View(data, data, columns, empty="no brokers")
+
+    session.report(work)
+    session.partly(failed, all_failed=not answered)
+
+
+@cluster.command()
+@session()
+@click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")
+@click.option("--amount", type=click.IntRange(1, 1_000_000), default=100, show_default=True,
+              help="Messages to each broker in a round.")  # fmt: skip
+@click.option("--size", type=click.IntRange(1, 64 << 20), default=128, show_default=True,
+              help="Bytes of each body.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(0), default=1, show_default=True,
+              help="How many rounds; 0: until Ctrl-C.")  # fmt: skip
+@click.option("--interval", type=click.FloatRange(0, 86_400), default=10.0, show_default=True,
+              help="Seconds between rounds.")  # fmt: skip
+def rt(
+    session: Session,
+    cluster: str | None,
+    amount: int,
+    size: int,
+    rounds: int,
+    interval: float,
+) -> None:
+    """Measure how long sends to each broker take."""
+    from contextlib import aclosing
+
+    from pyrmq.cli.admin.session import printing
+    from pyrmq.cli.admin.view import show_each
+
+    def text(row: BrokerRoundTrips) -> str:
+        tail = f", {row.failures} failed: {row.error}" if row.failures else ""
+        done = f"{row.successes} sent{tail}"
+        return f"{row.cluster}  {row.broker_name}  {row.average_ms:.2f} ms  {done}"
+
+    async def work(admin: Admin) -> tuple[list[str], bool]:
+        failed: dict[str, str] = {}
+        sent = 0
+        trips = admin.clusters.round_trips(
+            cluster=cluster, amount=amount, size=size, rounds=rounds, interval=interval
+        )
+        async with aclosing(trips) as rows:
+            async for row in rows:
+                show_each(row, session.output, text)
+                sent += row.successes
+                if row.error is not None:
+                    failed[row.broker_name] = str(row.error)
+        return [f"{name}: {error}" for name, error in failed.items()], not sent
+
+    problems: list[str] = []
+    all_failed = False
+    with printing():
+        problems, all_failed = session.run(work)
+    session.partly(problems, all_failed=all_failed)

@@ -1,0 +1,93 @@
+"""`pyrmq admin export …`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.cli.admin.session import Session, session, where
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyrmq.admin.api import Admin
+
+
+@click.group()
+def export() -> None:
+    """Files that say what a cluster is."""
+
+
+_folder = click.option(
+    "--folder", default=".", show_default=True, metavar="FOLDER", help="Where the file goes."
+)
+_cluster = click.option("-c", "--cluster", required=True, metavar="NAME", help="The cluster.")
+
+
+def _told(line: str) -> None:
+    from pyrmq.escape import escape
+
+    click.echo(escape(line), err=True)
+
+
+def _save(
+    session: Session, folder: str, name: str, ask: Callable[[Admin], Awaitable[dict[str, Any]]]
+) -> None:
+    from pyrmq.admin.exports import save
+    from pyrmq.cli.admin.view import fields
+
+    async def work(admin: Admin) -> Path:
+        return await save(await ask(admin), folder, name)
+
+    session.show(fields({"file": str(session.run(work))}))
+
+
+@export.command()
+@session()
+@_cluster
+@_folder
+def configs(session: Session, cluster: str, folder: str) -> None:
+    """Write the configuration of brokers to configs.json."""
+    _save(session, folder, "configs.json", lambda a: a.exports.configs(cluster, told=_told))
+
+
+@export.command()
+@session()
+@_cluster
+@_folder
+def metrics(session: Session, cluster: str, folder: str) -> None:
+    """Write figures of brokers to metrics.json."""
+    _save(session, folder, "metrics.json", lambda a: a.exports.metrics(cluster, told=_told))
+
+
+@export.command()
+@session()
+@where
+@_folder
+@click.option("--only", type=click.Choice(["topics", "groups"]), help="One kind alone.")
+@click.option("--special", is_flag=True, help="Retry and dead-letter topics as well.")
+def metadata(
+    session: Session,
+    broker: str | None,
+    cluster: str | None,
+    folder: str,
+    only: str | None,
+    special: bool,
+) -> None:
+    """Write topics and groups to metadata.json, topic.json or subscriptionGroup.json."""
+    name = {"topics": "topic", "groups": "subscriptionGroup"}.get(only or "", "metadata")
+    _save(
+        session,
+        folder,
+        f"{name}.json",
+        lambda a: a.exports.metadata(
+            broker=broker,
+            cluster=cluster,
+            topics=only != "groups",
+            groups=only != "topics",
+            special=special,
+            told=_told,
+        ),
+    )
