@@ -1,7 +1,7 @@
 //! The native engine of pyrmq.
 //!
 //! Layers, each may use only those before it: `format` (what bytes mean), `store` (files and
-//! order), `txn` (halves that wait and how they are settled), `delay` (what is delivered later),
+//! order), `ha` (replication of the log), `txn` (halves that wait and how they are settled), `delay` (what is delivered later),
 //! `broker` (what a request does to a
 //! store), `filter`, `wire` and `arrow` (tag scan; remoting frames; raw segments as Arrow batches),
 //! `offline` (a store that nothing has open), `python` (the only module that knows
@@ -12,6 +12,7 @@ pub mod broker;
 pub mod delay;
 pub mod filter;
 pub mod format;
+pub mod ha;
 pub mod offline;
 pub mod store;
 pub mod txn;

@@ -97,6 +97,7 @@ impl From<StoreError> for Refusal {
         let code = match e {
             StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => codes::MESSAGE_ILLEGAL,
             StoreError::Busy(_) => codes::SYSTEM_BUSY,
+            StoreError::InSyncReplicasNotEnough { .. } => codes::SYSTEM_ERROR,
             _ => codes::SERVICE_NOT_AVAILABLE,
         };
         Refusal::new(code, e.to_string())

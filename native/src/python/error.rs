@@ -17,7 +17,11 @@ pub fn to_py(py: Python<'_>, e: StoreError) -> PyErr {
         StoreError::Locked(_) => "StoreLockedError",
         StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => "MessageIllegalError",
         StoreError::Busy(_) => "SystemBusyError",
-        StoreError::NotAvailable(_) | StoreError::Cold => "ServiceNotAvailableError",
+        StoreError::NotAvailable(_)
+        | StoreError::Replica
+        | StoreError::InSyncReplicasNotEnough { .. }
+        | StoreError::Misfit(_)
+        | StoreError::Cold => "ServiceNotAvailableError",
     };
     raise(py, name, e.to_string())
 }

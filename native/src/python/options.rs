@@ -54,6 +54,9 @@ fn set(cfg: &mut StoreConfig, key: &str, value: &Bound<'_, PyAny>) -> PyResult<(
                 FlushMode::Async
             };
         }
+        "replica" => cfg.replica = value.extract()?,
+        "replicated" => cfg.replicated = value.extract()?,
+        "slave_timeout" => cfg.slave_timeout = value.extract()?,
         "busy_timeout" => cfg.busy_timeout = value.extract()?,
         "flush_interval_commit_log" => cfg.flush_interval_commit_log = value.extract()?,
         "flush_interval_consume_queue" => cfg.flush_interval_consume_queue = value.extract()?,

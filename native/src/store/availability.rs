@@ -2,6 +2,7 @@
 
 use super::barrier::Barrier;
 use super::error::{Result, StoreError};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,17 +10,25 @@ pub struct Availability {
     barrier: Arc<Barrier>,
     closed: AtomicBool,
     disk_full: AtomicBool,
+    /// Fewer replicas are in sync than minInSyncReplicas: how many are, and how many that wants.
+    short: Mutex<Option<(usize, usize)>>,
+    is_short: AtomicBool,
     /// diskSpaceWarningLevelRatio, in percent
     warning_ratio: u32,
+    /// The store of a slave: see `StoreConfig::replica`.
+    replica: bool,
 }
 
 impl Availability {
-    pub fn new(barrier: Arc<Barrier>, warning_ratio: u32) -> Self {
+    pub fn new(barrier: Arc<Barrier>, warning_ratio: u32, replica: bool) -> Self {
         Availability {
             barrier,
             closed: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
+            short: Mutex::default(),
+            is_short: AtomicBool::new(false),
             warning_ratio,
+            replica,
         }
     }
 
@@ -48,8 +57,30 @@ impl Availability {
         Ok(())
     }
 
+    /// Whether the store takes messages.
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
+        if self.replica {
+            return Err(StoreError::Replica);
+        }
+        if self.is_short.load(Ordering::Acquire)
+            && let Some((in_sync, least)) = *self.short.lock()
+        {
+            return Err(StoreError::InSyncReplicasNotEnough { in_sync, least });
+        }
+        self.check_growing()
+    }
+
+    /// Says whether there are fewer replicas than minInSyncReplicas: how many are in sync, and how
+    /// many that key wants.
+    pub fn set_short_of_replicas(&self, short: Option<(usize, usize)>) {
+        *self.short.lock() = short;
+        self.is_short.store(short.is_some(), Ordering::Release);
+    }
+
+    /// Whether its log may grow.
+    #[inline]
+    pub fn check_growing(&self) -> Result<()> {
         if self.is_closed() || self.barrier.has_failed() || self.is_disk_full() {
             return Err(self.why_not_writable());
         }

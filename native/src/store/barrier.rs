@@ -4,14 +4,17 @@
 //! confirmed records only, arrivals are reported and sends are acknowledged when they are
 //! confirmed. Each of them asks here and nowhere else.
 //!
-//! Every requirement of the policy is an input: an offset that somebody moves. So far there is one,
-//! `flushed`, which the log flusher moves. After a failure of an input nothing more is confirmed:
-//! the kernel may have dropped the dirty pages, so a second flush could succeed without the data
-//! being on disk.
+//! Every requirement of the policy is an input: an offset that somebody moves. `flushed` is moved by the
+//! log flusher, `replicated` by the slaves' reports. After a failure of an input nothing more is
+//! confirmed: the kernel may have dropped the dirty pages, so a second flush could succeed without the
+//! data being on disk.
+//!
+//! What this broker has done by itself (`local`) is what slaves are sent, and what a slave reports.
 
 use super::commit_log::CommitLog;
-use super::config::FlushMode;
+use super::config::{FlushMode, StoreConfig};
 use super::error::{Result, StoreError};
+use super::growth::Growth;
 use parking_lot::Mutex;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -22,12 +25,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Policy {
     /// It is on disk. [SYNC_FLUSH]
     pub flushed: bool,
+    /// So many slaves as are wanted have it; how many that is may change. [SYNC_MASTER]
+    pub replicated: bool,
+    /// ms that an answer waits for slaves. [slaveTimeout]
+    pub slave_timeout: i64,
+}
+
+impl Policy {
+    /// Whether a record is confirmed as soon as it is in the log's file.
+    #[inline]
+    pub fn is_written_enough(&self) -> bool {
+        !self.flushed && !self.replicated
+    }
 }
 
 impl From<FlushMode> for Policy {
     fn from(mode: FlushMode) -> Self {
         Policy {
             flushed: mode == FlushMode::Sync,
+            replicated: false,
+            slave_timeout: 0,
+        }
+    }
+}
+
+impl From<&StoreConfig> for Policy {
+    fn from(config: &StoreConfig) -> Self {
+        Policy {
+            replicated: config.replicated,
+            slave_timeout: config.slave_timeout,
+            ..config.flush_mode.into()
         }
     }
 }
@@ -41,9 +68,9 @@ pub enum Outcome {
     Pending,
     /// It was not flushed within the time limit. It may be later.
     FlushTimedOut,
-    /// Too few replicas had it within the time limit. No policy requires replicas so far.
+    /// Too few slaves had it within the time limit. They may have it later.
     ReplicationTimedOut,
-    /// There are fewer replicas than the policy requires. No policy requires replicas so far.
+    /// There are fewer slaves than the policy requires.
     NoReplica,
     /// It is not in the log's file, as writing it failed. It is written when the next write
     /// succeeds, or lost. `Barrier::unwritten` says why.
@@ -57,6 +84,11 @@ pub struct Barrier {
     log: Arc<CommitLog>,
     /// What lies below is on disk.
     flushed: AtomicU64,
+    /// What lies below is on so many slaves as are wanted; it never goes back.
+    replicated: AtomicU64,
+    /// Whether any slave is wanted, with a policy that requires them.
+    waits_for_slaves: AtomicBool,
+    growth: Growth,
     failed: AtomicBool,
     failure: Mutex<Option<StoreError>>,
     /// Why the last write into the log failed; None once one succeeded.
@@ -76,6 +108,9 @@ impl Barrier {
             policy,
             log,
             flushed: AtomicU64::new(0),
+            replicated: AtomicU64::new(0),
+            waits_for_slaves: AtomicBool::new(policy.replicated),
+            growth: Growth::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             unwritten: Mutex::new(None),
@@ -98,11 +133,27 @@ impl Barrier {
     /// reached, the log's end if it has none.
     #[inline]
     pub fn confirmed(&self) -> u64 {
+        let local = self.local();
+        if self.policy.replicated && self.waits_for_slaves.load(Ordering::Acquire) {
+            local.min(self.replicated())
+        } else {
+            local
+        }
+    }
+
+    /// This broker has done what the policy requires of itself below this physical offset.
+    #[inline]
+    pub fn local(&self) -> u64 {
         if self.policy.flushed {
             self.flushed()
         } else {
             self.log.max_offset()
         }
+    }
+
+    /// Who follows the log as far as `local` has it.
+    pub fn growth(&self) -> &Growth {
+        &self.growth
     }
 
     /// Whether the part of the log before `end` is confirmed. What is staged only is not.
@@ -120,11 +171,38 @@ impl Barrier {
             Outcome::Failed
         } else if end > self.log.max_offset() && self.unwritten.lock().is_some() {
             Outcome::NotWritten
-        } else if waited_ms < timeout_ms {
+        } else if end > self.local() {
+            match waited_ms < timeout_ms {
+                true => Outcome::Pending,
+                false => Outcome::FlushTimedOut,
+            }
+        } else if waited_ms < self.policy.slave_timeout {
             Outcome::Pending
         } else {
-            Outcome::FlushTimedOut
+            Outcome::ReplicationTimedOut
         }
+    }
+
+    /// The log is on so many slaves as are wanted below this physical offset.
+    #[inline]
+    pub fn replicated(&self) -> u64 {
+        self.replicated.load(Ordering::Acquire)
+    }
+
+    /// So many slaves as are wanted have the log below `offset`.
+    pub fn replicated_to(&self, offset: u64) {
+        if self.replicated.fetch_max(offset, Ordering::AcqRel) < offset && self.policy.replicated {
+            self.signal();
+        }
+    }
+
+    /// Says whether any slave is wanted. What was confirmed without slaves stays confirmed.
+    pub fn wait_for_slaves(&self, wanted: bool) {
+        if wanted {
+            self.replicated.fetch_max(self.confirmed(), Ordering::AcqRel);
+        }
+        self.waits_for_slaves.store(wanted, Ordering::Release);
+        self.signal();
     }
 
     /// The log is on disk below this physical offset.
@@ -136,13 +214,23 @@ impl Barrier {
     /// The log is on disk below `offset` when the store is opened.
     pub fn start_at(&self, offset: u64) {
         self.flushed.store(offset, Ordering::Release);
+        self.replicated.store(offset, Ordering::Release);
     }
 
     /// The log flusher calls this when the log is on disk below `offset`.
     pub fn flushed_to(&self, offset: u64) {
         self.flushed.store(offset, Ordering::Release);
         if self.policy.flushed {
+            self.growth.grew();
             self.signal();
+        }
+    }
+
+    /// The writer calls this when the log's file has more records.
+    #[inline]
+    pub fn written(&self) {
+        if !self.policy.flushed {
+            self.growth.grew();
         }
     }
 

@@ -25,6 +25,8 @@ pub struct CommitLog {
     /// The file that follows the last one, made ready in advance.
     next: Mutex<Option<Arc<Segment>>>,
     max: AtomicU64,
+    /// Where the first file goes while there is none.
+    begin: AtomicU64,
     newest_timestamp: AtomicI64,
     /// Files below were given up by `give_up_cache`.
     given_up: AtomicU64,
@@ -49,6 +51,7 @@ impl CommitLog {
             changing: Mutex::new(()),
             next: Mutex::new(None),
             max: AtomicU64::new(max),
+            begin: AtomicU64::new(0),
             newest_timestamp: AtomicI64::new(0),
             given_up: AtomicU64::new(0),
             removed: Mutex::default(),
@@ -208,8 +211,15 @@ impl CommitLog {
         }
     }
 
+    /// Has a log without files begin at `offset`, the start of a file.
+    pub fn begin_at(&self, offset: u64) {
+        self.begin.store(offset, Ordering::Release);
+        self.set_max_offset(offset);
+    }
+
     fn files_end(&self) -> u64 {
-        self.segments().last().map_or(0, |s| s.end())
+        let begin = self.begin.load(Ordering::Acquire);
+        self.segments().last().map_or(begin, |s| s.end())
     }
 
     fn create(&self, base: u64) -> Result<Arc<Segment>> {

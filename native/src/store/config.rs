@@ -8,6 +8,9 @@ use crate::format::queue_ext::{END_LEN, MAX_UNIT, MIN_UNIT};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Bytes: the largest body that brokers take, and room for the rest of its record.
+const MAX_COPIED: usize = (16 << 20) + (128 << 10);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
     Async,
@@ -92,6 +95,12 @@ pub struct StoreConfig {
     /// Bytes of the bitmap that an extension may have; 0: none has one
     pub bitmap_len: usize,
     pub flush_mode: FlushMode,
+    /// brokerRole is SLAVE: the log grows by what its master sends, and takes no messages
+    pub replica: bool,
+    /// brokerRole is SYNC_MASTER, and inSyncReplicas wants slaves
+    pub replicated: bool,
+    /// slaveTimeout, ms
+    pub slave_timeout: i64,
     /// flushIntervalCommitLog, ms (ASYNC_FLUSH)
     pub flush_interval_commit_log: u64,
     /// osPageCacheBusyTimeOutMills, ms.
@@ -142,6 +151,9 @@ impl StoreConfig {
             queue_ext_file_size: 48 << 20,
             bitmap_len: 0,
             flush_mode: FlushMode::Async,
+            replica: false,
+            replicated: false,
+            slave_timeout: 3000,
             flush_interval_commit_log: 500,
             busy_timeout: 1000,
             delay_levels: Levels::default(),
@@ -164,6 +176,11 @@ impl StoreConfig {
     /// Largest record: body limit plus room for topic and properties.
     pub fn max_record(&self) -> usize {
         self.max_message_size + 64 * 1024
+    }
+
+    /// Bytes of the largest record that a master may send: its maxMessageSize is not known here.
+    pub fn max_copied_record(&self) -> usize {
+        (self.commit_log_file_size as usize).min(MAX_COPIED)
     }
 
     /// Checks what would make the store unusable later.

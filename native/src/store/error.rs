@@ -24,6 +24,16 @@ pub enum StoreError {
     PropertiesTooLong(String),
     #[error("store is not available: {0}")]
     NotAvailable(String),
+    /// A message for a slave's store.
+    #[error("message store is slave mode, so putMessage is forbidden: send to the master")]
+    Replica,
+    #[error(
+        "IN_SYNC_REPLICAS_NOT_ENOUGH: {in_sync} replicas are in sync, minInSyncReplicas={least} are wanted"
+    )]
+    InSyncReplicasNotEnough { in_sync: usize, least: usize },
+    /// What a master sent does not fit the log; nothing of it was appended.
+    #[error("{0}")]
+    Misfit(String),
     /// A write takes too long: `stalls`.
     #[error("{0}")]
     Busy(String),

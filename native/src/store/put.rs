@@ -134,6 +134,7 @@ pub struct Writer {
     links: Links,
     store_host: Host,
     max_message_size: usize,
+    max_copied: usize,
     delay_levels: Levels,
     position: Mutex<Position>,
 }
@@ -155,6 +156,7 @@ impl Writer {
             links,
             store_host: Host::new(cfg.store_host),
             max_message_size: cfg.max_message_size,
+            max_copied: cfg.max_copied_record(),
             delay_levels: cfg.delay_levels.clone(),
             position: Mutex::default(),
         }
@@ -393,6 +395,16 @@ impl PutGuard<'_> {
 
     #[cold]
     fn roll(&mut self, size: usize) -> Result<()> {
+        let chunk = self.writer.links.log.chunk();
+        self.roll_behind(size, |full, file| end_with_blank(full, file, chunk))
+    }
+
+    /// Continues in a new file, once `end` has ended the one that is full.
+    fn roll_behind(
+        &mut self,
+        size: usize,
+        end: impl FnOnce(&Segment, &File) -> Result<()>,
+    ) -> Result<()> {
         let log = &self.writer.links.log;
         if size + BLANK_LEN > log.file_size() {
             return Err(StoreError::Illegal(format!(
@@ -407,7 +419,7 @@ impl PutGuard<'_> {
             fresh.reserve(size, log.chunk())?;
             opened = Some(fresh.open_for_writing()?);
             if let (Some(full), Some(file)) = (full, file) {
-                end_with_blank(full, file, log.chunk())?;
+                end(full, file)?;
             }
             Ok(())
         })?;
@@ -534,6 +546,7 @@ impl PutGuard<'_> {
             links.barrier.set_unwritten(None);
         }
         links.preparer.advance(end);
+        links.barrier.written();
         if links.barrier.policy().flushed {
             links.log_flusher.request(links.log.max_offset());
         }
@@ -579,6 +592,9 @@ impl Drop for PutGuard<'_> {
         }
     }
 }
+
+#[path = "copied.rs"]
+mod copied;
 
 #[cfg(test)]
 #[path = "put_tests.rs"]

@@ -5,7 +5,7 @@ use super::availability::Availability;
 use super::barrier::Barrier;
 use super::checkpointer::Checkpointer;
 use super::commit_log::CommitLog;
-use super::config::{FlushMode, StoreConfig};
+use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
 use super::expressions::Expressions;
@@ -110,10 +110,10 @@ impl Store {
         let cfg = &config;
         let log = Arc::new(CommitLog::open(cfg)?);
         let topics = Arc::new(Topics::open(cfg)?);
-        let barrier = Arc::new(Barrier::new(cfg.flush_mode.into(), log.clone())?);
+        let barrier = Arc::new(Barrier::new(cfg.into(), log.clone())?);
         let index = open_index(cfg)?.map(Arc::new);
         let ratio = cfg.retention.warning_ratio;
-        let availability = Arc::new(Availability::new(barrier.clone(), ratio));
+        let availability = Arc::new(Availability::new(barrier.clone(), ratio, cfg.replica));
         let arrivals = Arc::new(Arrivals::new(barrier.clone()));
         let preparer = Arc::new(Preparer::default());
         let stalls = Arc::new(Stalls::new(cfg.busy_timeout));
@@ -294,14 +294,30 @@ impl Store {
         std::mem::take(&mut self.ended_halves.lock())
     }
 
+    /// Whether answers wait for more than that a record is in the log's file.
     pub fn is_sync(&self) -> bool {
-        self.config.flush_mode == FlushMode::Sync
+        !self.barrier.policy().is_written_enough()
     }
 
     /// Locks the log for appending; refuses when the store cannot keep promises any more.
     #[inline]
     pub fn put(&self) -> Result<PutGuard<'_>> {
         self.writer.put()
+    }
+
+    /// See `PutGuard::append_copied`.
+    pub fn append_copied(&self, bytes: &[u8]) -> Result<usize> {
+        self.writer.copy()?.append_copied(&self.topics, bytes)
+    }
+
+    /// See `Availability::set_short_of_replicas`.
+    pub fn set_short_of_replicas(&self, short: Option<(usize, usize)>) {
+        self.availability.set_short_of_replicas(short);
+    }
+
+    /// See `Writer::begin_at`.
+    pub fn begin_copies_at(&self, offset: u64) -> Result<()> {
+        self.writer.begin_at(offset)
     }
 
     /// Whether the disk takes in time what it is given.
