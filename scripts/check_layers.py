@@ -33,6 +33,7 @@ RUST_LAYERS = [
     {"format"},
     {"filter"},
     {"store"},
+    {"ha"},
     {"txn"},
     {"delay"},
     {"broker"},

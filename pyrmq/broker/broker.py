@@ -22,6 +22,7 @@ from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
+from pyrmq.broker.ha_master import ha_port
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
@@ -33,13 +34,16 @@ from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
+from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.reply import ReplyProcessor
 from pyrmq.broker.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
+from pyrmq.broker.slave_refusals import slave_refusals
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.stats_view import StatsProcessor
+from pyrmq.broker.suggest import Suggestion
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -75,25 +79,35 @@ class Broker:
     """One broker. `async with Broker.serving(config) as broker:` runs it; leaving drains it."""
 
     def __init__(
-        self, config: BrokerConfig, sockets: list[socket.socket], pinned: Mapping[str, str]
+        self,
+        config: BrokerConfig,
+        sockets: list[socket.socket],
+        ha_sockets: list[socket.socket],
+        pinned: Mapping[str, str],
     ) -> None:
         port = sockets[0].getsockname()[1]
         self.address: Address = (config.broker_ip1 or own_ip(), port)
         self.store = open_store(config, self.address)
         try:
             self.updates = ConfigUpdates(config, pinned)
-            self._open(self.updates.live, sockets)
+            self._open(self.updates.live, sockets, ha_sockets)
         except BaseException:
             self.store.close()
             raise
 
-    def _open(self, live: LiveConfig, sockets: list[socket.socket]) -> None:
+    def _open(
+        self, live: LiveConfig, sockets: list[socket.socket], ha_sockets: list[socket.socket]
+    ) -> None:
         self.live = live
         config = live.now
         folder = config.store_path_root_dir / "config"
         self.topics = TopicTable(folder / "topics.json", config, self.store)
         store_name.write(folder, config.broker_name, self.topics.topics.values())
-        self.registration = Registration(live, self.topics, self.address)
+        host, port = self.address
+        port = ha_sockets[0].getsockname()[1] if ha_sockets else port + 1
+        ha_address = config.broker_ip2 or host, port
+        self.registration = Registration(live, self.topics, self.address, ha_address)
+        self.replicating = Replicating(config, self.store, ha_sockets, self.registration.master)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
         self.topics.on_changed = self.groups.on_changed = self.grants.revoke
@@ -197,6 +211,7 @@ class Broker:
             self.stats,
             self.grants,
             self.filters,
+            Suggestion(live, self.store, self.groups, self.replicating.has_master),
         )
         send = SendProcessor(live, self.topics, self.groups, locks)
         back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
@@ -300,9 +315,11 @@ class Broker:
                 delays=self.delays,
                 deletion=self.deletion,
                 questions=self.questions,
+                replicating=self.replicating,
             ),
             RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
             RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(self.stats),
+            **(slave_refusals() if live.now.is_slave else {}),
         }
 
     @classmethod
@@ -316,10 +333,14 @@ class Broker:
         sockets = open_listeners(config.bind_address, config.listen_port)
         if not is_loopback(config.bind_address):
             _warn_of_access(config)
+        ha_sockets: list[socket.socket] = []
         try:
-            broker = await trio.to_thread.run_sync(cls, config, sockets, pinned)
+            if not config.is_slave:
+                port = ha_port(config.listen_port, config.ha_listen_port)
+                ha_sockets = open_listeners(config.bind_address, port)
+            broker = await trio.to_thread.run_sync(cls, config, sockets, ha_sockets, pinned)
         except BaseException:
-            for sock in sockets:
+            for sock in sockets + ha_sockets:
                 sock.close()
             raise
         try:
@@ -327,13 +348,15 @@ class Broker:
                 await tasks.start(broker.server.run)
                 tasks.start_soon(broker._persist)
                 tasks.start_soon(broker.housekeeping.run)
-                tasks.start_soon(broker.transactions.run)
-                tasks.start_soon(broker._count_transactions)
-                tasks.start_soon(broker.delays.run)
+                if not config.is_slave:
+                    tasks.start_soon(broker.transactions.run)
+                    tasks.start_soon(broker._count_transactions)
+                    tasks.start_soon(broker.delays.run)
                 tasks.start_soon(broker.stats.run)
                 if config.page_cache_drop_behind:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)
+                await broker.replicating.start(tasks)
                 await tasks.start(broker.registration.run)
                 try:
                     yield broker
@@ -347,7 +370,8 @@ class Broker:
                         broker.filters.stopped()
                         await broker.save()
                     finally:
-                        await broker.delays.finish()
+                        if not config.is_slave:
+                            await broker.delays.finish()
                 finally:
                     await trio.to_thread.run_sync(broker.store.close)
 
@@ -359,7 +383,8 @@ class Broker:
             nursery.start_soon(self.server.drain, GRACE)
 
     def _tables(self) -> list[PersistentTable]:
-        return [self.topics, self.groups, self.offsets, self.filters, self.transaction_metrics]
+        tables = [self.topics, self.groups, self.offsets, self.filters]
+        return tables if self.live.now.is_slave else [*tables, self.transaction_metrics]
 
     def _keep_progress(self, half: int, op: int) -> None:
         self.offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from pyrmq.broker.config_keys import OTHER_KEYS
+from pyrmq.broker.config_replication import ReplicationConfig
 from pyrmq.engine import delay_levels
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -59,7 +60,7 @@ def _name_servers(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig:
+class BrokerConfig(ReplicationConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
@@ -78,11 +79,17 @@ class BrokerConfig:
     broker_cluster_name: str = key(
         "DefaultCluster", "Name of the cluster.", check=_name, values="as brokerName"
     )
-    broker_id: int = key(0, "0 is the master.", high=0, values="0")
     broker_ip1: str = key(
         "",
         "Address that clients get and that storeHost has; empty: found out at start.",
         name="brokerIP1",
+        check=_numeric_address,
+        values="a numeric address",
+    )
+    broker_ip2: str = key(
+        "",
+        "Address of the HA port that slaves get; empty: brokerIP1.",
+        name="brokerIP2",
         check=_numeric_address,
         values="a numeric address",
     )
@@ -421,6 +428,7 @@ class BrokerConfig:
         check_fields(self)
         if self.enable_calc_filter_bit_map and not self.enable_consume_queue_ext:
             raise ConfigError("enableCalcFilterBitMap=true needs enableConsumeQueueExt=true")
+        self.check_replication()
 
     @property
     def delay_levels(self) -> list[int]:

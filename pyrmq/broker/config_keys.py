@@ -6,16 +6,13 @@ from pyrmq.net.config_table import FixedKey, UnusedKey
 
 _THREADS = "there are no thread pools here: trio and one native writer do the work"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
-_REPLICATION = "this version does not replicate"
 _TIMER = "this version refuses timer messages"
 _DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
 _OP_BATCH = "op records are written along with what they settle"
 _DELETING = "a file in use stays readable, and a failed deletion is tried again in the next round"
 
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER")),
-    FixedKey("inSyncReplicas", ("1",)),
-    FixedKey("totalReplicas", ("1",)),
+    UnusedKey("totalReplicas", "it only counts in controller mode, which is not there"),
     FixedKey("storeType", ("default",)),
     FixedKey("enableDLegerCommitLog", ("false",)),
     FixedKey("enableControllerMode", ("false",)),
@@ -29,18 +26,12 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     FixedKey("enabledAppendPropCRC", ("false",)),
     FixedKey("forceVerifyPropCRC", ("false",)),
     FixedKey("transientStorePoolEnable", ("false",)),
-    FixedKey("slaveReadEnable", ("false",)),
     FixedKey("rejectPullConsumerEnable", ("false",)),
     FixedKey("fetchNamesrvAddrByAddressServer", ("false",)),
     FixedKey("fetchNameSrvAddrByDnsLookup", ("false",)),
     FixedKey("coldDataFlowControlEnable", ("false",)),
     FixedKey("defaultMessageRequestMode", ("PULL",)),
     FixedKey("metricsExporterType", ("DISABLE",)),
-    UnusedKey("brokerIP2", _REPLICATION),
-    UnusedKey("haListenPort", _REPLICATION),
-    UnusedKey("haMasterAddress", _REPLICATION),
-    UnusedKey("slaveTimeout", _REPLICATION),
-    UnusedKey("minInSyncReplicas", _REPLICATION),
     UnusedKey("destroyMapedFileIntervalForcibly", _DELETING),
     UnusedKey("redeleteHangedFileInterval", _DELETING),
     UnusedKey("messageIndexSafe", "the index is always completed from the log"),

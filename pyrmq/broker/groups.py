@@ -66,6 +66,11 @@ class Group:
         return as_int(self.values.get("retryQueueNums"), 1)
 
     @property
+    def which_broker_when_slow(self) -> int:
+        """Broker id that its consumers are sent to when they are far behind."""
+        return as_int(self.values.get("whichBrokerWhenConsumeSlowly"), 1)
+
+    @property
     def retry_max_times(self) -> int:
         return as_int(self.values.get("retryMaxTimes"), 16)
 

@@ -58,8 +58,9 @@ class Housekeeping:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._scan_clients)
-            nursery.start_soon(self._scan_groups)
-            nursery.start_soon(self._scan_offsets)
+            if not self._config.now.is_slave:  # there they are its master's
+                nursery.start_soon(self._scan_groups)
+                nursery.start_soon(self._scan_offsets)
 
     async def _scan_clients(self) -> None:
         while True:

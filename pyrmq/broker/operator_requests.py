@@ -10,6 +10,7 @@ from pyrmq.broker.delay import DelayService
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_status import HaStatus
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
@@ -31,11 +32,13 @@ def operator_processors(
     delays: DelayService,
     deletion: TopicDeletion,
     questions: Questions,
+    replicating: Replicating,
 ) -> dict[int, Processor]:
     """By request code."""
     ask = ClientQuestions(broker_name, store, topics, groups, clients, questions)
     tables = AdminTables(topics, offsets, delays)
-    ha = HaStatus(store)
+    server = replicating.server
+    ha = HaStatus(store, server.master if server else None, replicating.replication)
     query = ConsumeQueryProcessor(broker_name, address, store, topics, clients, offsets)
     return {
         RequestCode.DELETE_TOPIC_IN_BROKER: deletion.delete,

@@ -19,6 +19,7 @@ from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.sql_filters import check_kind, sql_filter
 from pyrmq.broker.stats import BrokerStats
+from pyrmq.broker.suggest import Suggestion
 from pyrmq.broker.topics import TopicTable, no_topic
 from pyrmq.engine import Command, GetResult, PullGrants, Slice, SqlFilter, Store
 from pyrmq.errors import (
@@ -217,10 +218,12 @@ class PullProcessor:
         stats: BrokerStats,
         grants: PullGrants,
         filters: ConsumerFilters,
+        suggestion: Suggestion,
     ) -> None:
         self._config = config
         self._grants = grants
         self._filters = filters
+        self._suggestion = suggestion
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -233,6 +236,7 @@ class PullProcessor:
         """Pulls that wait for one of the readers."""
 
     def __call__(self, connection: Connection, command: Command) -> Response | Park | Elsewhere:
+        self._suggestion.check()
         group = fields.text(command, "consumerGroup")
         topic = fields.text(command, "topic")
         queue_id = fields.int32(command, "queueId")
@@ -265,7 +269,8 @@ class PullProcessor:
             self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(command, key, sys_flag, pull))
-        if response.code == ResponseCode.SUCCESS and group != TRANSACTION_GROUP:
+        may_grant = group != TRANSACTION_GROUP and self._suggestion.may_grant
+        if response.code == ResponseCode.SUCCESS and may_grant:
             connection.session.grant_pull(command, topic, group, queue_id, sub.tag_codes)
         return self._answered(command, key, sys_flag, pull, response)
 
@@ -298,6 +303,7 @@ class PullProcessor:
     ) -> Response | Park:
         """The answer, or the pull to be parked if there is nothing and it may wait."""
         self._offsets.pulled(key, int(response.ext["nextBeginOffset"]))
+        response = self._suggestion.fill(response, pull.group, pull.topic, pull.queue_id)
         if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
             asked = fields.int64(command, "suspendTimeoutMillis", 0)
             if not self._config.now.long_polling_enable:

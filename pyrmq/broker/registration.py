@@ -10,14 +10,16 @@ from functools import partial
 import trio
 
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.ha_slave import Master
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address, format_address, parse_addresses
+from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
 from pyrmq.net.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ TELL = 3.0
 """Seconds that a new topic waits for the name servers at most."""
 RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
+SEEK = 2.0
+"""Seconds after which a slave registers again that does not know its master."""
 SHORT = 3.0
 """Seconds that a name server may take to answer a small request."""
 MAX_SINGLE = 64
@@ -63,7 +67,13 @@ class Registration:
     """Registers all topics at start and every registerNameServerPeriod, and topics that are new
     or have changed at once."""
 
-    def __init__(self, config: LiveConfig, topics: TopicTable, address: Address) -> None:
+    def __init__(
+        self,
+        config: LiveConfig,
+        topics: TopicTable,
+        address: Address,
+        ha_address: Address | None = None,
+    ) -> None:
         self._config = config
         self._topics = topics
         self._permission = config.now.broker_permission
@@ -73,6 +83,10 @@ class Registration:
         self._rows = topics.rows(self._row)
         self._encoding = trio.Lock()
         self._address = address
+        self._ha_address = ha_address or (address[0], address[1] + 1)
+        self._master: Master | None = None
+        """Of a slave, as the name servers say."""
+        self._master_known = trio.Event()
         addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
@@ -91,6 +105,13 @@ class Registration:
                 server.told is not None and server.told < wanted for server in self._servers
             ):
                 await self._news.wait()
+
+    async def master(self) -> Master:
+        """A slave's master, as the name server said that answered last; waits for the first one
+        that knows it."""
+        await self._master_known.wait()
+        assert self._master is not None
+        return self._master
 
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         if now.broker_permission != before.broker_permission:
@@ -168,12 +189,12 @@ class Registration:
     async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
         retry = RETRY
-        due = trio.current_time()
+        due = soon = trio.current_time()
         while not self._leaving:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
             server.changed = trio.Event()
             changes = self._changes
-            is_due = server.told is None or trio.current_time() >= due
+            is_due = server.told is None or trio.current_time() >= min(due, soon)
             done = await self._one(channels, server, partial(self._tell, is_due))
             server.told = changes if done else None
             self._news.set()
@@ -181,7 +202,9 @@ class Registration:
             tried.set()
             if is_due:
                 due = trio.current_time() + period
-            with trio.move_on_at(due if done else trio.current_time() + retry):
+            seeking = self._config.now.is_slave and self._master is None
+            soon = min(due, trio.current_time() + SEEK) if seeking else due
+            with trio.move_on_at(soon if done else trio.current_time() + retry):
                 await server.changed.wait()
             retry = RETRY if done else min(2 * retry, period)
 
@@ -252,10 +275,9 @@ class Registration:
         server.channel, server.rows = channel, rows
 
     async def _send(self, channel: Channel, server: _NameServer, body: bytes) -> None:
-        host, port = self._address
         header = {
             **self._header(),
-            "haServerAddr": format_address((host, port + 1 if port < 65535 else port)),
+            "haServerAddr": format_address(self._ha_address),
             "compressed": False,
             "bodyCrc32": 0,
         }
@@ -265,6 +287,7 @@ class Registration:
             body,
             timeout=self._config.now.register_broker_timeout_mills / 1000,
         )
+        self._take_master(server, answer)
         self._take_order(server, answer.body)
 
     async def _register_topic(self, channel: Channel, name: str) -> None:
@@ -277,6 +300,22 @@ class Registration:
             fastjson.dumps({"brokerDatas": [], "filterServerTable": {}, "queueDatas": [row]}),
             timeout=SHORT,
         )
+
+    def _take_master(self, server: _NameServer, answer: Command) -> None:
+        """A slave learns who its master is. [handleRegisterBrokerResult]"""
+        master, ha = answer.ext.get("masterAddr"), answer.ext.get("haServerAddr")
+        if not self._config.now.is_slave or not master or not ha:
+            return
+        try:
+            found = Master(parse_address(master), parse_address(ha))
+        except PyrmqError as e:
+            name = format_address(server.address)
+            log.warning("the master as %s says: %s", escape(name), escape(e))
+            return
+        if found != self._master:
+            log.info("the master is %s", escape(master))
+        self._master = found
+        self._master_known.set()
 
     def _take_order(self, server: _NameServer, body: bytes) -> None:
         """Topics with an order configuration are ordered. [handleRegisterBrokerResult]"""

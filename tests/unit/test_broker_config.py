@@ -98,10 +98,36 @@ def test_name_server_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bounds(key: str, bounds: tuple[int, int]) -> None:
     name = FIELDS[key]
     for value in bounds:
-        assert getattr(BrokerConfig.from_properties({key: str(value)}), name) == value
+        values = {**GOES_WITH.get((key, value), {}), key: str(value)}
+        assert getattr(BrokerConfig.from_properties(values), name) == value
     for value in (bounds[0] - 1, bounds[1] + 1):
         with pytest.raises(ConfigError, match=key):
             BrokerConfig.from_properties({key: str(value)})
+
+
+GOES_WITH = {
+    ("brokerId", (1 << 31) - 1): {"brokerRole": "SLAVE"},
+    ("minInSyncReplicas", 64): {"inSyncReplicas": "64"},
+    ("haSendHeartbeatInterval", 3_599_999): {"haHousekeepingInterval": "3600000"},
+    ("haHousekeepingInterval", 100): {"haSendHeartbeatInterval": "10"},
+}
+"""Keys and values that need others with them."""
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"brokerRole": "SLAVE"}, "needs a brokerId above 0"),
+        ({"brokerId": "1"}, "is a slave's"),
+        ({"minInSyncReplicas": "2"}, "at most inSyncReplicas"),
+        ({"haMasterAddress": "nowhere"}, "haMasterAddress"),
+        ({"haAddressAllowList": "x"}, "haAddressAllowList"),
+        ({"haSendHeartbeatInterval": "100", "haHousekeepingInterval": "100"}, "has to be above"),
+    ],
+)
+def test_roles_that_cannot_be_meant(values: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        BrokerConfig.from_properties(values)
 
 
 def test_every_default_is_within_its_bounds() -> None:
@@ -110,7 +136,7 @@ def test_every_default_is_within_its_bounds() -> None:
 
 
 def test_bounds_are_those_of_numbers() -> None:
-    assert len(BOUNDS) == 49
+    assert len(BOUNDS) == 56
     assert all(type(getattr(BrokerConfig(), FIELDS[key])) is int for key, _ in BOUNDS)
 
 

@@ -92,7 +92,8 @@ async def test_what_is_pinned_goes_before_an_update(config: BrokerConfig, file: 
         ("listenPort", "put it in broker.conf and restart"),
         ("storePathRootDir", "put it in broker.conf and restart"),
         ("adminAddressAllowList", "put it in broker.conf and restart"),
-        ("brokerRole", "no other value"),
+        ("brokerRole", "restart the broker"),
+        ("enableLmq", "no other value"),
         ("sendMessageThreadPoolNums", "has no effect: there are no thread pools"),
     ],
 )

@@ -104,7 +104,9 @@ impl MasterLink {
             return Ok(());
         };
         if offset > next {
-            return Err(format!("it reports offset {offset}, but was sent {next} only"));
+            return Err(format!(
+                "it reports offset {offset}, but was sent {next} only"
+            ));
         }
         if offset < self.acked {
             let acked = self.acked;
@@ -118,14 +120,19 @@ impl MasterLink {
     pub fn step(&mut self, now: i64, log: &Log) -> Result<Step, String> {
         let silent_at = self.heard_at + self.settings.silence;
         if now >= silent_at {
-            return Err(format!("nothing was heard for {} ms", self.settings.silence));
+            return Err(format!(
+                "nothing was heard for {} ms",
+                self.settings.silence
+            ));
         }
         let Some(next) = self.next else {
             return Ok(Step::Wait { until: silent_at });
         };
         if next < log.min {
             let min = log.min;
-            return Err(format!("it wants {next}, but the log begins at {min} by now"));
+            return Err(format!(
+                "it wants {next}, but the log begins at {min} by now"
+            ));
         }
         let beat_at = self.sent_at + self.settings.heartbeat;
         let len = self.length(next, now, log);

@@ -147,7 +147,8 @@ impl Receiver {
             self.master_end
                 .fetch_max(link.master_end(), Ordering::AcqRel);
             self.heard_at.store(link.heard_at(), Ordering::Release);
-            self.reported_at.store(link.reported_at(), Ordering::Release);
+            self.reported_at
+                .store(link.reported_at(), Ordering::Release);
         }
         Ended::Stopped
     }

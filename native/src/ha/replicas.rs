@@ -163,7 +163,9 @@ impl Replicas {
             self.store
                 .set_short_of_replicas(short.then_some((in_sync, least)));
             if short {
-                log::warn!("{in_sync} of minInSyncReplicas={least} are in sync: messages are refused");
+                log::warn!(
+                    "{in_sync} of minInSyncReplicas={least} are in sync: messages are refused"
+                );
             } else {
                 log::info!("{in_sync} replicas are in sync: messages are taken again");
             }

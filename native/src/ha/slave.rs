@@ -155,7 +155,8 @@ impl SlaveLink {
 
     /// Whether a report would say more than the last one.
     pub fn has_news(&self) -> bool {
-        self.reportable().is_some_and(|end| self.reported != Some(end))
+        self.reportable()
+            .is_some_and(|end| self.reported != Some(end))
     }
 
     /// None: not yet. The first report says where to continue, so it has to be all of the log.
@@ -172,7 +173,10 @@ impl SlaveLink {
     pub fn wait(&self, now: i64) -> Result<i64, String> {
         let silent_at = self.heard_at + self.settings.silence;
         if now >= silent_at {
-            return Err(format!("nothing was heard for {} ms", self.settings.silence));
+            return Err(format!(
+                "nothing was heard for {} ms",
+                self.settings.silence
+            ));
         }
         Ok(silent_at.min(self.reported_at + self.settings.heartbeat))
     }

@@ -17,8 +17,7 @@ impl Socket {
         // That TCP_NODELAY cannot be set (a socket of another family) does not matter.
         unsafe {
             let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-            if flags < 0
-                || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) < 0
+            if flags < 0 || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) < 0
             {
                 return Err(Error::last_os_error());
             }
@@ -69,9 +68,8 @@ impl Socket {
     pub fn send_file(&self, file: &File, at: u64, len: usize) -> Result<Option<usize>> {
         let mut offset = at as libc::off_t;
         // SAFETY: both descriptors are open, and the offset is live.
-        let n = unsafe {
-            libc::sendfile(self.fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, len)
-        };
+        let n =
+            unsafe { libc::sendfile(self.fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, len) };
         match done(n)? {
             Some(0) => Err(Error::new(ErrorKind::UnexpectedEof, "the file is short")),
             n => Ok(n),

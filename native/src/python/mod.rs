@@ -6,6 +6,7 @@ mod capi;
 mod delays;
 mod encode;
 mod error;
+mod ha;
 mod json;
 mod listener;
 mod log_lines;
@@ -33,6 +34,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<delays::Delays>()?;
     m.add_class::<delays::Returned>()?;
     m.add_function(wrap_pyfunction!(delays::delay_levels, m)?)?;
+    m.add_class::<ha::HaMaster>()?;
+    m.add_class::<ha::HaSlave>()?;
+    m.add_function(wrap_pyfunction!(ha::newest_record, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<pulls::PullGrants>()?;
     m.add("PULL_ALIKE", pulls::alike())?;

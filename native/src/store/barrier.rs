@@ -199,7 +199,8 @@ impl Barrier {
     /// Says whether any slave is wanted. What was confirmed without slaves stays confirmed.
     pub fn wait_for_slaves(&self, wanted: bool) {
         if wanted {
-            self.replicated.fetch_max(self.confirmed(), Ordering::AcqRel);
+            self.replicated
+                .fetch_max(self.confirmed(), Ordering::AcqRel);
         }
         self.waits_for_slaves.store(wanted, Ordering::Release);
         self.signal();

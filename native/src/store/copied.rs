@@ -175,11 +175,12 @@ impl PutGuard<'_> {
             None => None,
         };
         let position = &mut *self.position;
-        position
-            .staging
-            .place(bytes.len())
-            .copy_from_slice(bytes);
-        let bitmap: &[u8] = if entry.is_some() { &position.bitmap } else { &[] };
+        position.staging.place(bytes.len()).copy_from_slice(bytes);
+        let bitmap: &[u8] = if entry.is_some() {
+            &position.bitmap
+        } else {
+            &[]
+        };
         position.staging.push(bytes.len(), end, entry, bitmap);
         Ok(())
     }

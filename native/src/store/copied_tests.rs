@@ -149,7 +149,11 @@ fn what_does_not_fit_is_refused_and_nothing_of_it_appended() {
     let table: [(&str, &[u8], &str); 4] = [
         ("no record", &foreign, "no record"),
         ("fields", &sums, "do not add up"),
-        ("another place", &bytes[second..], "states that it stands at"),
+        (
+            "another place",
+            &bytes[second..],
+            "states that it stands at",
+        ),
         ("zeros", &[0; 64], "no record"),
     ];
     for (name, input, why) in table {
@@ -165,7 +169,9 @@ fn what_does_not_fit_is_refused_and_nothing_of_it_appended() {
     // Files of another size.
     let slave = open_sized(&b.path().join("size"), true, 2 * FILE);
     match copy(&slave, &bytes, 4096) {
-        Err(StoreError::Misfit(text)) => assert!(text.contains("mappedFileSizeCommitLog"), "{text}"),
+        Err(StoreError::Misfit(text)) => {
+            assert!(text.contains("mappedFileSizeCommitLog"), "{text}")
+        }
         other => panic!("{other:?}"),
     }
     assert!(matches!(

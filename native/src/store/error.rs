@@ -27,9 +27,7 @@ pub enum StoreError {
     /// A message for a slave's store.
     #[error("message store is slave mode, so putMessage is forbidden: send to the master")]
     Replica,
-    #[error(
-        "IN_SYNC_REPLICAS_NOT_ENOUGH: {in_sync} replicas are in sync, minInSyncReplicas={least} are wanted"
-    )]
+    #[error("in-sync replicas not enough: {in_sync} with this broker, minInSyncReplicas={least}")]
     InSyncReplicasNotEnough { in_sync: usize, least: usize },
     /// What a master sent does not fit the log; nothing of it was appended.
     #[error("{0}")]

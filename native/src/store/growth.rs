@@ -100,7 +100,13 @@ impl Follower {
     fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: eight bytes of a live array are read from our own descriptor, which does not block.
-        unsafe { libc::read(self.event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        unsafe {
+            libc::read(
+                self.event.as_raw_fd(),
+                count.as_mut_ptr().cast(),
+                count.len(),
+            )
+        };
     }
 }
 

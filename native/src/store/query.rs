@@ -46,7 +46,7 @@ impl Query {
     /// entry of its queue tells; where that does not lead here, the records of its file from the first
     /// on do, which may take long.
     pub fn by_offset(&self, phys: u64) -> Result<Option<Chunk>> {
-        let Some(chunk) = self.reader.record_at(phys)? else {
+        let Some(chunk) = self.reader.local_record_at(phys)? else {
             return Ok(None);
         };
         let Some((bytes, v)) = parts(&chunk) else {

@@ -394,8 +394,18 @@ impl Reader {
         self.damaged_entries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The record that starts at a physical offset; None if none does. [selectOneMessageByOffset]
+    /// The record that starts at a physical offset; None if none that is confirmed does.
+    /// [selectOneMessageByOffset]
     pub fn record_at(&self, phys: u64) -> Result<Option<Chunk>> {
+        self.record_before(phys, self.barrier.confirmed())
+    }
+
+    /// The same of all that this broker has done its part for: slaves may not have it yet.
+    pub fn local_record_at(&self, phys: u64) -> Result<Option<Chunk>> {
+        self.record_before(phys, self.barrier.local())
+    }
+
+    fn record_before(&self, phys: u64, limit: u64) -> Result<Option<Chunk>> {
         self.check_readable()?;
         let Some((segment, at)) = self.log.locate(phys) else {
             return Ok(None);
@@ -406,7 +416,7 @@ impl Reader {
         };
         let end = phys + v.total as u64;
         let len = v.total;
-        let is_there = v.phys == phys as i64 && end <= self.barrier.confirmed();
+        let is_there = v.phys == phys as i64 && end <= limit;
         Ok(is_there.then_some(Chunk { segment, at, len }))
     }
 

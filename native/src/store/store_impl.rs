@@ -356,6 +356,19 @@ impl Store {
         self.query.by_offset(phys)
     }
 
+    /// The newest record that is in a queue.
+    pub fn newest_record(&self) -> Result<Option<Chunk>> {
+        let queues = self.topics.all_queues();
+        let newest = queues.iter().max_by_key(|queue| queue.max_phys());
+        let Some(queue) = newest.filter(|queue| queue.max_phys() > 0) else {
+            return Ok(None);
+        };
+        match queue.entry(queue.max_offset() - 1)? {
+            Some(entry) if entry.cq.phys >= 0 => self.query.by_offset(entry.cq.phys as u64),
+            _ => Ok(None),
+        }
+    }
+
     /// See `Reader::record_at`.
     pub fn record_at(&self, phys: u64) -> Result<Option<Chunk>> {
         self.reader.record_at(phys)

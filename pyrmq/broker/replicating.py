@@ -1,0 +1,75 @@
+"""What a broker runs for its role: a master's HA port, or a slave's connection to its master."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+
+from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.ha_master import HaServer
+from pyrmq.broker.ha_slave import Master, Replication, State
+from pyrmq.engine import HaMaster, HaSlave, Store
+from pyrmq.net.address import parse_address
+from pyrmq.net.admin_access import AdminAccess
+from pyrmq.net.tasks import Tasks
+
+
+class Replicating:
+    """Replication of one broker. `server`: a master's; `replication`: a slave's. `master` waits
+    until the name servers have said who a slave's master is."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        sockets: list[socket.socket],
+        master: Callable[[], Awaitable[Master]],
+    ) -> None:
+        self._config = config
+        self._known = master
+        self.server: HaServer | None = None
+        self.replication: Replication | None = None
+        if config.is_slave:
+            slave = HaSlave(
+                store.native,
+                heartbeat_interval=config.ha_send_heartbeat_interval,
+                housekeeping_interval=config.ha_housekeeping_interval,
+            )
+            self.replication = Replication(store, slave, self._master)
+        else:
+            limit = config.max_ha_transfer_byte_in_second
+            masters = HaMaster(
+                store.native,
+                in_sync_replicas=config.in_sync_replicas,
+                min_in_sync_replicas=config.min_in_sync_replicas,
+                auto_in_sync_replicas=config.enable_auto_in_sync_replicas,
+                max_gap=config.ha_max_gap_not_in_sync,
+                transfer_batch_size=config.ha_transfer_batch_size,
+                heartbeat_interval=config.ha_send_heartbeat_interval,
+                housekeeping_interval=config.ha_housekeeping_interval,
+                most_per_second=limit if config.ha_flow_control_enable else None,
+            )
+            access = AdminAccess(config.ha_address_allow_list)
+            self.server = HaServer(sockets, masters, access)
+
+    async def _master(self) -> Master:
+        """haMasterAddress goes before what the name servers say of the HA port. Without name
+        servers the master's own port is the one before."""
+        fixed = self._config.ha_master_address
+        if not fixed:
+            return await self._known()
+        host, port = parse_address(fixed)
+        if not self._config.namesrv_addr:
+            return Master((host, port - 1), (host, port))
+        return Master((await self._known()).broker, (host, port))
+
+    def has_master(self) -> bool:
+        """Whether a slave's master is there."""
+        replication = self.replication
+        return replication is not None and replication.state is State.FOLLOWING
+
+    async def start(self, tasks: Tasks) -> None:
+        if self.server is not None:
+            await tasks.start(self.server.run)
+        if self.replication is not None:
+            tasks.start_soon(self.replication.run)
