@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import trio
 
-from pyrmq.broker import store_name
+from pyrmq.broker import role, store_name
 from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
@@ -22,7 +22,7 @@ from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.ha_master import ha_port
+from pyrmq.broker.ha_master import ha_listeners
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
@@ -30,6 +30,7 @@ from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
+from pyrmq.broker.promotion import Promotion
 from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
 from pyrmq.broker.query import QueryProcessor
 from pyrmq.broker.queues import QueueProcessor
@@ -41,6 +42,7 @@ from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.slave_refusals import slave_refusals
+from pyrmq.broker.sole_master import SoleMaster
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.stats_view import StatsProcessor
 from pyrmq.broker.suggest import Suggestion
@@ -80,23 +82,35 @@ class Broker:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        own: role.Role,
+        configured: BrokerConfig,
         sockets: list[socket.socket],
         ha_sockets: list[socket.socket],
         pinned: Mapping[str, str],
     ) -> None:
+        config = own.config
+        self.restart = trio.Event()
+        """Set when the broker is to be left and served again: its role has changed."""
         port = sockets[0].getsockname()[1]
         self.address: Address = (config.broker_ip1 or own_ip(), port)
         self.store = open_store(config, self.address)
         try:
             self.updates = ConfigUpdates(config, pinned)
-            self._open(self.updates.live, sockets, ha_sockets)
+            self._open(self.updates.live, sockets, ha_sockets, own.since)
+            self.promotion = Promotion(
+                configured, config, pinned, self.replicating, self.sole, self.restart.set
+            )
+            self.updates.change_role = self.promotion.change
         except BaseException:
             self.store.close()
             raise
 
     def _open(
-        self, live: LiveConfig, sockets: list[socket.socket], ha_sockets: list[socket.socket]
+        self,
+        live: LiveConfig,
+        sockets: list[socket.socket],
+        ha_sockets: list[socket.socket],
+        since: int,
     ) -> None:
         self.live = live
         config = live.now
@@ -107,7 +121,10 @@ class Broker:
         port = ha_sockets[0].getsockname()[1] if ha_sockets else port + 1
         ha_address = config.broker_ip2 or host, port
         self.registration = Registration(live, self.topics, self.address, ha_address)
-        self.replicating = Replicating(config, self.store, ha_sockets, self.registration.master)
+        self.replicating = Replicating(
+            config, self.store, ha_sockets, self.registration.master, since
+        )
+        self.sole = SoleMaster(live, self.address, self.store, since)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
         self.topics.on_changed = self.groups.on_changed = self.grants.revoke
@@ -330,15 +347,21 @@ class Broker:
         """Opens the store, serves and registers. Leaving stops in order: no new connections, what
         is in flight is answered, offsets are written, name servers forget the broker, the store
         closes. `pinned`: keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
+        configured = config
+        own = await trio.to_thread.run_sync(role.load, config, pinned)
+        config = own.config
         sockets = open_listeners(config.bind_address, config.listen_port)
         if not is_loopback(config.bind_address):
             _warn_of_access(config)
         ha_sockets: list[socket.socket] = []
         try:
             if not config.is_slave:
-                port = ha_port(config.listen_port, config.ha_listen_port)
-                ha_sockets = open_listeners(config.bind_address, port)
-            broker = await trio.to_thread.run_sync(cls, config, sockets, ha_sockets, pinned)
+                ha_sockets = ha_listeners(
+                    config.bind_address, config.listen_port, config.ha_listen_port
+                )
+            broker = await trio.to_thread.run_sync(
+                cls, own, configured, sockets, ha_sockets, pinned
+            )
         except BaseException:
             for sock in sockets + ha_sockets:
                 sock.close()
@@ -357,6 +380,9 @@ class Broker:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)
                 await broker.replicating.start(tasks)
+                if not config.is_slave:
+                    await broker.sole.at_start()
+                    tasks.start_soon(broker.sole.run)
                 await tasks.start(broker.registration.run)
                 try:
                     yield broker

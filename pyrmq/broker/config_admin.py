@@ -57,10 +57,18 @@ class ConfigProcessor:
 
     def update(self, connection: Connection, command: Command) -> Elsewhere:
         """UPDATE_BROKER_CONFIG: lines `key=value`, of which all count or none."""
-        values = self._checked(command.body)
-        return self._bounded.begin(self._update(connection, values))
+        values = self._parsed(command.body)
+        if "brokerRole" in values and self._updates.change_role is not None:
+            for key, value in values.items():
+                self._check(key, value)
+            change = self._updates.change_role(values, connection.peer)
+            return self._bounded.begin(self._role(change))
+        return self._bounded.begin(self._update(connection, self._checked(values)))
 
-    def _checked(self, body: bytes) -> dict[str, str]:
+    async def _role(self, change: Awaitable[str]) -> Response:
+        return Response(remark=await change)
+
+    def _parsed(self, body: bytes) -> dict[str, str]:
         if len(body) > MAX_BODY:
             raise InvalidParameterError(f"an update has at most {MAX_BODY} bytes")
         try:
@@ -69,6 +77,15 @@ class ConfigProcessor:
             raise InvalidParameterError("the update is not UTF-8") from None
         if not values:
             raise InvalidParameterError("the update has no line key=value")
+        return values
+
+    def _check(self, key: str, value: str) -> None:
+        try:
+            check_value(BrokerConfig, key, value, OTHER_KEYS)
+        except ConfigError as e:
+            raise InvalidParameterError(_nothing_changed([str(e)])) from e
+
+    def _checked(self, values: dict[str, str]) -> dict[str, str]:
         wrong: list[str] = []
         fixed: list[str] = []
         for key, value in values.items():

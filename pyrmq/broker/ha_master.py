@@ -12,6 +12,7 @@ from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.admin_access import AdminAccess
+from pyrmq.net.listen import open_listeners
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +100,16 @@ class HaServer:
             log.warning("slave %s: the connection ended: %s", escape(peer), escape(why))
 
 
-def ha_port(listen_port: int, ha_listen_port: int) -> int:
-    """The port to listen on for slaves; 0: any free one. [haListenPort]"""
+def ha_listeners(host: str, listen_port: int, ha_listen_port: int) -> list[socket.socket]:
+    """Sockets for slaves: on haListenPort, or on listenPort + 1; where that one is in use, on any
+    free port, which slaves learn from the name servers. ConfigError."""
     if ha_listen_port or not listen_port:
-        return ha_listen_port
-    if listen_port == 65535:
-        raise ConfigError("haListenPort: 65535 has no port behind it: set haListenPort")
-    return listen_port + 1
+        return open_listeners(host, ha_listen_port)
+    try:
+        if listen_port < 65535:
+            return open_listeners(host, listen_port + 1)
+        why = "65535 has no port behind it"
+    except ConfigError as e:
+        why = str(e)
+    log.warning("HA port: %s: another one is taken; set haListenPort", escape(why))
+    return open_listeners(host, 0)

@@ -19,10 +19,12 @@ class HaStatus:
         store: Store,
         master: HaMaster | None = None,
         replication: Replication | None = None,
+        since: int = 0,
     ) -> None:
         self._store = store
         self._master = master
         self._replication = replication
+        self._since = since
         self._sample = (now_ms(), 0, 0)
 
     def status(self, connection: Connection, command: Command) -> Response:
@@ -30,7 +32,8 @@ class HaStatus:
         return Response(body=fastjson.dumps(self.values()))
 
     def values(self) -> dict[str, object]:
-        """RocketMQ's members; a slave has `state` and `why` (this broker's own) beside them."""
+        """RocketMQ's members; this broker's own are a slave's `state` and `why`, and a master's
+        `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration."""
         end = self._store.stats()["maxPhyOffset"]
         slaves = self._master.replicas() if self._master is not None else []
         is_master = self._replication is None
@@ -50,6 +53,7 @@ class HaStatus:
             "inSyncSlaveNums": sum(row["inSync"] for row in slaves),
             "master": is_master,
             "masterCommitLogMaxOffset": end if is_master else 0,
+            **({"masterSince": self._since} if is_master else {}),
         }
 
     def _of_slave(self, end: int) -> dict[str, object]:

@@ -38,7 +38,9 @@ def operator_processors(
     ask = ClientQuestions(broker_name, store, topics, groups, clients, questions)
     tables = AdminTables(topics, offsets, delays)
     server = replicating.server
-    ha = HaStatus(store, server.master if server else None, replicating.replication)
+    ha = HaStatus(
+        store, server.master if server else None, replicating.replication, replicating.since
+    )
     query = ConsumeQueryProcessor(broker_name, address, store, topics, clients, offsets)
     return {
         RequestCode.DELETE_TOPIC_IN_BROKER: deletion.delete,

@@ -24,9 +24,12 @@ class Replicating:
         store: Store,
         sockets: list[socket.socket],
         master: Callable[[], Awaitable[Master]],
+        since: int,
     ) -> None:
         self._config = config
         self._known = master
+        self.since = since
+        """When it became what it is by an operator's word, ms; 0: it is as configured."""
         self.server: HaServer | None = None
         self.replication: Replication | None = None
         if config.is_slave:

@@ -33,8 +33,9 @@ def _configure_logging(level: str) -> None:
     set_log_level(level)
 
 
-def _run(serving: Callable[[], AbstractAsyncContextManager[str]]) -> None:
-    """Serves until SIGINT or SIGTERM, then stops in order; a second signal stops at once."""
+def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) -> None:
+    """Serves until SIGINT or SIGTERM, then stops in order; a second signal stops at once. `serving`
+    gives the ready line and an event: when that is set it is left and entered again."""
     import signal
 
     import trio
@@ -43,9 +44,10 @@ def _run(serving: Callable[[], AbstractAsyncContextManager[str]]) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
                 await nursery.start(_watch, signals, nursery.cancel_scope)
-                async with serving() as ready:
-                    click.echo(ready)
-                    await trio.sleep_forever()
+                while True:
+                    async with serving() as (ready, restart):
+                        click.echo(ready)
+                        await restart.wait()
 
     async def _watch(
         signals: AsyncIterator[int],
@@ -123,13 +125,14 @@ def server(
     namesrv_config = NamesrvConfig.from_properties(names.values)
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[str]:
+    async def serve() -> AsyncIterator[tuple[str, Any]]:
         async with serving(broker_config, namesrv_config, settings.pinned) as running:
-            yield _ready(
+            ready = _ready(
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
                 store=broker_config.store_path_root_dir,
             )
+            yield ready, running.broker.restart
 
     _run(serve)
 
@@ -155,11 +158,11 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
         return
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[str]:
+    async def serve() -> AsyncIterator[tuple[str, Any]]:
         name_server = NameServer(namesrv_config)
         async with trio.open_nursery() as nursery:
             await nursery.start(name_server.run)
-            yield _ready(namesrv=format_address(name_server.address))
+            yield _ready(namesrv=format_address(name_server.address)), trio.Event()
             nursery.cancel_scope.cancel()
 
     _run(serve)
@@ -175,6 +178,8 @@ def broker(
 ) -> None:
     """Run a broker."""
     _configure_logging(log_level)
+    from dataclasses import replace
+
     from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.settings import Settings
     from pyrmq.net.address import format_address
@@ -191,11 +196,15 @@ def broker(
         )
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[str]:
+    async def serve() -> AsyncIterator[tuple[str, Any]]:
+        nonlocal broker_config
         async with Broker.serving(broker_config, settings.pinned) as running:
-            yield _ready(
+            # Where it is served again it listens where it did.
+            broker_config = replace(broker_config, listen_port=running.address[1])
+            ready = _ready(
                 broker=format_address(running.address), store=broker_config.store_path_root_dir
             )
+            yield ready, running.restart
 
     _run(serve)
 

@@ -222,6 +222,12 @@ impl Store {
         ))
     }
 
+    /// Has messages refused for this reason (SERVICE_NOT_AVAILABLE); None: no longer.
+    #[pyo3(signature = (why))]
+    fn refuse_messages(&self, why: Option<String>) {
+        self.inner.set_refused(why);
+    }
+
     /// Whether what is stored is confirmed once it is on disk (SYNC_FLUSH).
     fn is_sync(&self) -> bool {
         self.inner.is_sync()

@@ -10,9 +10,9 @@ pub struct Availability {
     barrier: Arc<Barrier>,
     closed: AtomicBool,
     disk_full: AtomicBool,
-    /// Fewer replicas are in sync than minInSyncReplicas: how many are, and how many that wants.
-    short: Mutex<Option<(usize, usize)>>,
-    is_short: AtomicBool,
+    /// Why messages are refused although the store is sound: too few replicas, another master.
+    refusals: Mutex<[Option<StoreError>; 2]>,
+    refuses: AtomicBool,
     /// diskSpaceWarningLevelRatio, in percent
     warning_ratio: u32,
     /// The store of a slave: see `StoreConfig::replica`.
@@ -25,8 +25,8 @@ impl Availability {
             barrier,
             closed: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
-            short: Mutex::default(),
-            is_short: AtomicBool::new(false),
+            refusals: Mutex::default(),
+            refuses: AtomicBool::new(false),
             warning_ratio,
             replica,
         }
@@ -63,10 +63,10 @@ impl Availability {
         if self.replica {
             return Err(StoreError::Replica);
         }
-        if self.is_short.load(Ordering::Acquire)
-            && let Some((in_sync, least)) = *self.short.lock()
+        if self.refuses.load(Ordering::Acquire)
+            && let Some(error) = self.refusals.lock().iter().flatten().next()
         {
-            return Err(StoreError::InSyncReplicasNotEnough { in_sync, least });
+            return Err(error.clone());
         }
         self.check_growing()
     }
@@ -74,8 +74,21 @@ impl Availability {
     /// Says whether there are fewer replicas than minInSyncReplicas: how many are in sync, and how
     /// many that key wants.
     pub fn set_short_of_replicas(&self, short: Option<(usize, usize)>) {
-        *self.short.lock() = short;
-        self.is_short.store(short.is_some(), Ordering::Release);
+        let error =
+            short.map(|(in_sync, least)| StoreError::InSyncReplicasNotEnough { in_sync, least });
+        self.refuse(0, error);
+    }
+
+    /// Says why the broker wants no messages to be taken; None: it does.
+    pub fn set_refused(&self, why: Option<String>) {
+        self.refuse(1, why.map(StoreError::NotAvailable));
+    }
+
+    fn refuse(&self, which: usize, error: Option<StoreError>) {
+        let mut refusals = self.refusals.lock();
+        refusals[which] = error;
+        let any = refusals.iter().any(Option::is_some);
+        self.refuses.store(any, Ordering::Release);
     }
 
     /// Whether its log may grow.

@@ -315,6 +315,11 @@ impl Store {
         self.availability.set_short_of_replicas(short);
     }
 
+    /// See `Availability::set_refused`.
+    pub fn set_refused(&self, why: Option<String>) {
+        self.availability.set_refused(why);
+    }
+
     /// See `Writer::begin_at`.
     pub fn begin_copies_at(&self, offset: u64) -> Result<()> {
         self.writer.begin_at(offset)

@@ -1,0 +1,139 @@
+"""That there is one master of a broker name.
+
+A master looks for another one before it starts, and all the time: after a partition, or where an
+old master comes back that a slave has replaced. The one that became master earlier then takes no
+messages. Brokers of other makes do not say since when they are masters: then an operator is told,
+who has to decide.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.broker.live_config import LiveConfig
+from pyrmq.engine import Store
+from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode
+from pyrmq.net import fastjson
+from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
+from pyrmq.net.channel import Channels
+from pyrmq.net.name_servers import NameServers
+
+log = logging.getLogger(__name__)
+
+ANSWER = 2.0
+"""Seconds that a name server or another master may take to answer."""
+LOOK = 10.0
+"""Seconds between two looks."""
+MASTER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another master of this name that answers. `since`: when it became one, ms; 0: as configured;
+    None: it does not say."""
+
+    address: Address
+    since: int | None
+
+
+class SoleMaster:
+    """`since`: when this broker became master, as `Other` has it."""
+
+    def __init__(self, config: LiveConfig, address: Address, store: Store, since: int) -> None:
+        self._config = config
+        self._address = address
+        self._store = store
+        self._since = since
+        self._refused = False
+
+    async def at_start(self) -> None:
+        """ConfigError if there is another master that this one must not stand beside."""
+        async with Channels() as channels:
+            other = await self.other(channels)
+        if other is None or (other.since is not None and other.since < self._since):
+            return
+        name = self._config.now.broker_name
+        raise ConfigError(
+            f"{format_address(other.address)} is master of brokerName={name} already, and answers: "
+            "start this broker with brokerRole=SLAVE and a brokerId above 0, or stop the other one"
+        )
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        async with Channels() as channels:
+            while True:
+                await trio.sleep(LOOK)
+                self._found(await self.other(channels))
+
+    def _found(self, other: Other | None) -> None:
+        if other is None:
+            if self._refused:
+                log.info("there is no other master any more: messages are taken again")
+                self._refused = False
+                self._store.refuse_messages(None)
+            return
+        where = format_address(other.address)
+        if other.since is not None and other.since > self._since:
+            log.critical(
+                "%s has become master of this name since: this broker takes no messages. Stop it, "
+                "run `pyrmq store rejoin`, and start it with brokerRole=SLAVE",
+                escape(where),
+            )
+            self._refused = True
+            self._store.refuse_messages(
+                f"{where} is the master of this name by now; this one was replaced"
+            )
+        elif other.since is None or other.since == self._since:
+            log.critical("%s is master of this name too: stop one of them", escape(where))
+
+    async def other(self, channels: Channels) -> Other | None:
+        """Another master that a name server knows, and that answers as one."""
+        for address in await self._known(channels):
+            other = await self.at(channels, address)
+            if other is not None:
+                return other
+        return None
+
+    async def at(self, channels: Channels, address: Address) -> Other | None:
+        """The master that answers at an address."""
+        try:
+            with trio.fail_after(ANSWER):
+                channel = await channels.get(address)
+                answer = await channel.request(RequestCode.GET_BROKER_HA_STATUS, timeout=ANSWER)
+            status = fastjson.loads_object(answer.body)
+        except (ConnectError, RequestTimeoutError, trio.TooSlowError):
+            return None
+        except PyrmqError:
+            return Other(address, None)  # it lives, and says nothing
+        if status.get("master") is not True:
+            return None
+        since = status.get("masterSince")
+        return Other(address, since if isinstance(since, int) else None)
+
+    async def _known(self, channels: Channels) -> list[Address]:
+        """Addresses of other masters of this name and cluster, as each name server has it."""
+        config = self._config.now
+        found: list[Address] = []
+        for server in parse_addresses(config.namesrv_addr, "namesrvAddr"):
+            try:
+                with trio.fail_after(ANSWER):
+                    info = await channels.perform(
+                        NameServers([server], timeout=ANSWER).cluster_info()
+                    )
+            except (PyrmqError, trio.TooSlowError):
+                continue  # registration says so
+            broker = info.brokers.get(config.broker_name)
+            if broker is None or broker.cluster != config.broker_cluster_name:
+                continue
+            try:
+                address = parse_address(broker.broker_addrs[MASTER])
+            except (KeyError, ConfigError):
+                continue
+            if address != self._address and address not in found:
+                found.append(address)
+        return found
