@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import trio
+
 from pyrmq.broker.bounded import Bounded
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.offsets import OffsetTable
@@ -58,9 +60,13 @@ class AdminTables:
     async def _offset_table(self) -> Response:
         return _answer(await self._offsets.encoded())
 
-    def delays(self, connection: Connection, command: Command) -> Response:
+    def delays(self, connection: Connection, command: Command) -> Elsewhere:
         """GET_ALL_DELAY_OFFSET: by level how far it is delivered."""
-        return Response(body=fastjson.dumps(self._delays.table()))
+        return self._copies.begin(self._delay_table())
+
+    async def _delay_table(self) -> Response:
+        table = await trio.to_thread.run_sync(self._delays.table)
+        return Response(body=fastjson.dumps(table))
 
 
 def _answer(body: bytes) -> Response:

@@ -42,6 +42,7 @@ from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.slave_refusals import slave_refusals
+from pyrmq.broker.slave_sync import SlaveSync
 from pyrmq.broker.sole_master import SoleMaster
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.broker.stats_view import StatsProcessor
@@ -124,6 +125,7 @@ class Broker:
         self.replicating = Replicating(
             config, self.store, ha_sockets, self.registration.master, since
         )
+        self.registration.follows = self.replicating.has_master
         self.sole = SoleMaster(live, self.address, self.store, since)
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
@@ -169,6 +171,14 @@ class Broker:
             self.groups,
             self.offsets,
             lambda topics: self.server.end_parked(topics, pull_of_no_topic),
+        )
+        self.slave_sync = SlaveSync(
+            folder,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.deletion,
+            self.registration.master,
         )
         self.housekeeping = Housekeeping(
             live,
@@ -380,7 +390,9 @@ class Broker:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)
                 await broker.replicating.start(tasks)
-                if not config.is_slave:
+                if config.is_slave:
+                    tasks.start_soon(broker.slave_sync.run)
+                else:
                     await broker.sole.at_start()
                     tasks.start_soon(broker.sole.run)
                 await tasks.start(broker.registration.run)

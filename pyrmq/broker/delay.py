@@ -108,9 +108,12 @@ class DelayService:
         self._stopping = True
 
     def table(self) -> dict[str, Any]:
-        """How far each level is delivered, as RocketMQ's brokers give it to others."""
-        levels = {level: offset for level, (offset, _) in enumerate(self.engine.levels(), 1)}
-        return {"dataVersion": self._offsets.version.to_json(), "offsetTable": levels}
+        """How far each level is delivered, as RocketMQ's brokers give it to others, and up to where
+        of the log (`logEnd`, which only pyrmq reads). May wait: not for the event loop."""
+        offsets, end = self.engine.progress()
+        levels = dict(enumerate(offsets, 1))
+        version = self._offsets.version.to_json()
+        return {"dataVersion": version, "logEnd": end, "offsetTable": levels}
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()

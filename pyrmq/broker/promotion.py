@@ -28,6 +28,9 @@ from pyrmq.net.channel import Channels
 
 log = logging.getLogger(__name__)
 
+LAST_WORDS = 1.0
+"""Seconds that a connection to the master may take to end."""
+
 
 class Promotion:
     """`configured`: without the changes of operators; `now`: with them. `restart` is called once
@@ -84,6 +87,11 @@ class Promotion:
     async def _check_alone(self) -> None:
         """NoPermissionError while a master of this name is there."""
         replication = self._replicating.replication
+        with trio.move_on_after(LAST_WORDS):  # a master that was killed just now
+            while (  # noqa: ASYNC110 - a bounded wait, not worth an event
+                replication is not None and replication.state is State.FOLLOWING
+            ):
+                await trio.sleep(0.05)
         if replication is not None and replication.state is State.FOLLOWING:
             assert replication.master is not None
             where = format_address(replication.master.broker)

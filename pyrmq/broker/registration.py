@@ -31,7 +31,7 @@ TELL = 3.0
 RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
 SEEK = 2.0
-"""Seconds after which a slave registers again that does not know its master."""
+"""Seconds after which a slave registers again that does not know or reach its master."""
 SHORT = 3.0
 """Seconds that a name server may take to answer a small request."""
 MAX_SINGLE = 64
@@ -87,6 +87,8 @@ class Registration:
         self._master: Master | None = None
         """Of a slave, as the name servers say."""
         self._master_known = trio.Event()
+        self.follows: Callable[[], bool] = lambda: True
+        """Whether a slave is connected to its master."""
         addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
@@ -186,15 +188,19 @@ class Registration:
             task_status.started()
             await trio.sleep_forever()
 
+    def _is_seeking(self) -> bool:
+        """Whether a slave has no master, or cannot reach it: it may be another one by now."""
+        return self._config.now.is_slave and (self._master is None or not self.follows())
+
     async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
         retry = RETRY
-        due = soon = trio.current_time()
+        due = trio.current_time()
         while not self._leaving:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
             server.changed = trio.Event()
             changes = self._changes
-            is_due = server.told is None or trio.current_time() >= min(due, soon)
+            is_due = server.told is None or trio.current_time() >= due or self._is_seeking()
             done = await self._one(channels, server, partial(self._tell, is_due))
             server.told = changes if done else None
             self._news.set()
@@ -202,8 +208,8 @@ class Registration:
             tried.set()
             if is_due:
                 due = trio.current_time() + period
-            seeking = self._config.now.is_slave and self._master is None
-            soon = min(due, trio.current_time() + SEEK) if seeking else due
+            look = trio.current_time() + SEEK if self._config.now.is_slave else due
+            soon = min(due, look)
             with trio.move_on_at(soon if done else trio.current_time() + retry):
                 await server.changed.wait()
             retry = RETRY if done else min(2 * retry, period)

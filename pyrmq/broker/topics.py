@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -99,13 +99,13 @@ class TopicTable(PersistentTable):
             ):
                 self._put(system)
                 self._bump()
-        self._adopt_stored()
+        self.adopt_stored()
         if not self._config.auto_create_topic_enable:
             template = self.topics.get(AUTO_CREATE_TOPIC)
             if template is not None:
                 template.perm = _RW
 
-    def _adopt_stored(self) -> None:
+    def adopt_stored(self) -> None:
         """Topics that have messages but no configuration (a crash came before the file was
         written) get one, so that what was acknowledged can be read. Those that were deleted are
         deleted again: the crash came in between, or messages that were delayed came behind."""
@@ -202,6 +202,17 @@ class TopicTable(PersistentTable):
         if name in self._unsaved and self.topics[name] is saved:
             self._unsaved.discard(name)
             self._set_in_engine(saved)
+
+    def follow(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
+        """A slave's: takes over what differs of its master's topics, and their version."""
+        changed = [t for name, t in topics.items() if self.topics.get(name) != t]
+        for topic in changed:
+            self._put(topic)
+        if changed:
+            self.changed()
+        self.version = replace(version)
+        if changed:
+            self._changed_for_all()
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)

@@ -102,7 +102,7 @@ def test_an_update_counts_and_outlives_a_restart(tmp_path: Path) -> None:
         (b"brokerName=x\n", NO_PERMISSION, ("brokerName", "broker.conf")),
         (b"adminAddressAllowList=\n", NO_PERMISSION, ("adminAddressAllowList", "broker.conf")),
         (b"maxMessageSize=5\n", NO_PERMISSION, ("maxMessageSize", "broker.conf", "restart")),
-        (b"brokerRole=SLAVE\n", INVALID, ("brokerRole=SLAVE needs a brokerId above 0",)),
+        (b"brokerRole=SLAVE\n", INVALID, ("shortPollingTimeMills", "by itself")),
         (b"brokerRole=SLAVE\ntraceOn=true\n", INVALID, ("traceOn", "by itself")),
         (b"brokerRole=KING\n", INVALID, ("brokerRole=KING", "SYNC_MASTER")),
         (b"sendMessageThreadPoolNums=4\n", NO_PERMISSION, ("sendMessageThreadPoolNums", "effect")),

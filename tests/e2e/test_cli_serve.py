@@ -134,7 +134,9 @@ def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
         args = ("broker", "-c", str(broker_conf), "-n", address)
         with Serving(tmp_path / "b.log", *args) as broker:
             assert broker.facts["store"] == f"{tmp_path}/root"
-            assert "destroyMapedFileIntervalForcibly" in broker.stderr(), "a key without effect is reported"
+            assert "destroyMapedFileIntervalForcibly" in broker.stderr(), (
+                "a key without effect is reported"
+            )
             sent = run("send", "-n", address, "-t", "Topic", "-b", "hello")
             assert sent.returncode == 0, sent.stderr.decode()
             assert b"broker=broker-x" in sent.stdout

@@ -444,7 +444,11 @@ impl Store {
         let settings = topic.settings();
         topic.set(None);
         // What was checked before is staged by now.
-        let written = self.put().and_then(|guard| {
+        let guard = match self.config.replica {
+            true => self.writer.copy(),
+            false => self.put(),
+        };
+        let written = guard.and_then(|guard| {
             drop(guard);
             self.write_staged(|_| ())
         });

@@ -1,0 +1,220 @@
+"""A slave's tables follow its master's: topics, groups, offsets, delay offsets, request modes.
+[SlaveSynchronize]
+
+Each round asks for all of them and changes what differs, nothing else. What the master has not
+goes, but for what is every broker's own. Offsets are the master's, except those that consumers have
+committed here since the round before while the master's stood still: they read here, as the master
+was away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pyrmq.broker import config_file
+from pyrmq.broker.groups import Group, GroupTable, is_own
+from pyrmq.broker.ha_slave import Master
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.topic_delete import TopicDeletion
+from pyrmq.broker.topics import TopicTable
+from pyrmq.errors import InvalidParameterError, PyrmqError, ResponseError
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import check_topic
+from pyrmq.model.topic import DataVersion, TopicConfig, as_int
+from pyrmq.net import fastjson
+from pyrmq.net.address import format_address
+from pyrmq.net.channel import Channel, Channels
+
+log = logging.getLogger(__name__)
+
+PERIOD = 3.0
+"""Seconds between two rounds, and after one that failed."""
+LONG_PERIOD = 10.0
+"""The same where the tables are large."""
+LARGE = 1 << 20
+"""Bytes of a round's answers."""
+TIMEOUT = 10.0
+"""Seconds that the master may take to answer a request."""
+AT_ONCE = 200
+"""Rows that are compared before others have their turn."""
+
+Offsets = dict[tuple[str, str], dict[int, int]]
+"""By topic and group the offset of each queue."""
+
+
+class SlaveSync:
+    """`master` waits until a master is known. `wake` has a round begin at once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        deletion: TopicDeletion,
+        master: Callable[[], Awaitable[Master]],
+    ) -> None:
+        self._folder = folder
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._deletion = deletion
+        self._master = master
+        self._seen: Offsets = {}
+        """The master's offsets, as the round before had them."""
+        self._versions: dict[str, object] = {}
+        """Of the tables that were taken over, and of what was written to files."""
+        self._wake = trio.Event()
+        self._failure = ""
+        self._bytes = 0
+        self.rounds = 0
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Rounds until cancelled."""
+        async with Channels() as channels:
+            while True:
+                master = await self._master()
+                done = await self._round(channels, master)
+                is_large = done and self._bytes > LARGE
+                with trio.move_on_after(LONG_PERIOD if is_large else PERIOD):
+                    await self._wake.wait()
+                self._wake = trio.Event()
+
+    async def _round(self, channels: Channels, master: Master) -> bool:
+        """Whether all went well. What failed is logged once."""
+        try:
+            channel = await channels.get(master.broker)
+            await self.once(channel)
+        except (PyrmqError, OSError) as e:
+            why = f"{format_address(master.broker)}: {e}"
+            if not self._failure:
+                # Messages may have come to topics that no round has seen.
+                self._topics.adopt_stored()
+            if why != self._failure:
+                log.warning("tables do not follow the master's for now: %s", escape(why))
+            self._failure = why
+            return False
+        self._failure = ""
+        self.rounds += 1
+        return True
+
+    async def once(self, channel: Channel) -> None:
+        """One round. PyrmqError, OSError."""
+        self._bytes = 0
+        await self._sync_topics(await self._ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG))
+        await self._sync_offsets(await self._ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET))
+        await self._keep(
+            "delayOffset.json", await self._ask(channel, RequestCode.GET_ALL_DELAY_OFFSET)
+        )
+        await self._sync_groups(
+            await self._ask(channel, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        )
+        try:
+            modes = await self._ask(channel, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        except ResponseError:
+            return  # a broker before 5.0, or one without them
+        await self._keep("messageRequestMode.json", modes)
+
+    async def _ask(self, channel: Channel, code: int) -> dict[Any, Any]:
+        answer = await channel.request(code, timeout=TIMEOUT)
+        self._bytes += len(answer.body)
+        return fastjson.loads_object(answer.body) if answer.body else {}
+
+    async def _sync_topics(self, answer: Mapping[Any, Any]) -> None:
+        table, version = _table(answer, "topicConfigTable"), answer.get("dataVersion")
+        known = DataVersion.from_json(version)
+        if not table or self._versions.get("topics") == (known, self._topics.version.counter):
+            return
+        found: dict[str, TopicConfig] = {}
+        for count, (name, row) in enumerate(table.items(), 1):
+            try:
+                check_topic(str(name))
+            except InvalidParameterError as e:
+                log.warning("a topic of the master is left out: %s", escape(e))
+                continue
+            if isinstance(row, dict):
+                found[str(name)] = TopicConfig.from_json(str(name), row)
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        self._topics.follow(found, known)
+        gone = [
+            name
+            for name in self._topics.topics
+            if name not in found and not self._topics.is_system(name)
+        ]
+        if gone:
+            text = ", ".join(gone[:10])
+            log.info("%d topics are gone at the master: %s", len(gone), escape(text))
+            await self._deletion.remove(gone, lambda name: name in found)
+        self._versions["topics"] = known, self._topics.version.counter
+
+    async def _sync_groups(self, answer: Mapping[Any, Any]) -> None:
+        table, version = _table(answer, "subscriptionGroupTable"), answer.get("dataVersion")
+        known = DataVersion.from_json(version)
+        if not table or self._versions.get("groups") == (known, self._groups.version.counter):
+            return
+        found = {
+            str(name): Group(str(name), row) for name, row in table.items() if isinstance(row, dict)
+        }
+        gone = [name for name in self._groups.groups if name not in found and not is_own(name)]
+        for count, group in enumerate(found.values(), 1):
+            own = self._groups.groups.get(group.name)
+            if own is None or own.values != group.values:
+                self._groups.update(group)
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        for name in gone:
+            self._groups.remove(name)
+        self._versions["groups"] = known, self._groups.version.counter
+
+    async def _sync_offsets(self, answer: Mapping[Any, Any]) -> None:
+        found: Offsets = {}
+        for count, (key, queues) in enumerate(_table(answer, "offsetTable").items(), 1):
+            topic, sep, group = str(key).partition("@")
+            if sep and isinstance(queues, dict):
+                found[topic, group] = {
+                    as_int(queue, -1): as_int(offset, -1) for queue, offset in queues.items()
+                }
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        for count, ((topic, group), queues) in enumerate(found.items(), 1):
+            own = self._offsets.all_of(topic, group)
+            seen = self._seen.get((topic, group), {})
+            for queue, offset in queues.items():
+                if queue < 0 or offset < 0 or own.get(queue) == offset:
+                    continue
+                if seen.get(queue) == offset and own.get(queue, -1) > offset:
+                    continue  # it was committed here
+                self._offsets.keep(topic, group, queue, offset)
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        self._seen = found
+
+    def committed_here(self) -> Offsets:
+        """The offsets that consumers committed here since the round before."""
+        return {
+            key: {q: offset for q, offset in queues.items() if seen.get(q) != offset}
+            for key, queues in self._offsets.offsets.items()
+            if (seen := self._seen.get(key, {})) != queues and self.rounds
+        }
+
+    async def _keep(self, name: str, content: Mapping[Any, Any]) -> None:
+        """Writes a table into its file, for the day on which this broker is master."""
+        if not content or self._versions.get(name) == content:
+            return
+        await trio.to_thread.run_sync(config_file.save, self._folder / name, dict(content))
+        self._versions[name] = content
+
+
+def _table(answer: Mapping[Any, Any], name: str) -> dict[Any, Any]:
+    table = answer.get(name)
+    return table if isinstance(table, dict) else {}

@@ -1,0 +1,1 @@
+"""Replication: pairs of brokers, as processes and inside of the test."""
