@@ -23,6 +23,7 @@ from pyrmq.cli.store_checks import (
     result_lines,
     run_check,
 )
+from pyrmq.cli.store_rejoin import rejoin
 from pyrmq.cli.store_repair import repair
 from pyrmq.escape import escape, json_line
 
@@ -246,3 +247,4 @@ def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
 
 
 store.add_command(repair)
+store.add_command(rejoin)

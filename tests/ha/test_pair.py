@@ -244,6 +244,28 @@ class TestTakingOver:
         assert "rejoin" in pair.master.status()["haClientRuntimeInfo"]["why"]
         end = sum(len(part) for part in kept.values())
         assert pair.master.log_bytes(end) == kept
+        # By an operator's word what it had alone is put aside, and it follows.
+        pair.master.stop()
+        store = str(pair.master.store)
+        args = ("store", "rejoin", store, "--master", pair.slave.text_address)
+        assert_refused(run(*args, stdin=b"n\n"), "Abort")
+        done = run(*args, "--yes")
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"5 messages, which" in done.stdout
+        (aside,) = pair.master.store.glob("rejoin-*")
+        (tail,) = aside.glob("commitlog-tail-*")
+        assert b"".join(kept.values()).endswith(tail.read_bytes())
+        assert len((aside / "messages.jsonl").read_text().splitlines()) == 5
+        assert b"nothing to do" in run(*args).stdout
+        pair.master.start()
+        end = pair.slave.end_of_log()
+        eventually(
+            lambda: pair.master.status()["haClientRuntimeInfo"]["maxOffset"] == end,
+            why=pair.master.stderr,
+        )
+        assert pair.master.log_bytes(end) == pair.slave.log_bytes(end)
+        with Client(pair.slave.address) as promoted, Client(pair.master.address) as follower:
+            eventually(lambda: read_all(promoted, "T") == read_all(follower, "T"))
 
 
 class TestBadInput:
