@@ -16,7 +16,7 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-outbox quick test soak test-rust lint format bench bench-loopback \
+.PHONY: help setup run demo demo-ha demo-outbox quick test soak test-rust lint format bench bench-loopback \
 	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -36,6 +36,9 @@ run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 
 demo: $(STAMP) ## Send, consume, kill and restart an embedded broker; nothing may be lost
 	$(BIN)/python -m pyrmq.demo
+
+demo-ha: $(STAMP) ## A master is killed: read on from its slave, promote it, send on; nothing may be lost
+	$(BIN)/python -m pyrmq.demo_ha
 
 demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in between
 	$(BIN)/python examples/outbox.py

@@ -26,7 +26,7 @@ PYTHON_LAYERS = [
     {"outbox", "admin", "aio", "sync"},
     {"oms", "server"},
     {"testing"},
-    {"demo", "pytest_plugin"},
+    {"demo", "demo_ha", "pytest_plugin"},
     {"cli"},
 ]
 RUST_LAYERS = [

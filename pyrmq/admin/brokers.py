@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import trio
 
 from pyrmq.admin import values
 from pyrmq.admin.link import Part, Replica
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.runtime_info import BrokerConsumeStats, HaStatus, Runtime
-from pyrmq.errors import ConfigError, ProtocolError
+from pyrmq.errors import (
+    ClientError,
+    ConfigError,
+    ConnectError,
+    ProtocolError,
+    RequestTimeoutError,
+)
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.client_protocol import Ext
 from pyrmq.net.properties_file import format_properties, parse_properties
 
 R = TypeVar("R")
 CONSUME_STATS_TIMEOUT = 50.0
+PROMOTION_TIMEOUT = 60.0
 CONTAINER_TIMEOUT = 20.0
 """Seconds for a container to start or stop a broker."""
 
@@ -131,6 +141,25 @@ class Brokers(Part):
         return await self._change(
             await find(broker=broker, cluster=cluster), RequestCode.UPDATE_BROKER_CONFIG, body=body
         )
+
+    async def promote(
+        self, broker: str, *, sync: bool = False, timeout: float = PROMOTION_TIMEOUT
+    ) -> HaStatus:
+        """Makes a slave the master of its name, and waits until it is: it restarts in its process.
+        Only pyrmq's brokers can. NoPermissionError while a master of that name answers;
+        ClientError if it is not back as master in time. `sync`: it becomes a SYNC_MASTER."""
+        role = "SYNC_MASTER" if sync else "ASYNC_MASTER"
+        body = format_properties({"brokerRole": role}).encode()
+        await self._link.ask(broker, RequestCode.UPDATE_BROKER_CONFIG, body=body, timeout=timeout)
+        with trio.move_on_after(timeout):
+            while True:
+                with suppress(ConnectError, RequestTimeoutError):
+                    answer = await self._link.ask_json(broker, RequestCode.GET_BROKER_HA_STATUS)
+                    status = HaStatus.from_json(answer)
+                    if status.master:
+                        return status
+                await trio.sleep(0.1)
+        raise ClientError(f"{broker} is not back as master within {timeout:g} s: look at its log")
 
     async def clean_queues(
         self, *, broker: str | None = None, cluster: str | None = None

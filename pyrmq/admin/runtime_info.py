@@ -66,6 +66,8 @@ class Slave:
     in_sync: bool
     bytes_per_second: int
     transfer_from: int
+    behind_ms: int | None = None
+    """How long ago it had all of the log; None: an Apache broker does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,9 @@ class HaStatus:
     last_read: int
     last_write: int
     master_flush_offset: int
+    state: str = ""
+    """What a slave is doing; and why it does not follow. An Apache broker says neither."""
+    why: str = ""
 
     @classmethod
     def from_json(cls, value: Mapping[Any, Any]) -> HaStatus:
@@ -102,6 +107,7 @@ class HaStatus:
                     values.truth(s, "inSync"),
                     number(s, "transferredByteInSecond"),
                     number(s, "transferFromWhere"),
+                    number(s, "behindMillis") if "behindMillis" in s else None,
                 )
                 for s in values.objects(value, "haConnectionInfo")
             ],
@@ -110,6 +116,8 @@ class HaStatus:
             number(client, "lastReadTimestamp"),
             number(client, "lastWriteTimestamp"),
             number(client, "masterFlushOffset"),
+            values.text(client, "state") if "state" in client else "",
+            values.text(client, "why") if "why" in client else "",
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyrmq.broker.ha_slave import Replication
 from pyrmq.engine import Command, HaMaster, Store
 from pyrmq.net import fastjson
@@ -33,7 +35,8 @@ class HaStatus:
 
     def values(self) -> dict[str, object]:
         """RocketMQ's members; this broker's own are a slave's `state` and `why`, and a master's
-        `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration."""
+        `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration;
+        and `behindMillis` of each slave: how long ago it had all of the log."""
         end = self._store.stats()["maxPhyOffset"]
         slaves = self._master.replicas() if self._master is not None else []
         is_master = self._replication is None
@@ -42,6 +45,7 @@ class HaStatus:
             "haConnectionInfo": [
                 {
                     "addr": row["peer"],
+                    "behindMillis": _behind(row, end),
                     "diff": end - row["ackOffset"],
                     "inSync": row["inSync"],
                     "slaveAckOffset": row["ackOffset"],
@@ -89,3 +93,7 @@ class HaStatus:
             rate = (received - before) * 1000 // (now - at)
             self._sample = (now, received, rate)
         return rate
+
+
+def _behind(row: dict[str, Any], end: int) -> int:
+    return 0 if row["ackOffset"] >= end else max(now_ms() - int(row["caughtUpAt"]), 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.store_bodies import body_as_sent, with_body
 from pyrmq.cli.store_checks import (
     DAMAGED,
     SOUND,
@@ -214,36 +215,6 @@ def dump(
         # The reader has enough (`| head`): what Python would flush at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     ctx.exit(DAMAGED if faults else SOUND)
-
-
-def body_as_sent(record: dict[str, Any]) -> bytes | None:
-    """The body of a record, decompressed; None if that cannot be done."""
-    from pyrmq.errors import ProtocolError
-    from pyrmq.model.compression import decompress
-
-    try:
-        return decompress(record["body"], record["sysFlag"])
-    except ProtocolError:
-        return None
-
-
-def with_body(record: dict[str, Any], form: str) -> dict[str, Any]:
-    """The record with its body as it is to be shown; compressed text is shown as what it was."""
-    import base64
-
-    sent = body_as_sent(record) if form == "text" else None
-    raw: bytes = record.pop("body")
-    record["bodyLength"] = len(raw)
-    if form == "none":
-        return record
-    if form == "hex":
-        return {**record, "body": raw.hex(), "bodyEncoding": "hex"}
-    if sent is not None:
-        try:
-            return {**record, "body": sent.decode(), "bodyEncoding": "text"}
-        except UnicodeDecodeError:
-            pass  # it is no text
-    return {**record, "body": base64.b64encode(raw).decode(), "bodyEncoding": "base64"}
 
 
 store.add_command(repair)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.store_bodies import with_body
 from pyrmq.cli.store_checks import (
     CannotReadError,
     commit_log_option,
@@ -80,7 +81,6 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
 
 def _put_aside(path: Path, commit_log: tuple[Path, ...], log: Any, apart: Any) -> Path:
     from pyrmq.broker import rejoin as work
-    from pyrmq.cli.store import with_body
     from pyrmq.engine import Records
 
     aside = path / datetime.now().strftime("rejoin-%Y%m%d%H%M%S")

@@ -44,6 +44,8 @@ pub struct Replica {
     pub per_second: u64,
     sampled: (i64, u64),
     pub connected_at: i64,
+    /// When it had all of the log last, ms; the time of its connection before it ever had.
+    pub caught_up_at: i64,
     pub in_sync: bool,
 }
 
@@ -92,6 +94,7 @@ impl Replicas {
                 per_second: 0,
                 sampled: (now, 0),
                 connected_at: now,
+                caught_up_at: now,
                 in_sync: false,
             },
         );
@@ -107,6 +110,9 @@ impl Replicas {
         let moved = row.acked != acked || row.next.is_some() != next.is_some();
         (row.acked, row.next, row.sent) = (acked, next, sent);
         let (at, before) = row.sampled;
+        if acked >= self.store.barrier().local() {
+            row.caught_up_at = now;
+        }
         if now - at >= 1000 {
             row.per_second = (sent - before) * 1000 / (now - at) as u64;
             row.sampled = (now, sent);
@@ -124,8 +130,13 @@ impl Replicas {
     }
 
     /// Looks again at who is in sync: the log grows while a slave stands still.
-    pub fn look_again(&self) {
-        self.settle(&mut self.table.lock());
+    pub fn look_again(&self, now: i64) {
+        let mut table = self.table.lock();
+        let end = self.store.barrier().local();
+        for row in table.rows.values_mut().filter(|row| row.acked >= end) {
+            row.caught_up_at = now;
+        }
+        self.settle(&mut table);
     }
 
     /// All that are connected, in the order in which they came.

@@ -69,11 +69,12 @@ impl HaMaster {
 
     /// Looks again at which slaves are in sync: the log grows while one stands still.
     fn look_again(&self) {
-        self.replicas.look_again();
+        self.replicas.look_again(crate::store::now_ms());
     }
 
     /// The slaves that are connected, the oldest connection first: dicts of peer, ackOffset,
-    /// transferFrom (-1: it has not reported), bytesPerSecond, sent (bytes), connectedAt (ms), inSync.
+    /// transferFrom (-1: it has not reported), bytesPerSecond, sent (bytes), connectedAt (ms), inSync,
+    /// caughtUpAt (ms): when it had all of the log last.
     fn replicas<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let dict = |row: crate::ha::Replica| {
             let d = PyDict::new(py);
@@ -84,6 +85,7 @@ impl HaMaster {
             d.set_item("sent", row.sent)?;
             d.set_item("connectedAt", row.connected_at)?;
             d.set_item("inSync", row.in_sync)?;
+            d.set_item("caughtUpAt", row.caught_up_at)?;
             Ok(d)
         };
         self.replicas.rows().into_iter().map(dict).collect()

@@ -13,6 +13,7 @@ from pyrmq.cli.admin.broker_changes import (
     config,
     container,
     flush_offset,
+    promote,
     read_ahead,
 )
 from pyrmq.cli.admin.session import Session, session, where
@@ -169,11 +170,19 @@ def ha(session: Session, broker: str | None, cluster: str | None) -> None:
         Column("SLAVE", slave("address")),
         Column("ACKNOWLEDGED", slave("ack_offset"), right=True),
         Column("BEHIND", slave("diff"), right=True),
+        Column("SINCE", lambda r: _since(r[2]), right=True),
         Column("IN SYNC", lambda r: None if r[2] is None else "yes" if r[2].in_sync else "no"),
+        Column("STATE", lambda r: f"{r[1].state} {r[1].why}".strip() or None),
     )
     outcomes(
         session, lambda a: a.brokers.ha(broker=broker, cluster=cluster), rows, columns, "no brokers"
     )
+
+
+def _since(slave: Any) -> str | None:
+    if slave is None or slave.behind_ms is None:
+        return None
+    return f"{slave.behind_ms / 1000:.1f} s"
 
 
 @broker.command()
@@ -219,5 +228,5 @@ def cold_get(session: Session, broker: str | None, cluster: str | None) -> None:
     by_address(session, lambda a: a.brokers.cold_data(broker=broker, cluster=cluster), "WHAT")
 
 
-for _command in (config, clean, cold_data, container, flush_offset, read_ahead):
+for _command in (config, clean, cold_data, container, flush_offset, promote, read_ahead):
     broker.add_command(_command)

@@ -173,6 +173,24 @@ def flush_offset(session: Session, broker: str, offset: int) -> None:
     _said(session, work, broker, f"flushed up to {offset}")
 
 
+@click.command()
+@session(destroys=True)
+@click.option("-b", "--broker", required=True, metavar="HOST:PORT", help="A slave of pyrmq's make.")
+@click.option("--sync", is_flag=True, help="As SYNC_MASTER.")
+def promote(session: Session, broker: str, sync: bool) -> None:
+    """Make a slave the master, once its master is gone.
+
+    Refused while a master of its name answers. The old master does not start again beside it:
+    `pyrmq store rejoin` makes it a slave.
+    """
+    session.confirm(f"Make {broker} the master of its name?")
+
+    async def work(admin: Admin) -> None:
+        await admin.brokers.promote(broker, sync=sync)
+
+    _said(session, work, broker, "is master")
+
+
 @click.group()
 def container() -> None:
     """Brokers of a container."""
