@@ -280,7 +280,7 @@ class TestBadInput:
             sock.sendall(struct.pack(">q", report))
             assert sock.recv(100) == b""
         assert pair.wait_in_sync() > 0
-        assert "the connection ended: it" in pair.master.stderr()
+        eventually(lambda: "the connection ended: it" in pair.master.stderr())
 
     def test_bytes_that_are_no_frames(self, pair: Pair) -> None:
         with self.connect(pair) as sock:
