@@ -279,8 +279,10 @@ class ClientInstance:
         self._all_masters = set(info.masters())
 
     def brokers(self) -> set[str]:
-        """Addresses of all masters in the routes that are known."""
-        found = {a for route in self._routes.known.values() for a in route.masters()}
+        """Addresses of all masters in the routes that are known, and, of a consumer, of all slaves:
+        they have to know who reads from them once a master is gone."""
+        addresses = TopicRoute.addresses if self.consumers else TopicRoute.masters
+        found = {a for route in self._routes.known.values() for a in addresses(route)}
         return found | self._all_masters
 
     async def greet(self, channel: Channel) -> None:
