@@ -58,6 +58,29 @@ async def test_producers_are_heard_by_masters(two: Pair, clock: MockClock) -> No
         assert not two.slave.connections
 
 
+async def test_without_masters_a_slave_says_who_is_there(two: Pair, clock: MockClock) -> None:
+    """Two members share by the slave's list, also one that comes after the master's death."""
+    async with consumer() as one:
+        await after(1)
+        assert not two.slave.requests(MEMBERS), "masters are asked first"
+        assert len(one.assigned) == 2
+        await two.kill()
+        await after(1)
+        assert len(one.assigned) == 2, "the queues stay"
+        async with consumer() as another:
+            await after(40)
+            assert two.slave.requests(MEMBERS)
+            assert [len(m.assigned) for m in (one, another)] == [1, 1]
+            two.come_back()
+            await after(40)
+            assert [len(m.assigned) for m in (one, another)] == [1, 1]
+            asked = len(two.slave.requests(MEMBERS))
+            await after(60)
+            assert len(two.slave.requests(MEMBERS)) == asked
+        await after(1)
+        assert len(one.assigned) == 2
+
+
 async def test_a_master_of_another_name_is_asked_before_a_slave(clock: MockClock) -> None:
     async with pair(other=True) as two, consumer() as member:
         await after(1)
