@@ -51,7 +51,7 @@ class ConsumerRequests:
         self._info = info
         self._call = call
         self._orderly = orderly
-        client.on_request |= {
+        client.incoming.on_request |= {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,

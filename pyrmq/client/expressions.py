@@ -35,11 +35,11 @@ async def check_expressions(
         except PyrmqError as e:
             log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
             continue
-        masters = sorted(route.masters())
-        if not masters:
+        brokers = route.addresses()
+        if not brokers:
             continue
         try:
-            refusal = await first_answer(masters, partial(_refusal, client, body))
+            refusal = await first_answer(brokers, partial(_refusal, client, body))
         except PyrmqError as e:
             log.info("the expression of topic %s is not checked: %s", escape(sub.topic), escape(e))
         else:

@@ -165,7 +165,7 @@ class HeldQueues:
         log.info("%s is taken from offset %d", escape(queue), start)
         process.begin(start)
         process.move(Event.TAKEN)
-        process.committed = stored
+        process.committed, process.keeper = stored, self._store.keeper(queue)
         if stored is None:
             await self._write(process)  # so that a crash before the first message changes nothing
 
@@ -201,8 +201,8 @@ class HeldQueues:
         try:
             for process in [p for p in self.held() if _of_broker(p) == doubted]:
                 stored = await self._store.read(process.queue)
-                if process.state is not State.HELD:
-                    continue
+                if process.state is not State.HELD or self._is_elsewhere(process):
+                    continue  # what this member wrote is not there: the next time it is
                 if stored is not None and stored > process.commit_offset():
                     log.info("%s was consumed by another member", escape(process.queue))
                     self.renew(process)
@@ -246,8 +246,8 @@ class HeldQueues:
             nonlocal failed
             async with process.writing:
                 offset = offsets[process.queue]
-                if await self._store.write(process.queue, offset):
-                    process.committed = offset
+                if keeper := await self._store.write(process.queue, offset):
+                    process.committed, process.keeper = offset, keeper
                     return True
             failed = True
             return False
@@ -290,7 +290,7 @@ class HeldQueues:
                 offset = process.commit_offset()
                 if last and await self._is_behind(process, offset):
                     return True
-            if offset != process.committed:
+            if offset != process.committed or self._is_elsewhere(process):
                 if not last:
                     # A connection that has to be opened for it may take long, and another member
                     # may have had the queue meanwhile.
@@ -298,14 +298,21 @@ class HeldQueues:
                         return False
                     if process.dropped or _of_broker(process) in self._doubted:
                         return True
-                if not await self._store.write(process.queue, offset):
+                keeper = await self._store.write(process.queue, offset)
+                if not keeper:
                     return False
-                process.committed = offset
+                process.committed, process.keeper = offset, keeper
             return True
+
+    def _is_elsewhere(self, process: ProcessQueue) -> bool:
+        """Whether what was written last is not where it would be written now: a slave has it whose
+        master is back, or the master has it that is away."""
+        now = self._store.keeper(process.queue)
+        return bool(now and process.keeper) and now != process.keeper
 
     async def _is_behind(self, process: ProcessQueue, offset: int) -> bool:
         """Whether the next owner of a queue that was given up late has got further already."""
-        if offset == process.committed:
+        if offset == process.committed and not self._is_elsewhere(process):
             return False
         try:
             stored = await self._store.read(process.queue)

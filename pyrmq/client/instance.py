@@ -6,27 +6,28 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Self
 
 import trio
 
+from pyrmq.client.incoming import Incoming
 from pyrmq.client.recent_topics import RecentTopics, keep
 from pyrmq.client.refusals import check_namespace, check_trio
-from pyrmq.engine import Command
+from pyrmq.client.route_looks import RouteLooks
 from pyrmq.errors import (
     ClientError,
     ConfigError,
+    ConnectError,
     ProtocolError,
     PyrmqError,
+    RequestTimeoutError,
     TopicNotExistError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.route import TopicRoute
-from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net import fastjson
 from pyrmq.net.address import (
     Address,
@@ -36,7 +37,6 @@ from pyrmq.net.address import (
     parse_addresses,
 )
 from pyrmq.net.channel import Channel, Channels
-from pyrmq.net.command import Response
 from pyrmq.net.name_servers import NameServers, RouteTable
 from pyrmq.net.tasks import Tasks
 
@@ -50,18 +50,13 @@ HEARD = 0.3
 NEW_TOPIC = 0.1
 """Seconds until the name server is asked again for a topic that does not exist."""
 
-CheckHandler = Callable[[Channel, Mapping[str, str], ReceivedMessage], None]
-RequestHandler = Callable[[Command], Awaitable[Response | None]]
-
 _instances = itertools.count()
 
 
 class ClientInstance:
     """One client id with its connections. `producer_groups` and `consumers` make up the
-    heartbeat; `on_ids_changed` is called when a broker says that a group's members changed,
-    `on_check` (by producer group) when it asks what became of a transaction, `on_request` (by code)
-    when it asks something else, `on_closed` when a connection has ended, `on_greeted` when the
-    broker at an address has come to know this client on a new one."""
+    heartbeat; `incoming` is what brokers ask; `on_closed` is called when a connection has ended,
+    `on_greeted` when the broker at an address has come to know this client on a new one."""
 
     def __init__(
         self, namesrv: str | None, instance_name: str | None = None, *, namespace_v2: str = ""
@@ -74,17 +69,16 @@ class ClientInstance:
         self.client_id = f"{own_ip()}@{name}"
         self.producer_groups: set[str] = set()
         self.consumers: dict[str, Callable[[], dict[str, Any]]] = {}
-        self.on_ids_changed: list[Callable[[], None]] = []
-        self.on_check: dict[str, CheckHandler] = {}
-        self.on_request: dict[int, RequestHandler] = {}
+        self.incoming = Incoming()
         self.on_closed: list[Callable[[], None]] = []
         self.on_greeted: list[Callable[[Address], None]] = []
-        self.unreadable_checks = 0
         if namespace_v2:
             check_namespace(namespace_v2)
         fields = {"nsd": "true", "ns": namespace_v2} if namespace_v2 else None  # NamespaceRpcHook
-        self._channels = Channels(self._handle, self._closed, fields)
+        self._channels = Channels(self.incoming.answer, self._closed, fields)
         self._all_masters: set[str] = set()
+        self.away: set[str] = set()
+        """Addresses of brokers whose connection is lost, or that could not be reached."""
         self._connecting: set[str] = set()
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
@@ -95,6 +89,7 @@ class ClientInstance:
         self._watched: set[str] = set()
         """Topics whose routes are refreshed."""
         self._tasks = Tasks()
+        self._looks = RouteLooks(self._tasks, self._refresh)
         self._route_lock = trio.Lock()
         self._publish_lock = trio.Lock()
         self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
@@ -130,42 +125,8 @@ class ClientInstance:
             except PyrmqError as e:
                 log.warning("%s", escape(e))
 
-    async def _handle(self, channel: Channel, command: Command) -> Response | None:
-        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            for notify in self.on_ids_changed:
-                notify()
-            return None
-        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
-            self._check(channel, command)
-            return None  # the broker does not wait: END_TRANSACTION is the answer
-        handler = self.on_request.get(command.code)
-        if handler is not None:
-            return await handler(command)
-        return Response(3, f"request type {command.code} not supported")
-
-    def _check(self, channel: Channel, command: Command) -> None:
-        """Hands a question about a transaction to the producer that its message names."""
-        where = format_address(channel.address)
-        try:
-            message = decode_record(memoryview(command.body))
-        except PyrmqError as e:
-            self.unreadable_checks += 1
-            log.warning(
-                "broker %s asks about a transaction that cannot be read: %s",
-                escape(where),
-                escape(e),
-            )
-            return
-        group = message.properties.get(PRODUCER_GROUP, "")
-        handler = self.on_check.get(group)
-        if handler is None:
-            log.warning(
-                "broker %s asks about a transaction of group %r: not here", escape(where), group
-            )
-            return
-        handler(channel, command.ext, message)
-
     def _closed(self, channel: Channel) -> None:
+        self.away |= {a for a in self.brokers() if _is_of(a, channel)}
         for notify in self.on_closed:
             notify()
 
@@ -193,6 +154,7 @@ class ClientInstance:
         keep(self._routes.known, topics)
         keep(self._masters, topics)
         keep(self._new_topics, topics)
+        self._looks.forget(topics)
 
     async def publish_route(self, topic: str) -> TopicRoute:
         """As `route`; a topic that is new gets the brokers that create topics on demand."""
@@ -222,12 +184,28 @@ class ClientInstance:
         stays as it was: it may be a broker that is about to come back."""
         self.topics.turn()
         for topic in list(self._watched):
-            try:
-                await self._channels.perform(self._routes.route(topic, fresh=True))
-            except TopicNotExistError:
-                log.info("the name server has no route of topic %s now", escape(topic))
-            except ProtocolError as e:  # the others are none the worse for it
-                log.warning("the route of topic %s cannot be read: %s", escape(topic), escape(e))
+            await self._fetch(topic)
+
+    async def _fetch(self, topic: str) -> None:
+        try:
+            await self._channels.perform(self._routes.route(topic, fresh=True))
+        except TopicNotExistError:
+            log.info("the name server has no route of topic %s now", escape(topic))
+        except ProtocolError as e:  # the others are none the worse for it
+            log.warning("the route of topic %s cannot be read: %s", escape(topic), escape(e))
+
+    def look_again(self, topic: str) -> None:
+        """Has the route of a topic fetched soon: one of its brokers is gone, or may be back."""
+        self._looks.look(topic)
+
+    async def _refresh(self, topic: str) -> bool:
+        """Whether the route of a topic is another one now."""
+        before = self._routes.known.get(topic)
+        try:
+            await self._fetch(topic)
+        except PyrmqError as e:
+            log.info("the route of topic %s is not known: %s", escape(topic), escape(e))
+        return self._routes.known.get(topic) != before
 
     async def master(self, topic: str, broker_name: str) -> Channel:
         """A channel to the master of a broker name. ClientError if the route has none."""
@@ -245,8 +223,12 @@ class ClientInstance:
 
     async def known_channel(self, address: str) -> Channel:
         """As `channel`; the broker knows the groups of this client when it returns."""
-        channel = await self.channel(address)
-        await self.greet(channel)
+        try:
+            channel = await self.channel(address)
+            await self.greet(channel)
+        except (ConnectError, RequestTimeoutError, ConfigError):
+            self.away.add(address)
+            raise
         return channel
 
     def known_route(self, topic: str) -> TopicRoute | None:
@@ -279,8 +261,10 @@ class ClientInstance:
         self._all_masters = set(info.masters())
 
     def brokers(self) -> set[str]:
-        """Addresses of all masters in the routes that are known."""
-        found = {a for route in self._routes.known.values() for a in route.masters()}
+        """Addresses of all masters in the routes that are known, and, of a consumer, of all slaves:
+        they have to know who reads from them once a master is gone."""
+        addresses = TopicRoute.addresses if self.consumers else TopicRoute.masters
+        found = {a for route in self._routes.known.values() for a in addresses(route)}
         return found | self._all_masters
 
     async def greet(self, channel: Channel) -> None:
@@ -316,6 +300,7 @@ class ClientInstance:
             }
         )
         await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
+        self.away -= {a for a in self.away if self._open(a) is channel}
         if not channel.greeted:
             channel.greeted = True
             for notify in self.on_greeted:
@@ -325,6 +310,7 @@ class ClientInstance:
         """HEART_BEAT to every known broker at once; failures are logged. Returns when those that
         are connected have answered, or after a moment: one that is silent holds up nobody. With
         others a connection is begun."""
+        self.away &= self.brokers()
         silent: set[str] = set()
         answered = trio.Event()
 
@@ -371,6 +357,13 @@ class ClientInstance:
         """Those of `brokers` that are connected."""
         found = ((address, self._open(address)) for address in self.brokers())
         return [(address, channel) for address, channel in found if channel is not None]
+
+
+def _is_of(address: str, channel: Channel) -> bool:
+    try:
+        return parse_address(address) == channel.address
+    except ConfigError:
+        return False  # name servers may say anything
 
 
 async def _tell(

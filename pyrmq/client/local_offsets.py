@@ -59,11 +59,14 @@ class LocalOffsets:
     async def reach(self, queue: MessageQueue) -> bool:
         return True
 
-    async def write(self, queue: MessageQueue, offset: int) -> bool:
+    async def write(self, queue: MessageQueue, offset: int) -> str:
         await trio.lowlevel.checkpoint()
         self._offsets[queue] = offset
         self._changed = True
-        return True
+        return self.keeper(queue)
+
+    def keeper(self, queue: MessageQueue) -> str:
+        return str(self.path)
 
     async def flush(self) -> None:
         """Writes the file, if an offset has changed; a failure is logged."""

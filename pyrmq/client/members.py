@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 
 class Members:
-    """Asks the masters of a topic, beginning with the same one in every member, so that all share
-    by the same list; one that does not answer holds up nobody for long."""
+    """Asks the brokers of a topic, masters before slaves, beginning with the same one in every
+    member, so that all share by the same list; one that does not answer holds up nobody for
+    long."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
         self._client = client
@@ -33,9 +34,9 @@ class Members:
 
     async def ids(self, topic: str, route: TopicRoute) -> list[str]:
         """Client ids, sorted. The own one is missing only if the broker does not take it."""
-        addresses = sorted(route.masters())
+        addresses = route.addresses()
         if not addresses:
-            raise ClientError(f"no broker of {topic} is a master")
+            raise ClientError(f"no broker of {topic} has an address")
         return await first_answer(addresses, self._ask)
 
     async def _ask(self, address: str) -> list[str]:

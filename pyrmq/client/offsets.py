@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Protocol
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.errors import PyrmqError, QueryNotFoundError
+from pyrmq.client.replicas import Replicas
+from pyrmq.errors import ClientError, PyrmqError, QueryNotFoundError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
@@ -42,8 +43,12 @@ class OffsetStore(Protocol):
         """Whether a `write` that follows waits for nothing else; a failure is logged."""
         ...
 
-    async def write(self, queue: MessageQueue, offset: int) -> bool:
-        """Whether it is kept; a failure is logged."""
+    async def write(self, queue: MessageQueue, offset: int) -> str:
+        """Who keeps it now; empty after a failure, which is logged."""
+        ...
+
+    def keeper(self, queue: MessageQueue) -> str:
+        """Who would keep what is written now, as far as that is known."""
         ...
 
     async def flush(self) -> None:
@@ -52,49 +57,62 @@ class OffsetStore(Protocol):
 
 
 class BrokerOffsets:
-    """The offsets of one group, kept by the queues' brokers."""
+    """The offsets of one group, kept by the queues' brokers: masters, and slaves while those are
+    away. What a slave has got meanwhile its master learns from the members that go on."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
         self._client = client
         self._group = group
+        self._replicas = Replicas(client)
 
     async def read(self, queue: MessageQueue) -> int | None:
-        channel = await self._client.known_master(queue.topic, queue.broker_name)
+        topic, broker = queue.topic, queue.broker_name
+        has_master = await self._replicas.has_master(topic, broker)
+        channel, replica = await self._replicas.serving(topic, broker)
         try:
             answer = await channel.request(
                 RequestCode.QUERY_CONSUMER_OFFSET, {**_place(queue), "consumerGroup": self._group}
             )
         except QueryNotFoundError:
+            if replica.is_slave and has_master:  # to start anew by its word could leave much out
+                raise ClientError(
+                    f"the slave at {replica.address} knows no offset of {queue}, and its master "
+                    "cannot be asked"
+                ) from None
             return None
         return number(answer, "offset")
 
     async def reach(self, queue: MessageQueue) -> bool:
         try:
-            await self._client.known_master(queue.topic, queue.broker_name)
+            await self._replicas.serving(queue.topic, queue.broker_name)
         except PyrmqError as e:
             log.warning("offset of %s not written: %s", escape(queue), escape(e))
             return False
         return True
 
-    async def write(self, queue: MessageQueue, offset: int) -> bool:
+    async def write(self, queue: MessageQueue, offset: int) -> str:
         try:
-            channel = await self._client.known_master(queue.topic, queue.broker_name)
+            channel, replica = await self._replicas.serving(queue.topic, queue.broker_name)
             fields = {**_place(queue), "consumerGroup": self._group, "commitOffset": offset}
             await channel.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         except PyrmqError as e:
             log.warning("offset of %s not written: %s", escape(queue), escape(e))
-            return False
-        return True
+            return ""
+        return replica.address
+
+    def keeper(self, queue: MessageQueue) -> str:
+        known = self._replicas.known(queue.topic, queue.broker_name)
+        return known[0].address if known else ""
 
     async def flush(self) -> None:
         """Brokers do it by themselves."""
 
 
 class QueueEnds:
-    """What brokers say of the extent of their queues."""
+    """What brokers say of the extent of their queues; slaves while their masters are away."""
 
     def __init__(self, client: ClientInstance) -> None:
-        self._client = client
+        self._replicas = Replicas(client)
 
     async def first(self, queue: MessageQueue) -> int:
         """The offset of the first message that is there."""
@@ -110,7 +128,7 @@ class QueueEnds:
         return await self._ask(queue, code, timestamp=timestamp)
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
-        channel = await self._client.known_master(queue.topic, queue.broker_name)
+        channel, _ = await self._replicas.serving(queue.topic, queue.broker_name)
         return number(await channel.request(code, {**_place(queue), **more}), "offset")
 
 

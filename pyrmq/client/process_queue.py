@@ -81,6 +81,8 @@ class ProcessQueue:
         """Its offset is being written."""
         self.committed: int | None = None
         """What the store of offsets has, as far as this member knows."""
+        self.keeper = ""
+        """Who has it: a broker, of several that it may be written to, or a file."""
         self.restart: int | None = None
         """The offset to write when it is given up, whatever was consumed."""
         self.seek: int | None = None

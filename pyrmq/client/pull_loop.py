@@ -12,6 +12,7 @@ import trio
 
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.process_queue import ProcessQueue
+from pyrmq.client.pull_source import PullSource
 from pyrmq.client.reports import Reports
 from pyrmq.client.statistics import Statistics
 from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyError
@@ -29,7 +30,7 @@ PULL_TIMEOUT = 30.0
 RETRY = (1.0, 10.0)
 """Seconds until a pull that a broker refused is tried again: the first, doubled up to the last."""
 CONNECT_RETRY = (0.1, 1.0)
-"""The same without a connection."""
+"""The same without a connection, and where only a slave is there that will not do."""
 BUSY_DELAY = 0.02
 HOLD_DELAY = 0.05
 LITE_FLAG = 0x10
@@ -78,18 +79,21 @@ class PullLoop:
     async def run(self, process: ProcessQueue) -> None:
         """Pulls until the queue is given up."""
         refused, lost = RETRY[0], CONNECT_RETRY[0]
+        source = PullSource(self._client, process.queue)
         while not process.dropped:
             await process.wait_for_room()
             while self._options.hold is not None and self._options.hold():  # noqa: ASYNC110 - rare
                 await trio.sleep(HOLD_DELAY)
             try:
-                messages = await self._pull(process)
-            except SystemBusyError:
-                await trio.sleep(BUSY_DELAY)
-                continue
+                messages = await self._pull(process, source)
             except PyrmqError as e:
+                if source.failed(e):
+                    continue
+                if isinstance(e, SystemBusyError) and not source.is_slave:
+                    await trio.sleep(BUSY_DELAY)
+                    continue
                 self._reports.waiting(str(process.queue), str(e))
-                if isinstance(e, ConnectError):
+                if isinstance(e, ConnectError) or source.is_slave:
                     await trio.sleep(lost)
                     lost = min(2 * lost, CONNECT_RETRY[1])
                 else:
@@ -104,10 +108,10 @@ class PullLoop:
             if self._options.interval:
                 await trio.sleep(self._options.interval)
 
-    async def _pull(self, process: ProcessQueue) -> list[ReceivedMessage]:
+    async def _pull(self, process: ProcessQueue, source: PullSource) -> list[ReceivedMessage]:
         queue = process.queue
         sub = self._subs[queue.topic]
-        channel = await self._client.known_master(queue.topic, queue.broker_name)
+        channel = await source.channel()
         fields = pull_fields(
             queue.topic,
             queue.queue_id,
@@ -128,6 +132,7 @@ class PullLoop:
         began = trio.current_time()
         answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)
+        source.answered(pulled, process.next_offset)
         following = pulled.next_offset
         if pulled.status is PullStatus.OFFSET_ILLEGAL and following >= 0:
             self._moved(process, following)

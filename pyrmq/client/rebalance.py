@@ -69,7 +69,7 @@ class Rebalance:
         self._last: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._settled_at = float("-inf")
         self._seen: set[Address] = set()
-        client.on_ids_changed.append(self.wake)
+        client.incoming.on_ids_changed.append(self.wake)
         client.on_greeted.append(self._greeted)
         held.on_wanted = self.wake
 

@@ -70,7 +70,7 @@ class Requests:
         self._known_at = float("-inf")
         self._away: dict[str, float] = {}
         """Brokers that have not answered, and until when they are not waited for."""
-        client.on_request[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
+        client.incoming.on_request[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
 
     async def ask(
         self,

@@ -176,7 +176,7 @@ class TransactionalProducer(Producer):
             checks_answered=pool.answered,
             checks_dropped=pool.dropped,
             checks_failed=pool.failed,
-            checks_unreadable=self._client.unreadable_checks,
+            checks_unreadable=self._client.incoming.unreadable_checks,
             checks_waiting=pool.waiting,
             checks_running=pool.running,
         )
@@ -202,7 +202,7 @@ class TransactionalProducer(Producer):
             await stack.enter_async_context(self._tracer)
         await self._enter_helpers(stack)
         await stack.enter_async_context(self._tasks)
-        self._client.on_check[self._wire_group] = self._pool.offer
+        self._client.incoming.on_check[self._wire_group] = self._pool.offer
         self._tasks.start_soon(self._registration.run)
         with trio.move_on_after(ENTER_TIMEOUT):
             await self._registration.tried.wait()

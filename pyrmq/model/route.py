@@ -136,6 +136,19 @@ class TopicRoute:
         """Addresses of all masters."""
         return [b.broker_addrs[MASTER_ID] for b in self.brokers if MASTER_ID in b.broker_addrs]
 
+    def replicas_of(self, broker_name: str) -> dict[int, str]:
+        """Addresses of a broker name by broker id, the smallest id first."""
+        for b in self.brokers:
+            if b.broker_name == broker_name:
+                return {i: a for i, a in sorted(b.broker_addrs.items()) if i >= MASTER_ID}
+        return {}
+
+    def addresses(self) -> list[str]:
+        """Addresses of all masters, sorted, and then of all slaves, sorted."""
+        masters = set(self.masters())
+        every = {a for b in self.brokers for i, a in b.broker_addrs.items() if i >= MASTER_ID}
+        return sorted(masters) + sorted(every - masters)
+
     def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Queues that may be sent to: writable, on brokers with a master, by broker name. With an
         order configuration those that it names, whatever else is said."""

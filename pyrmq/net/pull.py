@@ -9,7 +9,9 @@ from enum import Enum
 from pyrmq.engine import Command
 from pyrmq.errors import ProtocolError, ResponseError
 from pyrmq.model.codes import ResponseCode
+from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import TAG
+from pyrmq.model.topic import as_int
 from pyrmq.net.answer import number
 
 SUSPEND = 0x2
@@ -96,6 +98,18 @@ class PullAnswer:
     def max_offset(self) -> int:
         """The queue's end."""
         return number(self.answer, "maxOffset")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """`min_offset` and `max_offset`, 0 where the broker has not given them."""
+        ext = self.answer.ext
+        return as_int(ext.get("minOffset"), 0), as_int(ext.get("maxOffset"), 0)
+
+    @property
+    def suggested_broker(self) -> int:
+        """The id of the broker that the next pull should go to: the master's, unless another one
+        is given. [suggestWhichBrokerId]"""
+        return max(as_int(self.answer.ext.get("suggestWhichBrokerId"), MASTER_ID), MASTER_ID)
 
     @property
     def body(self) -> bytes:

@@ -28,7 +28,7 @@ async def tell(broker: GroupBroker, code: int, body: bytes = b"", **ext: str) ->
 async def ask(reader: PushConsumer, code: int, body: bytes = b"", **ext: str) -> tuple[int, str]:
     """Code and remark of the answer."""
     command = _Command(code, ext, body)
-    answer = await reader._client.on_request[code](command)  # type: ignore[arg-type]
+    answer = await reader._client.incoming.on_request[code](command)  # type: ignore[arg-type]
     assert answer is not None
     return answer.code, answer.remark or ""
 

@@ -53,6 +53,20 @@ def test_quoted_ids_and_the_old_flag_name() -> None:
     assert route.master_of("a") == "h:1"
 
 
+def test_replicas() -> None:
+    route = sample()
+    assert list(route.replicas_of("b").items()) == [(0, "h:1"), (1, "h:3")]
+    assert (route.replicas_of("slave"), route.replicas_of("none")) == ({1: "h:4"}, {})
+    assert route.addresses() == ["h:1", "h:2", "h:3", "h:4"]
+
+
+def test_ids_that_are_none_count_for_nothing() -> None:
+    value = {"brokerName": "a", "brokerAddrs": {"x": "h:1", "-3": "h:2", "2": "h:3"}}
+    route = TopicRoute.from_json({"brokerDatas": [value]})
+    assert route.replicas_of("a") == {2: "h:3"}
+    assert (route.addresses(), route.master_of("a")) == (["h:3"], None)
+
+
 def test_an_order_configuration_says_which_queues_are_sent_to() -> None:
     value = {**sample().to_json(), "orderTopicConf": "b:2;none:1;"}
     route = TopicRoute.from_json(value)

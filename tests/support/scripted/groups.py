@@ -77,8 +77,12 @@ class GroupBroker(StreamBroker):
             properties_raw=encode_properties(properties).encode(),
         )
         records.append(replace(record, size=len(encode_record(record))))
-        self._arrived.pop((topic, queue), trio.Event()).set()
+        self.wake((topic, queue))
         return records[-1]
+
+    def wake(self, place: Place) -> None:
+        """The pulls that wait at the end of a queue are looked at again."""
+        self._arrived.pop(place, trio.Event()).set()
 
     def by(self, client: str, *codes: int) -> list[Command]:
         """What a client asked, of these codes."""
@@ -205,7 +209,7 @@ class GroupBroker(StreamBroker):
         place = c.ext["topic"], int(c.ext["queueId"])
         records, first = self.queues[place], self.first[place]
         at, end = int(c.ext["queueOffset"]), len(self.queues[place])
-        bounds = {"minOffset": str(first), "maxOffset": str(end), "suggestWhichBrokerId": "0"}
+        bounds = self.bounds(c)
         if at < first or at > end:
             return c.reply(21, bounds | {"nextBeginOffset": str(first if at < first else end)})
         if at == end:
@@ -213,6 +217,15 @@ class GroupBroker(StreamBroker):
         found = records[at : at + int(c.ext["maxMsgNums"])]
         body = b"".join(encode_record(r) for r in found)
         return c.reply(0, bounds | {"nextBeginOffset": str(at + len(found))}, body)
+
+    def bounds(self, c: Command) -> dict[str, str]:
+        """What every answer to a pull says of its queue."""
+        place = c.ext["topic"], int(c.ext["queueId"])
+        return {
+            "minOffset": str(self.first[place]),
+            "maxOffset": str(len(self.queues[place])),
+            "suggestWhichBrokerId": "0",
+        }
 
 
 def group_broker(broker: StreamBroker) -> GroupBroker:

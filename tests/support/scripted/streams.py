@@ -163,13 +163,16 @@ def record(body: bytes = b"body", topic: str = "T", sys_flag: int = 0, **propert
 
 class StreamCluster(Script):
     """Every topic that is not `missing` has two queues on each broker. `connect` stands for
-    open_tcp_stream; names in `down` refuse. The script is that of the name server."""
+    open_tcp_stream; names in `down` refuse. The script is that of the name server. Every broker is
+    the master of its own name, unless `replicas` says otherwise."""
 
     namesrv = "names:9876"
 
     def __init__(self, *names: str, kind: Callable[[str], StreamBroker] = StreamBroker) -> None:
         super().__init__()
         self.brokers = {name: kind(name) for name in names}
+        self.replicas: dict[str, dict[int, str]] | None = None
+        """By broker name and broker id: names of brokers here."""
         self.queues = QUEUES
         """Of each topic on each broker."""
         self.down: set[str] = set()
@@ -227,10 +230,16 @@ class StreamCluster(Script):
             await trio.aclose_forcefully(connection.stream)
 
     def usual(self, command: Command) -> Command:
-        addresses = {name: {0: f"{name}:10911"} for name in self.brokers}
-        every = route(dict.fromkeys(self.brokers, self.queues), addresses)
+        replicas = self.replicas
+        if replicas is None:
+            replicas = {name: {0: name} for name in self.brokers}
+        addresses = {
+            name: {i: f"{host}:10911" for i, host in hosts.items()}
+            for name, hosts in replicas.items()
+        }
+        every = route(dict.fromkeys(addresses, self.queues), addresses)
         if command.code == CLUSTER:
-            datas = {name: route({name: 0}, addresses)["brokerDatas"] for name in self.brokers}
+            datas = {name: route({name: 0}, addresses)["brokerDatas"] for name in addresses}
             table = {name: data[0] for name, data in datas.items()}  # type: ignore[index]
             body = {"brokerAddrTable": table, "clusterAddrTable": {}}
             return command.reply(0, {}, json.dumps(body).encode())
