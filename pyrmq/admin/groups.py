@@ -16,7 +16,6 @@ from pyrmq.model.names import DLQ_PREFIX, check_group, retry_topic
 from pyrmq.net import fastjson
 from pyrmq.net.client_protocol import Ext
 
-SET_MESSAGE_REQUEST_MODE = 401
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
 MAX_VALUES = 8 << 20
@@ -156,7 +155,7 @@ class Groups(GroupProgress):
         cluster: str | None = None,
     ) -> Outcomes[None]:
         """Says whether a group pulls a topic or pops it; `pop_share_queues`: how many members may
-        pop the same queue. [SET_MESSAGE_REQUEST_MODE]"""
+        pop the same queue. [RequestCode.SET_MESSAGE_REQUEST_MODE]"""
         check_group(group)
         body = fastjson.dumps(
             {
@@ -168,7 +167,7 @@ class Groups(GroupProgress):
         )
 
         async def one(address: str) -> None:
-            await self._link.ask(address, SET_MESSAGE_REQUEST_MODE, body=body)
+            await self._link.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
         return await self._on_masters(one, broker, cluster)
 

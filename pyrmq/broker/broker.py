@@ -37,6 +37,7 @@ from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.reply import ReplyProcessor
+from pyrmq.broker.request_modes import RequestModes
 from pyrmq.broker.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.runtime import RuntimeInfo
 from pyrmq.broker.send import SendProcessor
@@ -66,7 +67,7 @@ from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, is_loopback, message_id, own_ip
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
-from pyrmq.net.listen import open_listeners
+from pyrmq.net.listen import open_listeners, vip_listeners
 from pyrmq.net.questions import Questions
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.tasks import Tasks
@@ -135,6 +136,7 @@ class Broker:
             config.consumer_offset_update_version_step,
             self.grants,
         )
+        self.request_modes = RequestModes(folder / "messageRequestMode.json")
         self.stats = BrokerStats(
             config.broker_cluster_name,
             self.store,
@@ -344,6 +346,8 @@ class Broker:
                 questions=self.questions,
                 replicating=self.replicating,
             ),
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self.request_modes.set,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.request_modes.all,
             RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
             RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(self.stats),
             **(slave_refusals() if live.now.is_slave else {}),
@@ -361,6 +365,7 @@ class Broker:
         own = await trio.to_thread.run_sync(role.load, config, pinned)
         config = own.config
         sockets = open_listeners(config.bind_address, config.listen_port)
+        sockets += vip_listeners(config.bind_address, config.listen_port)
         if not is_loopback(config.bind_address):
             _warn_of_access(config)
         ha_sockets: list[socket.socket] = []

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 from pyrmq.errors import ConfigError
+from pyrmq.escape import escape
+
+log = logging.getLogger(__name__)
+
+VIP = 2
+"""How far below listenPort RocketMQ's brokers listen too. Clients with vipChannelEnabled send
+there, and Apache's slaves ask there for their master's topics."""
 
 
 def open_listeners(host: str, port: int) -> list[socket.socket]:
@@ -31,3 +39,15 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
             raise ConfigError(f"cannot listen on {host}:{port}: {e.strerror or e}") from e
         raise
     return sockets
+
+
+def vip_listeners(host: str, port: int) -> list[socket.socket]:
+    """Sockets on the VIP port of `port`; none where that is any free one, or the VIP port is in
+    use: few need it."""
+    if port <= VIP:
+        return []
+    try:
+        return open_listeners(host, port - VIP)
+    except ConfigError as e:
+        log.info("no VIP port: %s", escape(e))
+        return []

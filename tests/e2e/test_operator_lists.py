@@ -84,7 +84,7 @@ def test_a_master_without_slaves(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(513, "static topics"), (401, "POP"), (1005, "controller"), (3001, "adminAddressAllowList"),
+    [(513, "static topics"), (400, "POP"), (1005, "controller"), (3001, "adminAddressAllowList"),
      (2001, "cold data"), (355, "RocksDB"), (902, "container"), (999, "type 999 not supported")],
 )  # fmt: skip
 def test_what_is_not_there_is_refused_with_its_reason(client: Client, code: int, why: str) -> None:

@@ -98,7 +98,9 @@ def test_ours_under_apaches_master(home: Path, namesrv: str, tmp_path: Path) -> 
 
 def test_apaches_slave_under_ours(home: Path, namesrv: str, tmp_path: Path) -> None:
     store = tmp_path / "apache"
-    with closing(_Ending(Node(tmp_path / "ours", namesrv, **OWN))) as ours:
+    # With a port of its own it has a VIP port, at which Apache's slave asks for topics.
+    own = {**OWN, "listenPort": peer.free_port_triple()}
+    with closing(_Ending(Node(tmp_path / "ours", namesrv, **own))) as ours:
         master = ours.node.start()
         conf = CONF + "brokerRole=SLAVE\nbrokerId=1\n"
         sent = send_all_kinds(namesrv, 10)

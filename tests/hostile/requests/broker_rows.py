@@ -364,6 +364,17 @@ ROWS: dict[int, Row] = {
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Row(),
     Code.GET_ALL_PRODUCER_INFO: Row(),
     Code.GET_BROKER_HA_STATUS: Row(),
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: Row(),
+    Code.SET_MESSAGE_REQUEST_MODE: Row(
+        body=_body(topic="T", consumerGroup="G", mode="PULL", popShareQueueNum=0),
+        json=True,
+        shapes={
+            b"{}": (29, "topic"),
+            _body(topic="T", consumerGroup="G", mode="POP"): (29, "POP"),
+            _body(topic="../up", consumerGroup="G"): (29, "topic"),
+            _body(topic="T", consumerGroup="a b"): (29, "group"),
+        },
+    ),
     Code.DELETE_SUBSCRIPTIONGROUP: Row(
         ext={"groupName": GROUP_VICTIM, "cleanOffset": "false"},
         optional=frozenset({"cleanOffset"}),
