@@ -8,6 +8,7 @@ promotes the slave, and sends go on. At the end every acknowledged message must 
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import time
@@ -129,22 +130,24 @@ async def run(count: int) -> int:
 
 
 async def _play(cluster: Cluster, count: int, acknowledged: set[str], seen: Counter[str]) -> None:
-    async def listen(namesrv: str, *, task_status: trio.TaskStatus[None]) -> None:
+    late: Counter[str] = Counter()
+
+    async def listen(group: str, into: Counter[str], *, task_status: trio.TaskStatus[None]) -> None:
         async with PushConsumer(
-            GROUP, {TOPIC: "*"}, namesrv=namesrv, consume_from=ConsumeFrom.FIRST_OFFSET
+            group, {TOPIC: "*"}, namesrv=namesrv, consume_from=ConsumeFrom.FIRST_OFFSET
         ) as consumer:
             task_status.started()
             async for message in consumer:
-                seen[message.keys[0]] += 1
+                into[message.keys[0]] += 1
                 consumer.acknowledge(message)
 
+    namesrv = cluster.namesrv
     async with trio.open_nursery() as nursery:
-        namesrv = cluster.namesrv
         await _in_sync(namesrv, cluster.master.address)
         print(f"master {cluster.master.address} (SYNC_MASTER), slave {cluster.slave.address}")
         async with Producer("demo-producers", namesrv=namesrv) as producer:
             await _send(producer, 0, count, acknowledged)
-            await nursery.start(listen, namesrv)
+            await nursery.start(listen, GROUP, seen)
             await _all_seen(seen, acknowledged)
             print(f"{len(acknowledged)} messages sent and consumed")
             await _send(producer, count, count, acknowledged)
@@ -152,8 +155,11 @@ async def _play(cluster: Cluster, count: int, acknowledged: set[str], seen: Coun
             began = time.monotonic()
             print(f"{count} more sent; the master is killed (SIGKILL)")
             with trio.fail_after(READ_ON):
+                await nursery.start(listen, f"{GROUP}-late", late)
                 await _all_seen(seen, acknowledged)
-            print(f"the consumer read on from the slave: {time.monotonic() - began:.1f} s")
+                await _all_seen(late, acknowledged)
+            seconds = time.monotonic() - began
+            print(f"the consumer went on, and a new group read all from the slave: {seconds:.1f} s")
             async with Admin(namesrv) as admin:
                 await admin.brokers.promote(cluster.slave.address, sync=False)
             print("the slave is promoted: pyrmq admin broker promote")
@@ -161,11 +167,13 @@ async def _play(cluster: Cluster, count: int, acknowledged: set[str], seen: Coun
             await _send(producer, 2 * count, count, acknowledged)
             print(f"{count} more sent to it in {time.monotonic() - began:.1f} s")
             await _all_seen(seen, acknowledged)
+            await _all_seen(late, acknowledged)
         nursery.cancel_scope.cancel()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    logging.disable(logging.WARNING)  # that connections end here is no news
     parser.add_argument("--count", type=int, default=300, help="messages of each part")
     sys.exit(trio.run(run, parser.parse_args().count))
 

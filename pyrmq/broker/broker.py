@@ -182,6 +182,7 @@ class Broker:
             self.deletion,
             self.registration.master,
         )
+        self.replicating.on_changed = self.slave_sync.wake
         self.housekeeping = Housekeeping(
             live,
             self.store,

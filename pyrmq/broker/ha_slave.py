@@ -90,14 +90,14 @@ class Master:
 
 class Replication:
     """Follows the master that `master` waits for and returns. `state` and `why` say how it stands;
-    `on_connected` is called behind every connection that opens."""
+    `on_changed` is called when a connection has opened or ended."""
 
     def __init__(
         self,
         store: Store,
         slave: HaSlave,
         master: Callable[[], Awaitable[Master]],
-        on_connected: Callable[[], None] = lambda: None,
+        on_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.slave = slave
         self.state = State.SEEKING
@@ -106,7 +106,7 @@ class Replication:
         self.master: Master | None = None
         self._store = store
         self._find = master
-        self._on_connected = on_connected
+        self._on_changed = on_changed
         self._pauses: dict[State, float] = {}
         self._limiter = trio.CapacityLimiter(1)
 
@@ -170,7 +170,7 @@ class Replication:
             return
         self._happened(Event.OPEN)
         log.info("replication: following %s", escape(address))
-        self._on_connected()
+        self._on_changed()
         kind, why = await self._receive(sock)
         match kind:
             case "misfit":
@@ -179,6 +179,7 @@ class Replication:
                 self._happened(Event.REFUSED, f"what {address} sends cannot be stored: {why}")
             case _:
                 self._happened(Event.LOST, f"master {address}: {why or 'stopped'}")
+        self._on_changed()
 
     async def _receive(self, sock: socket.socket) -> tuple[str, str]:
         """Takes what comes, in a thread; a cancellation ends the connection first."""

@@ -30,6 +30,8 @@ class Replicating:
         self._known = master
         self.since = since
         """When it became what it is by an operator's word, ms; 0: it is as configured."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when a slave has got or lost its master."""
         self.server: HaServer | None = None
         self.replication: Replication | None = None
         if config.is_slave:
@@ -38,7 +40,7 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
             )
-            self.replication = Replication(store, slave, self._master)
+            self.replication = Replication(store, slave, self._master, lambda: self.on_changed())
         else:
             limit = config.max_ha_transfer_byte_in_second
             masters = HaMaster(
