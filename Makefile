@@ -81,8 +81,9 @@ thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call
 	$(LONG) tests/faults
 
-thorough-simulation: $(STAMP) ## Run 10,000 new seeds of transactions: kills, losses, clock jumps
+thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
 	$(LONG) tests/simulation -s
+	PYRMQ_HA_SEEDS=10000 cargo test --locked --quiet -- ha::simulation
 
 thorough-memory: $(STAMP) ## Send and consume a million messages: the client's memory is flat
 	$(LONG) tests/soak/test_client_memory.py -s

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrmq.errors import ResponseError
-from pyrmq.model.codes import RequestCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
+from pyrmq.net.answer import check_success
 from pyrmq.net.blocking_channel import BlockingChannel
 
 TIMEOUT = 10.0
@@ -26,8 +27,8 @@ _HEAD = struct.Struct(">ii")
 _RECORDS = (0xDAA320A7 - (1 << 32), 0xDAA320AB - (1 << 32))
 _MIN = 91
 
-Same = Callable[[int, bytes], bool]
-"""Whether the master has this record at this physical offset."""
+Theirs = Callable[[int], bytes | None]
+"""The record that the master has at a physical offset; None if it has none there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,26 @@ class Apart:
     """Physical offsets of the records behind it."""
 
 
-def at_master(channel: BlockingChannel) -> Same:
-    """Asks the master by VIEW_MESSAGE_BY_ID. ConnectError, RequestTimeoutError."""
+def at_master(channel: BlockingChannel) -> Theirs:
+    """Asks the master by VIEW_MESSAGE_BY_ID. ConnectError, RequestTimeoutError, ResponseError."""
 
-    def same(offset: int, record: bytes) -> bool:
+    def theirs(offset: int) -> bytes | None:
         answer = channel.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset}, timeout=TIMEOUT)
-        return answer.code == 0 and bytes(answer.body) == record
+        if answer.code == ResponseCode.SYSTEM_ERROR:  # what both makes say of no record
+            return None
+        return bytes(check_success(answer).body)
 
-    return same
+    return theirs
+
+
+def end_of_master(channel: BlockingChannel) -> int:
+    """Where the master's log ends. ConnectError, RequestTimeoutError, ResponseError."""
+    answer = channel.call(RequestCode.GET_BROKER_RUNTIME_INFO, {}, timeout=TIMEOUT)
+    table = fastjson.loads_object(check_success(answer).body).get("table")
+    text = str(table.get("commitLogMaxOffset", "")) if isinstance(table, dict) else ""
+    if not text.isdecimal() or len(text) > 19:
+        raise ResponseError("it does not say where its log ends (commitLogMaxOffset)")
+    return int(text)
 
 
 def check_is_master(address: Address) -> BlockingChannel:
@@ -98,23 +111,29 @@ def check_is_master(address: Address) -> BlockingChannel:
     return channel
 
 
-def find(log: Log, same: Same) -> Apart | None:
+def find(log: Log, theirs: Theirs, masters_end: int) -> Apart | None:
     """Where the log went apart; None if nothing of it is at the master. What both have is a
     beginning, so the last record that is the same is searched for."""
+
+    def same(record: tuple[int, int]) -> bool:
+        return theirs(record[0]) == log.read(*record)
+
     for base, path in reversed(log.files):
         records = list(log.records(base, path))
-        if not records or not same(records[0][0], log.read(*records[0])):
+        if not records or not same(records[0]):
             continue
         low, high = 0, len(records)  # the first is the same; the one at `high` is not, or none
         while high - low > 1:
             middle = (low + high) // 2
-            if same(records[middle][0], log.read(*records[middle])):
+            if same(records[middle]):
                 low = middle
             else:
                 high = middle
         offset = sum(records[low])
-        if low == len(records) - 1 and log.end >= base + log.file_size:
-            offset = base + log.file_size  # the rest of the file is blank
+        file_end = base + log.file_size
+        if low == len(records) - 1 and file_end <= min(log.end, masters_end):
+            # The rest of the file is blank here. The master may have a record there.
+            offset = file_end if theirs(offset) is None else offset
         behind = [at for at, _ in records[low + 1 :]]
         for later, at_path in log.files:
             if later > base:

@@ -52,7 +52,8 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
     log = work.Log.of(folders, facts["fileSize"], facts["maxPhyOffset"])
     try:
         channel = work.check_is_master(parse_address(master, "--master"))
-        apart = work.find(log, work.at_master(channel))
+        end = work.end_of_master(channel)
+        apart = work.find(log, work.at_master(channel), end)
         channel.close()
     except PyrmqError as e:
         raise click.ClickException(f"{master}: {escape(e)}") from e

@@ -9,6 +9,8 @@ mod master;
 mod receiver;
 mod replicas;
 mod sender;
+#[cfg(test)]
+mod simulation_tests;
 mod slave;
 mod socket;
 #[cfg(test)]

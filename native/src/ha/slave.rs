@@ -37,7 +37,8 @@ impl SlaveLink {
     /// Continues where the log ends. An error if what is staged cannot be written.
     pub fn new(store: Arc<Store>, settings: SlaveSettings, now: i64) -> Result<Self, StoreError> {
         let end = store.write_staged(|end| end)?;
-        let next = (!store.log().segments().is_empty()).then_some(end);
+        let is_empty = end == 0 || store.log().segments().is_empty();
+        let next = (!is_empty).then_some(end);
         Ok(SlaveLink {
             store,
             settings,

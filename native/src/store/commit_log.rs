@@ -211,10 +211,18 @@ impl CommitLog {
         }
     }
 
-    /// Has a log without files begin at `offset`, the start of a file.
-    pub fn begin_at(&self, offset: u64) {
+    /// Has a log without records begin at `offset`, the start of a file: empty files go.
+    pub fn begin_at(&self, offset: u64) -> Result<()> {
+        let mut next = self.next.lock();
+        let _one = self.changing.lock();
+        let unused = next.take();
+        for segment in self.segments().iter().chain(&unused) {
+            remove(segment)?;
+        }
+        self.segments.store(Arc::default());
         self.begin.store(offset, Ordering::Release);
         self.set_max_offset(offset);
+        Ok(())
     }
 
     fn files_end(&self) -> u64 {

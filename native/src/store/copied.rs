@@ -43,18 +43,23 @@ impl Writer {
         Ok(guard)
     }
 
-    /// Has a log without files begin at `offset`, the start of a file.
+    /// Has a log without records begin at `offset`, the start of a file.
     pub fn begin_at(&self, offset: u64) -> Result<()> {
-        let _position = self.lock()?;
+        let mut position = self.lock()?;
         let log = &self.links.log;
-        if !log.segments().is_empty() || !offset.is_multiple_of(log.file_size() as u64) {
+        let has_files = !log.segments().is_empty();
+        let has_records = has_files && (log.max_offset() > log.min_offset() || position.at() > 0);
+        if has_records || !offset.is_multiple_of(log.file_size() as u64) {
             return Err(StoreError::Misfit(format!(
                 "the master begins at {offset}, where no file of mappedFileSizeCommitLog={} begins: \
                  set that key as it is at the master",
                 log.file_size()
             )));
         }
-        log.begin_at(offset);
+        if !has_files || offset != log.min_offset() {
+            (position.segment, position.file) = (None, None);
+            log.begin_at(offset)?;
+        }
         Ok(())
     }
 }
