@@ -10,6 +10,7 @@ from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import TIMEOUT, AdminLink
 from pyrmq.admin.messages import Messages
+from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
 from pyrmq.admin.producers import Producers
 from pyrmq.admin.topics import Topics
@@ -39,6 +40,7 @@ class Admin:
         self.clusters = Clusters(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
+        self.namesrv = Namesrv(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)
         self.topics = Topics(self.link)

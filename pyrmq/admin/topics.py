@@ -6,16 +6,13 @@ import builtins
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from pyrmq.admin.link import Part
-from pyrmq.admin.outcome import Outcome, Outcomes, merged
+from pyrmq.admin.topic_changes import TopicChanges
+from pyrmq.admin.topic_stats import TopicStats
 from pyrmq.errors import PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import TopicRoute
-from pyrmq.model.topic import TopicConfig, as_int
-from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.model.topic import as_int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class TopicStatus:
     put_tps: float
 
 
-class Topics(Part):
+class Topics(TopicChanges, TopicStats):
     """`admin.topics`."""
 
     async def list(self) -> builtins.list[str]:
@@ -65,17 +62,6 @@ class Topics(Part):
             except PyrmqError:  # a topic may go while it is looked at
                 brokers, groups = [], []
             yield TopicGroups(brokers[0].cluster if brokers else "", topic, groups)
-
-    async def groups(self, topic: str) -> builtins.list[str]:
-        """The groups that consume a topic, or have offsets in it. [QUERY_TOPIC_CONSUME_BY_WHO]"""
-        found: set[str] = set()
-        for replica in await self._link.brokers_of(topic):
-            answer = await self._link.ask(
-                replica.address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
-            )
-            groups = fastjson.loads_object(answer.body).get("groupList")
-            found |= {str(g) for g in groups} if isinstance(groups, builtins.list) else set()
-        return sorted(found)
 
     async def route(self, topic: str) -> TopicRoute:
         """Where a topic is. TopicNotExistError."""
@@ -109,47 +95,3 @@ class Topics(Part):
                     )
         found.sort(key=lambda s: (s.queue.topic, s.queue.broker_name, s.queue.queue_id))
         return TopicStatus(found, tps)
-
-    async def update(
-        self,
-        config: TopicConfig,
-        *,
-        broker: str | None = None,
-        cluster: str | None = None,
-        attributes: str = "",
-    ) -> Outcomes[None]:
-        """Creates a topic, or replaces its configuration, on a broker or on all masters of a
-        cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`."""
-        ext: Ext = {
-            "topic": config.topic_name,
-            "defaultTopic": AUTO_CREATE_TOPIC,
-            "readQueueNums": config.read_queue_nums,
-            "writeQueueNums": config.write_queue_nums,
-            "perm": config.perm,
-            "topicFilterType": config.topic_filter_type,
-            "topicSysFlag": config.topic_sys_flag,
-            "order": config.order,
-            "attributes": attributes,
-        }
-
-        async def one(address: str) -> None:
-            await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
-
-        return await self._link.on_each(
-            await self._link.masters(broker=broker, cluster=cluster), one
-        )
-
-    async def delete(self, topic: str, cluster: str) -> Outcomes[None]:
-        """Deletes a topic on all masters of a cluster and then, if all did it, on the name
-        servers: its messages are gone."""
-
-        async def on_broker(address: str) -> None:
-            await self._link.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
-
-        brokers = await self._link.on_each(await self._link.masters(cluster=cluster), on_broker)
-        if brokers.failed:
-            return brokers
-        servers = await self._link.ask_name_servers(
-            RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": cluster}
-        )
-        return merged([brokers, Outcomes(Outcome(o.target, None, o.error) for o in servers)])

@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 from pyrmq.admin.api import Admin
-from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
+from pyrmq.cli.mqadmin.options import Command, Option, Values
 from pyrmq.cli.mqadmin.output import Column, Output
-from pyrmq.cli.mqadmin.text import millis_text, topic_text
+from pyrmq.cli.mqadmin.text import millis_text
 from pyrmq.model.route import QueueData
-from pyrmq.model.topic import MAX_QUEUES, TopicConfig
 
 _LIST = (Column("#Cluster Name", 20, cut=20), Column("#Topic", 48, cut=64, cells=64),
          Column("#Consumer Group", 48, cut=64, cells=64, gap=0))  # fmt: skip
@@ -78,40 +77,6 @@ async def topic_clusters(admin: Admin, values: Values, out: Output) -> None:
         out.line(cluster)
 
 
-async def update_topic(admin: Admin, values: Values, out: Output) -> None:
-    if values.truth("order"):
-        raise UsageError("--order true: give each broker's queues with updateOrderConf instead")
-    config = TopicConfig(
-        values["topic"],
-        values.number("readQueueNums", 0, MAX_QUEUES),
-        values.number("writeQueueNums", 0, MAX_QUEUES),
-        values.number("perm", 0, 7),
-        topic_sys_flag=values.truth("unit") + 2 * values.truth("hasUnitSub"),
-    )
-    outcomes = await admin.topics.update(
-        config,
-        broker=values.get("brokerAddr"),
-        cluster=values.get("clusterName"),
-        attributes=values.get("attributes") or "",
-    )
-    out.outcomes(outcomes, "create topic to {} success.")
-    if outcomes.done:
-        out.line(topic_text(config))
-
-
-async def delete_topic(admin: Admin, values: Values, out: Output) -> None:
-    topic, cluster = values["topic"], values["clusterName"]
-    outcomes = await admin.topics.delete(topic, cluster)
-    for outcome in outcomes:
-        if outcome.error is not None:
-            out.failed(outcome.error, outcome.target)
-        else:
-            out.succeeded()
-    if not outcomes.failed:
-        out.line(f"delete topic [{topic}] from cluster [{cluster}] success.")
-        out.line(f"delete topic [{topic}] from NameServer success.")
-
-
 _TOPIC = Option("t", "topic", "topic name", required=True)
 COMMANDS = {
     command.name: command
@@ -127,28 +92,6 @@ COMMANDS = {
             topic_status,
         ),
         Command("topicClusterList", (_TOPIC,), topic_clusters),
-        Command(
-            "updateTopic",
-            (
-                Option("b", "brokerAddr", "create topic to this broker"),
-                Option("c", "clusterName", "create topic to all brokers of this cluster"),
-                _TOPIC,
-                Option("r", "readQueueNums", "queues to read", default="8"),
-                Option("w", "writeQueueNums", "queues to write", default="8"),
-                Option("p", "perm", "2 write, 4 read, 6 both", default="6"),
-                Option("o", "order", "true or false; true is refused", default="false"),
-                Option("u", "unit", "true or false: a unit topic", default="false"),
-                Option("s", "hasUnitSub", "true or false: subscribed by units", default="false"),
-                Option("a", "attributes", "changes: +key=value or -key, separated by commas"),
-            ),
-            update_topic,
-            exactly_one=(("brokerAddr", "clusterName"),),
-        ),
-        Command(
-            "deleteTopic",
-            (_TOPIC, Option("c", "clusterName", "cluster name", required=True)),
-            delete_topic,
-        ),
         Command(
             "topicList",
             (Option("c", "clusterModel", "clusterModel", flag=True),),

@@ -1,0 +1,107 @@
+"""Name servers: their configuration, what they keep by key, and who may be written to."""
+
+from __future__ import annotations
+
+from pyrmq.admin import values
+from pyrmq.admin.link import Part
+from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.topic import as_int
+from pyrmq.net import fastjson
+from pyrmq.net.address import format_address
+from pyrmq.net.client_protocol import Ext
+from pyrmq.net.properties_file import format_properties, parse_properties
+
+
+class Namesrv(Part):
+    """`admin.namesrv`. What changes something goes to every name server; each keeps its own."""
+
+    # Values by namespace and key
+
+    async def get(self, namespace: str, key: str) -> str:
+        """A value, of the first name server that answers. QueryNotFoundError. [GET_KV_CONFIG]"""
+        answer = await self._first(RequestCode.GET_KV_CONFIG, {"namespace": namespace, "key": key})
+        return answer.ext.get("value", "")
+
+    async def all(self, namespace: str) -> dict[str, str]:
+        """All values of a namespace, by key. QueryNotFoundError. [GET_KVLIST_BY_NAMESPACE]"""
+        answer = await self._first(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": namespace})
+        table = values.table(fastjson.loads_object(answer.body), "table") if answer.body else {}
+        return {k: str(v) for k, v in sorted((str(k), v) for k, v in table.items())}
+
+    async def put(self, namespace: str, key: str, value: str) -> Outcomes[None]:
+        """Sets a value. ConfigError for one that is blank. [PUT_KV_CONFIG]"""
+        for name, text in (("namespace", namespace), ("key", key), ("value", value)):
+            if not text.strip():
+                raise ConfigError(f"the {name} is blank")
+        return await self._on_all(
+            RequestCode.PUT_KV_CONFIG, {"namespace": namespace, "key": key, "value": value}
+        )
+
+    async def delete(self, namespace: str, key: str) -> Outcomes[None]:
+        """Deletes a value; a success as well where there is none. [DELETE_KV_CONFIG]"""
+        return await self._on_all(
+            RequestCode.DELETE_KV_CONFIG, {"namespace": namespace, "key": key}
+        )
+
+    # Configuration
+
+    async def config(self) -> Outcomes[dict[str, str]]:
+        """The configuration of each name server. [GET_NAMESRV_CONFIG]"""
+
+        async def one(address: str) -> dict[str, str]:
+            answer = await self._link.ask(address, RequestCode.GET_NAMESRV_CONFIG)
+            try:
+                found = parse_properties(answer.body.decode())
+            except UnicodeDecodeError:
+                raise ProtocolError("a configuration that is not UTF-8") from None
+            return dict(sorted(found.items()))
+
+        return await self._link.on_each(self._addresses, one)
+
+    async def update_config(self, key: str, value: str) -> Outcomes[None]:
+        """Changes a key of the configuration. [UPDATE_NAMESRV_CONFIG]"""
+        body = format_properties({key: value}).encode()
+        return await self._on_all(RequestCode.UPDATE_NAMESRV_CONFIG, {}, body)
+
+    # Permissions
+
+    async def wipe_write_perm(self, broker_name: str) -> Outcomes[int]:
+        """Takes the permission to write from the topics of a broker name, until it registers them
+        anew; how many topics it has there. [WIPE_WRITE_PERM_OF_BROKER]"""
+        return await self._perm(
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name, "wipeTopicCount"
+        )
+
+    async def add_write_perm(self, broker_name: str) -> Outcomes[int]:
+        """Makes the topics of a broker name readable and writable, whatever they were; how many it
+        has there. [ADD_WRITE_PERM_OF_BROKER]"""
+        return await self._perm(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name, "addTopicCount")
+
+    async def _perm(self, code: int, broker_name: str, count: str) -> Outcomes[int]:
+        async def one(address: str) -> int:
+            answer = await self._link.ask(address, code, {"brokerName": broker_name})
+            return as_int(answer.ext.get(count), 0)
+
+        return await self._link.on_each(self._addresses, one)
+
+    @property
+    def _addresses(self) -> list[str]:
+        return [format_address(a) for a in self._link.namesrv]
+
+    async def _on_all(self, code: int, ext: Ext, body: bytes = b"") -> Outcomes[None]:
+        outcomes = await self._link.ask_name_servers(code, ext, body)
+        return Outcomes(Outcome(o.target, None, o.error) for o in outcomes)
+
+    async def _first(self, code: int, ext: Ext) -> Command:
+        """What the first name server says that can be reached, refusals too: those of the others
+        would be the same, or older."""
+        failed: list[str] = []
+        for address in self._addresses:
+            try:
+                return await self._link.ask(address, code, ext)
+            except (ConnectError, RequestTimeoutError) as e:
+                failed.append(str(e))
+        raise ClientError(f"no name server answered: {'; '.join(failed)}")

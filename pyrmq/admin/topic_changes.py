@@ -1,0 +1,285 @@
+"""Making topics, changing and deleting them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pyrmq.admin.group_config import attributes_of
+from pyrmq.admin.link import Replica, near
+from pyrmq.admin.order_conf import OrderConf, format_order, parse_order
+from pyrmq.admin.outcome import Outcome, Outcomes, merged
+from pyrmq.errors import ClientError, ConfigError, RequestCodeNotSupportedError, TopicNotExistError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.route import MASTER_ID
+from pyrmq.model.topic import TopicConfig
+from pyrmq.net import fastjson
+from pyrmq.net.address import format_address, parse_address
+from pyrmq.net.client_protocol import Ext
+
+MAX_PERM = 7
+AT_ONCE = 500
+"""Topics in one request. pyrmq's brokers take up to 4096, and 1 MiB."""
+NO_STATIC_TOPICS = (
+    "static topics are not supported by pyrmq's brokers, nor by this command: nothing was changed. "
+    "Make an ordinary topic with updateTopic (pyrmq admin topic create), which can also give it "
+    "more queues; static topics of Apache RocketMQ's brokers are changed with its own mqadmin"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """A topic as it is to be. `attributes`: changes of its attributes, by name; `+name` sets one,
+    `-name` (with any value) removes it."""
+
+    config: TopicConfig
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedUpdate:
+    """What became of a topic that is ordered. `entries`: what was added to its order configuration,
+    or changed in it; empty if no broker took the topic."""
+
+    brokers: Outcomes[None]
+    entries: str
+    servers: Outcomes[None]
+    """The name servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermChange:
+    """A topic of one broker: the permission it had, and what it is now."""
+
+    old: int
+    config: TopicConfig
+
+    @property
+    def changed(self) -> bool:
+        return self.old != self.config.perm
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Where a topic is deleted."""
+
+    masters: list[Replica]
+    has: list[Replica]
+    """Those that have it, as its route says."""
+    servers: list[str]
+
+
+def check_perm(perm: int) -> None:
+    """ConfigError for what is no permission."""
+    if not 0 <= perm <= MAX_PERM:
+        raise ConfigError(f"a permission is the sum of 4 (read), 2 (write) and 1, not {perm}")
+
+
+class TopicChanges(OrderConf):
+    """The part of `admin.topics` that changes topics. Where a method takes `broker` (`host:port`)
+    and `cluster`, one of both has to be given; ClientError otherwise, or if there is no such
+    cluster."""
+
+    async def update(
+        self,
+        config: TopicConfig,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+        attributes: str = "",
+    ) -> Outcomes[None]:
+        """Creates a topic, or replaces its configuration, on a broker or on all masters of a
+        cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`. ConfigError for
+        what is none, or no permission. [UPDATE_AND_CREATE_TOPIC]"""
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        return await self._update_on(masters, config, attributes)
+
+    async def update_ordered(
+        self,
+        config: TopicConfig,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+        attributes: str = "",
+    ) -> OrderedUpdate:
+        """The same for a topic that is ordered: the brokers that took it are put into its order
+        configuration on all name servers, with the queues to write. Entries of other brokers stay;
+        with `cluster` those of brokers that nobody knows any more go."""
+        if config.write_queue_nums < 1:
+            raise ConfigError("a topic that is ordered has at least one queue to write")
+        info = await self._link.cluster_info()
+        if broker is not None and cluster is None:
+            address = format_address(parse_address(broker, "broker address"))
+            masters = [
+                Replica(b.cluster, b.broker_name, MASTER_ID, address)
+                for b in info.brokers.values()
+                if b.broker_addrs.get(MASTER_ID) == address
+            ]
+            if not masters:
+                known = [a for b in info.brokers.values() for a in b.broker_addrs.values()]
+                raise ClientError(
+                    f"the name server knows no master at {address}, whose name the order "
+                    f"configuration needs{near(address, known)}"
+                )
+        else:
+            masters = await self._link.masters(broker=broker, cluster=cluster)
+        old = await self.order_conf(config.topic_name)
+        queues = parse_order(old) if old else {}
+        ordered = dataclasses.replace(config, order=True)
+        outcomes = await self._update_on(masters, ordered, attributes)
+        made = {o.name: config.write_queue_nums for o in outcomes.done}
+        if not made:
+            return OrderedUpdate(outcomes, "", Outcomes())
+        if cluster is not None:
+            queues = {name: n for name, n in queues.items() if name in info.brokers}
+        servers = await self.put_order_conf(config.topic_name, format_order({**queues, **made}))
+        return OrderedUpdate(outcomes, format_order(made), servers)
+
+    async def update_many(
+        self,
+        changes: Sequence[TopicChange],
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """Creates topics, or replaces their configuration, many in one request; in a request each
+        where a broker does not know that one. Where a broker fails, the topics before may have been
+        changed. [UPDATE_AND_CREATE_TOPIC_LIST]"""
+        for change in changes:
+            check_perm(change.config.perm)
+
+        async def one(address: str) -> None:
+            for at in range(0, len(changes), AT_ONCE):
+                await self._update_list(address, changes[at : at + AT_ONCE])
+
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        return await self._link.on_each(masters, one)
+
+    async def _update_list(self, address: str, changes: Sequence[TopicChange]) -> None:
+        # RocketMQ's broker forgets the whole list, and says success, if a topic in it is as it was.
+        wanted = [c for c in changes if c.attributes or await self._differs(address, c.config)]
+        if not wanted:
+            return
+        rows = [{**c.config.to_json(), "attributes": c.attributes} for c in wanted]
+        body = fastjson.dumps({"topicConfigList": rows})
+        try:
+            await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+        except RequestCodeNotSupportedError:
+            for change in wanted:
+                await self._update(address, change.config, _text(change.attributes))
+
+    async def _differs(self, address: str, config: TopicConfig) -> bool:
+        try:
+            found = await self._config(address, config.topic_name)
+        except (TopicNotExistError, RequestCodeNotSupportedError):
+            return True
+        return dataclasses.replace(found, attributes={}) != dataclasses.replace(
+            config, attributes={}
+        )
+
+    async def set_perm(
+        self, topic: str, perm: int, *, broker: str | None = None, cluster: str | None = None
+    ) -> Outcomes[PermChange]:
+        """Changes the permission of a topic on the masters that have it, or on one; all else stays
+        as each of them has it. Where it is the same already nothing is sent. ConfigError for no
+        permission, TopicNotExistError, ClientError if no such master has the topic.
+        [GET_TOPIC_CONFIG, UPDATE_AND_CREATE_TOPIC]"""
+        check_perm(perm)
+
+        async def one(address: str) -> PermChange:
+            config = await self._config(address, topic)
+            old, config.perm = config.perm, perm
+            if old != perm:
+                await self._update(address, config, "")
+            return PermChange(old, config)
+
+        return await self._link.on_each(await self._masters_with(topic, broker, cluster), one)
+
+    async def _masters_with(
+        self, topic: str, broker: str | None, cluster: str | None
+    ) -> list[Replica]:
+        """The masters of a topic's route, at an address or of a cluster."""
+        if (broker is None) == (cluster is None):
+            raise ClientError("name a broker (host:port) or a cluster, one of both")
+        masters = sorted(
+            Replica(b.cluster, b.broker_name, MASTER_ID, b.broker_addrs[MASTER_ID])
+            for b in (await self._link.route(topic)).brokers
+            if MASTER_ID in b.broker_addrs
+        )
+        if broker is not None:
+            address = format_address(parse_address(broker, "broker address"))
+            found = [r for r in masters if r.address == address]
+            what, there = f"{address} is no master", [r.address for r in masters]
+        else:
+            found = [r for r in masters if r.cluster == cluster]
+            what, there = f"cluster {cluster} has no master", [r.cluster for r in masters]
+        if not found:
+            raise ClientError(
+                f"{what} that has topic {topic}{near(broker or cluster or '', there)}"
+            )
+        return found
+
+    async def deletion(self, topic: str, cluster: str) -> Deletion:
+        """What `delete` would ask. ClientError if there is no such cluster."""
+        masters = await self._link.masters(cluster=cluster)
+        try:
+            names = {q.broker_name for q in (await self._link.route(topic)).queues}
+        except TopicNotExistError:
+            names = set()
+        return Deletion(
+            masters,
+            [r for r in masters if r.broker_name in names],
+            [format_address(a) for a in self._link.namesrv],
+        )
+
+    async def delete(self, topic: str, cluster: str) -> Outcomes[None]:
+        """Deletes a topic on all masters of a cluster and then, if all did it, on the name
+        servers: its messages are gone."""
+
+        async def on_broker(address: str) -> None:
+            await self._link.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+
+        brokers = await self._link.on_each(await self._link.masters(cluster=cluster), on_broker)
+        if brokers.failed:
+            return brokers
+        servers = await self._link.ask_name_servers(
+            RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": cluster}
+        )
+        return merged([brokers, Outcomes(Outcome(o.target, None, o.error) for o in servers)])
+
+    async def _config(self, address: str, topic: str) -> TopicConfig:
+        found = await self._link.ask_json(address, RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+        return TopicConfig.from_json(topic, found)
+
+    async def _update_on(
+        self, masters: Sequence[Replica], config: TopicConfig, attributes: str
+    ) -> Outcomes[None]:
+        check_perm(config.perm)
+        attributes_of(attributes)
+        return await self._link.on_each(
+            masters, lambda address: self._update(address, config, attributes)
+        )
+
+    async def _update(self, address: str, config: TopicConfig, attributes: str) -> None:
+        ext: Ext = {
+            "topic": config.topic_name,
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": config.read_queue_nums,
+            "writeQueueNums": config.write_queue_nums,
+            "perm": config.perm,
+            "topicFilterType": config.topic_filter_type,
+            "topicSysFlag": config.topic_sys_flag,
+            "order": config.order,
+            "attributes": attributes,
+        }
+        await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+
+
+def _text(attributes: dict[str, str]) -> str:
+    def parts() -> Iterator[str]:
+        for name, value in attributes.items():
+            yield name if name.startswith("-") else f"{name}={value}"
+
+    return ",".join(parts())
