@@ -2,9 +2,9 @@
 [SlaveSynchronize]
 
 Each round asks for all of them and changes what differs, nothing else. What the master has not
-goes, but for what is every broker's own. Offsets are the master's, except those that consumers have
-committed here since the round before while the master's stood still: they read here, as the master
-was away.
+goes, but for what is every broker's own. Offsets are the master's, except those that are further
+here and that the master has not moved on since: consumers committed them here, as the master was
+away, and will commit them there. The same holds for what a slave knows when it starts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import InvalidParameterError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import check_topic
-from pyrmq.model.topic import DataVersion, TopicConfig, as_int
+from pyrmq.model.names import check_group, check_topic
+from pyrmq.model.topic import MAX_QUEUES, DataVersion, TopicConfig, as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
 from pyrmq.net.channel import Channel, Channels
@@ -37,6 +37,8 @@ PERIOD = 3.0
 """Seconds between two rounds, and after one that failed."""
 LONG_PERIOD = 10.0
 """The same where the tables are large."""
+MAX_OFFSET = 1 << 62
+"""No queue gets this far."""
 LARGE = 1 << 20
 """Bytes of a round's answers."""
 TIMEOUT = 10.0
@@ -94,7 +96,9 @@ class SlaveSync:
         try:
             channel = await channels.get(master.broker)
             await self.once(channel)
-        except (PyrmqError, OSError) as e:
+        except Exception as e:  # whatever a master answers, the next round tries again
+            if not isinstance(e, PyrmqError | OSError):
+                log.exception("what the master answers cannot be used")
             why = f"{format_address(master.broker)}: {e}"
             if not self._failure:
                 # Messages may have come to topics that no round has seen.
@@ -162,9 +166,15 @@ class SlaveSync:
         known = DataVersion.from_json(version)
         if not table or self._versions.get("groups") == (known, self._groups.version.counter):
             return
-        found = {
-            str(name): Group(str(name), row) for name, row in table.items() if isinstance(row, dict)
-        }
+        found: dict[str, Group] = {}
+        for name, row in table.items():
+            try:
+                check_group(str(name))
+            except InvalidParameterError as e:
+                log.warning("a group of the master is left out: %s", escape(e))
+                continue
+            if isinstance(row, dict):
+                found[str(name)] = Group(str(name), row)
         gone = [name for name in self._groups.groups if name not in found and not is_own(name)]
         for count, group in enumerate(found.values(), 1):
             own = self._groups.groups.get(group.name)
@@ -190,22 +200,15 @@ class SlaveSync:
             own = self._offsets.all_of(topic, group)
             seen = self._seen.get((topic, group), {})
             for queue, offset in queues.items():
-                if queue < 0 or offset < 0 or own.get(queue) == offset:
+                here = own.get(queue, -1)
+                if not (0 <= queue < MAX_QUEUES and 0 <= offset < MAX_OFFSET) or here == offset:
                     continue
-                if seen.get(queue) == offset and own.get(queue, -1) > offset:
+                if here > offset and offset <= seen.get(queue, offset) < here:
                     continue  # it was committed here
                 self._offsets.keep(topic, group, queue, offset)
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         self._seen = found
-
-    def committed_here(self) -> Offsets:
-        """The offsets that consumers committed here since the round before."""
-        return {
-            key: {q: offset for q, offset in queues.items() if seen.get(q) != offset}
-            for key, queues in self._offsets.offsets.items()
-            if (seen := self._seen.get(key, {})) != queues and self.rounds
-        }
 
     async def _keep(self, name: str, content: Mapping[Any, Any]) -> None:
         """Writes a table into its file, for the day on which this broker is master."""

@@ -1,0 +1,78 @@
+"""A slave's tables follow its master's: which offset counts, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.slave_sync import SlaveSync
+
+
+@pytest.fixture
+def offsets(tmp_path: Path) -> OffsetTable:
+    return OffsetTable(tmp_path / "consumerOffset.json", 500)
+
+
+@pytest.fixture
+def sync(tmp_path: Path, offsets: OffsetTable) -> SlaveSync:
+    nothing = cast("Any", None)
+    return SlaveSync(tmp_path, nothing, nothing, offsets, nothing, nothing)
+
+
+async def follow(sync: SlaveSync, offset: object, key: str = "T@G", queue: object = 0) -> None:
+    await sync._sync_offsets({"offsetTable": {key: {queue: offset}}})
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        # m: as the master says; h: committed here.
+        ("m100", 100),
+        ("m100 m150", 150),
+        ("m100 m50", 50),  # an operator reset it
+        ("m100 h150", 150),
+        ("m100 h150 m100", 150),  # the master was away
+        ("m100 h150 m98", 150),  # it came back older
+        ("m100 h150 m120", 120),  # its consumers are back
+        ("m100 h150 m160", 160),
+        ("m100 h50 m100", 100),  # to go back is to be told there
+        ("h150 m100", 150),  # at a start
+        ("h50 m100", 100),
+        ("m100 h150 m100 m100 m150 m140", 140),
+    ],
+)
+async def test_which_offset_counts(
+    sync: SlaveSync, offsets: OffsetTable, steps: str, expected: int
+) -> None:
+    for step in steps.split():
+        if step[0] == "m":
+            await follow(sync, int(step[1:]))
+        else:
+            offsets.commit("T", "G", 0, int(step[1:]))
+    assert offsets.query("T", "G", 0) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "queue", "offset"),
+    [
+        ("T@G", 0, -1),
+        ("T@G", 0, 1 << 70),
+        ("T@G", -1, 5),
+        ("T@G", 1 << 40, 5),
+        ("T@G", "x", 5),
+        ("T@G", 0, "x"),
+        ("TG", 0, 5),
+        ("T@G", 0, None),
+    ],
+)
+async def test_what_cannot_be_is_left_out(
+    sync: SlaveSync, offsets: OffsetTable, key: str, queue: object, offset: object
+) -> None:
+    await follow(sync, offset, key, queue)
+    assert not offsets.offsets
+    await sync._sync_offsets({"offsetTable": 5})
+    await sync._sync_offsets({"offsetTable": {"T@G": 5}})
+    assert not offsets.offsets
