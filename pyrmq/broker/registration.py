@@ -32,6 +32,8 @@ RETRY = 0.5
 """Seconds until the next try after a failure, doubled each time up to the period."""
 SEEK = 2.0
 """Seconds after which a slave registers again that does not know or reach its master."""
+MANY_TOPICS, SEEK_WITH_MANY = 2000, 10.0
+"""So many topics make a registration large; seconds then."""
 SHORT = 3.0
 """Seconds that a name server may take to answer a small request."""
 MAX_SINGLE = 64
@@ -192,6 +194,9 @@ class Registration:
         """Whether a slave has no master, or cannot reach it: it may be another one by now."""
         return self._config.now.is_slave and (self._master is None or not self.follows())
 
+    def _seek_pause(self) -> float:
+        return SEEK if len(self._topics.topics) < MANY_TOPICS else SEEK_WITH_MANY
+
     async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
         retry = RETRY
@@ -208,7 +213,7 @@ class Registration:
             tried.set()
             if is_due:
                 due = trio.current_time() + period
-            look = trio.current_time() + SEEK if self._config.now.is_slave else due
+            look = trio.current_time() + self._seek_pause() if self._config.now.is_slave else due
             soon = min(due, look)
             with trio.move_on_at(soon if done else trio.current_time() + retry):
                 await server.changed.wait()

@@ -96,6 +96,7 @@ def test_ours_under_apaches_master(home: Path, namesrv: str, tmp_path: Path) -> 
         assert count_of(broker.address, "T", 8) == sent
 
 
+@pytest.mark.thorough("Apache's slave waits for 5 s, and syncs its tables once a minute")
 def test_apaches_slave_under_ours(home: Path, namesrv: str, tmp_path: Path) -> None:
     store = tmp_path / "apache"
     # With a port of its own it has a VIP port, at which Apache's slave asks for topics.
