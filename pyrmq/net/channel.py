@@ -35,6 +35,9 @@ WRITE_TIMEOUT = 3.0
 RECEIVE = 256 << 10
 PIECE = 256 << 10
 """Bytes of a write that have WRITE_TIMEOUT to leave."""
+HELD_UP, MOST_GRACE = 0.1, 1.0
+"""Seconds: a look at deadlines that is later is late because this process was held up; the peer
+then gets as long as that was, at most so long."""
 MAX_WAITING = 1 << 20
 """Bytes that wait for the write that is under way; callers with more wait themselves."""
 T = TypeVar("T")
@@ -165,6 +168,10 @@ class Channel:
         while not self.closed:
             with trio.CancelScope(deadline=self._protocol.expires) as self._sweep:
                 await trio.sleep_forever()
+            held_up = trio.current_time() - self._sweep.deadline
+            if held_up > HELD_UP:
+                # This process stood still, not the peer: what it has sent is looked at first.
+                await trio.sleep(min(held_up, MOST_GRACE))
             self._act(self._protocol.expire(trio.current_time()))
 
     async def _write(self) -> None:
