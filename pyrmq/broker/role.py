@@ -82,6 +82,13 @@ def _with(config: BrokerConfig, role: Mapping[str, str]) -> BrokerConfig:
     return dataclasses.replace(config, **parsed(BrokerConfig, dict(role), OTHER_KEYS))
 
 
+def forget(root: Path) -> None:
+    """Has the configuration count again for the store in `root`. OSError."""
+    path = root / FILE
+    for name in (path.name, path.name + ".bak"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
 def save(configured: BrokerConfig, role: Mapping[str, str]) -> None:
     """Keeps a change of the role for the next start. Blocking. ConfigError for one that cannot be,
     OSError if it cannot be written."""

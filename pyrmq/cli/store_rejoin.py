@@ -34,10 +34,11 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
     For a broker that was master, and whose log has records that the broker which replaced it never
     got. Finds the last record that both have, copies what stands behind it to a new folder
     PATH/rejoin-YYYYMMDDHHMMSS (the bytes, and the messages as JSON lines), and cuts the log there.
-    The next start, with brokerRole=SLAVE, brings queues and index in line. No broker may have the
-    store open.
+    The next start, with brokerRole=SLAVE, brings queues and index in line; that the store was
+    promoted once is forgotten. No broker may have it open.
     """
     from pyrmq.broker import rejoin as work
+    from pyrmq.broker import role
     from pyrmq.engine import inspect_store
     from pyrmq.errors import PyrmqError
     from pyrmq.net.address import parse_address
@@ -64,7 +65,12 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
             "let the slave start empty"
         )
     if not apart.length:
-        click.echo(f"the log ends at {apart.offset}, and {master} has all of it: nothing to do")
+        with locked(path), reading():
+            role.forget(path)
+        click.echo(
+            f"the log ends at {apart.offset}, and {master} has all of it: nothing to put aside; "
+            "start this broker with brokerRole=SLAVE"
+        )
         return
     click.echo(
         f"the logs are the same up to {apart.offset}; behind it stand {apart.length} bytes, "
@@ -77,6 +83,7 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
         (path / "abort").write_text("accept-loss")
         sync_folder(path)
         work.cut(log, apart)
+        role.forget(path)
     click.echo(f"put aside: {aside}; start this broker with brokerRole=SLAVE")
 
 

@@ -256,7 +256,7 @@ class TestTakingOver:
         (tail,) = aside.glob("commitlog-tail-*")
         assert b"".join(kept.values()).endswith(tail.read_bytes())
         assert len((aside / "messages.jsonl").read_text().splitlines()) == 5
-        assert b"nothing to do" in run(*args).stdout
+        assert b"nothing to put aside" in run(*args).stdout
         pair.master.start()
         end = pair.slave.end_of_log()
         eventually(
@@ -296,3 +296,32 @@ class TestBadInput:
             pair.master.start()
             eventually(lambda: "haAddressAllowList" in pair.master.stderr())
             assert pair.master.status()["haConnectionInfo"] == []
+
+
+def test_a_store_that_was_promoted_once_becomes_a_slave_again(tmp_path: Path) -> None:
+    """The pair changes its roles and back, by rejoin: its word goes before an old promotion."""
+    with Pair(tmp_path) as pair:
+        send_many(pair, 5)
+        pair.wait_in_sync()
+        pair.master.stop()
+        assert pair.slave.set_role(brokerRole="ASYNC_MASTER").code == 0
+        assert pair.slave.process is not None
+        pair.slave.process.line(20)
+        args = ("store", "rejoin", str(pair.master.store), "--master", pair.slave.text_address)
+        assert run(*args, "--yes").returncode == 0
+        pair.master.keys |= {"brokerRole": "SLAVE", "brokerId": 1}
+        pair.master.start()
+        end = pair.slave.end_of_log()
+        eventually(lambda: pair.master.status()["haClientRuntimeInfo"]["maxOffset"] == end)
+        # And back: the first one is promoted, the other one's file says SLAVE all the time.
+        pair.slave.stop()
+        assert pair.master.set_role(brokerRole="ASYNC_MASTER").code == 0
+        assert pair.master.process is not None
+        pair.master.process.line(20)
+        args = ("store", "rejoin", str(pair.slave.store), "--master", pair.master.text_address)
+        assert run(*args, "--yes").returncode == 0
+        pair.slave.start()
+        assert pair.slave.status()["master"] is False
+        send_many(pair, 5)
+        end = pair.master.end_of_log()
+        eventually(lambda: pair.slave.status()["haClientRuntimeInfo"]["maxOffset"] == end)
