@@ -43,7 +43,7 @@ class Broker:
         return f"{self.host}:{self.port}"
 
 
-def _await_ready(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
+def await_ready(process: subprocess.Popen[str], log: Path) -> dict[str, str]:
     """The fields of the line `ready namesrv=... broker=... store=... pid=...`."""
     assert process.stdout is not None
     deadline = time.monotonic() + READY_SECONDS
@@ -92,7 +92,7 @@ def server(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True
             )
         try:
-            fields = _await_ready(process, log)
+            fields = await_ready(process, log)
             host, _, port = fields["broker"].rpartition(":")
             pid = int(fields.get("pid", process.pid))
             yield Broker(host, int(port), pid, started, fields.get("namesrv", ""))

@@ -41,7 +41,7 @@ JVM = (
 CONF = "timerWheelEnable=true\nfileReservedTime=72\ndiskMaxUsedSpaceRatio=95\n"
 
 
-class _Broker(peer.RealBroker):
+class JavaBroker(peer.RealBroker):
     def start(self) -> Self:
         command = peer.java_command(self.home, "org.apache.rocketmq.broker.BrokerStartup")
         # Keeps what lets it run at all (exports, class path), not the small and quiet JVM of tests.
@@ -63,7 +63,7 @@ def apache(flush: str = "ASYNC_FLUSH", directory: Path | None = None) -> Iterato
     try:
         with peer.NameServer(home / "namesrv") as names:
             started = time.perf_counter()
-            with _Broker(home / "store", names.address, conf, home=home / "broker") as broker:
+            with JavaBroker(home / "store", names.address, conf, home=home / "broker") as broker:
                 yield Broker(*broker.address, broker.pid, started)
     except (toolchain.Missing, toolchain.BuildFailed, peer.PeerFailed) as error:
         raise HarnessError(f"Apache RocketMQ {VERSION}: {error}") from error
