@@ -1,7 +1,7 @@
 """A SYNC_MASTER that waits for one slave: pyrmq's pair beside Apache RocketMQ's, in turns.
 
-`python -m benches.loopback.pairs [--seconds S] [--rounds N]`; needs Java and Maven. Each turn is a new
-pair with new stores; what counts are the ratios of the turns' medians.
+`python -m benches.loopback.pairs [--seconds S] [--rounds N]`; needs Java and Maven. Each turn is a
+new pair with new stores; what counts are the ratios of the turns' medians.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from pathlib import Path
 from tests.interop.store.peer import NameServer
 from tests.support.client import Client
 
-from .harness import Broker, HarnessError, build_loadgen, generate, stop
-from .harness import await_ready
+from .harness import Broker, HarnessError, await_ready, build_loadgen, generate, stop
 from .peer import JavaBroker
 
 LOADS = ((1, 64), (8, 128))
