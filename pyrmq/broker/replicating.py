@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config_replication import SYNC_MASTER
 from pyrmq.broker.ha_master import HaServer
 from pyrmq.broker.ha_slave import Master, Replication, State
 from pyrmq.engine import HaMaster, HaSlave, Store
 from pyrmq.net.address import parse_address
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.tasks import Tasks
+
+
+log = logging.getLogger(__name__)
 
 
 class Replicating:
@@ -42,6 +47,11 @@ class Replicating:
             )
             self.replication = Replication(store, slave, self._master, lambda: self.on_changed())
         else:
+            if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
+                log.warning(
+                    "brokerRole=SYNC_MASTER with inSyncReplicas=1 waits for no slave: set "
+                    "inSyncReplicas=2 to have each message on two machines before it is acknowledged"
+                )
             limit = config.max_ha_transfer_byte_in_second
             masters = HaMaster(
                 store.native,

@@ -138,6 +138,11 @@ class TestSlave:
 
 
 class TestSyncMaster:
+    def test_one_that_waits_for_nobody_says_so(self, tmp_path: Path) -> None:
+        with Pair(tmp_path, brokerRole="SYNC_MASTER") as pair:
+            assert "waits for no slave: set inSyncReplicas=2" in pair.master.stderr()
+            send_many(pair, 1)
+
     def test_what_it_acknowledges_is_on_both(self, tmp_path: Path) -> None:
         keys = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 500}
         with Pair(tmp_path, **keys) as pair:
