@@ -15,7 +15,6 @@ from pyrmq.net.address import parse_address
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.tasks import Tasks
 
-
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +49,7 @@ class Replicating:
             if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
                 log.warning(
                     "brokerRole=SYNC_MASTER with inSyncReplicas=1 waits for no slave: set "
-                    "inSyncReplicas=2 to have each message on two machines before it is acknowledged"
+                    "inSyncReplicas=2 to have messages on two machines before they are acknowledged"
                 )
             limit = config.max_ha_transfer_byte_in_second
             masters = HaMaster(
