@@ -99,17 +99,17 @@ class Brokers(Part):
         return BrokerConsumeStats.from_json(answer)
 
     async def ha(
-        self, *, broker: str | None = None, cluster: str | None = None
+        self, *, broker: str | None = None, cluster: str | None = None, slaves: bool = False
     ) -> Outcomes[HaStatus]:
-        """How replication stands, as masters say, or the broker that is named."""
+        """How replication stands, as the masters of a cluster say, with `slaves` all its brokers, or
+        as the broker says that is named."""
 
         async def one(address: str) -> HaStatus:
             answer = await self._link.ask_json(address, RequestCode.GET_BROKER_HA_STATUS)
             return HaStatus.from_json(answer)
 
-        return await self._link.on_each(
-            await self._link.masters(broker=broker, cluster=cluster), one
-        )
+        find = self._link.replicas if slaves else self._link.masters
+        return await self._link.on_each(await find(broker=broker, cluster=cluster), one)
 
     async def cold_data(
         self, *, broker: str | None = None, cluster: str | None = None

@@ -127,7 +127,14 @@ class Broker:
             config, self.store, ha_sockets, self.registration.master, since
         )
         self.registration.follows = self.replicating.has_master
-        self.sole = SoleMaster(live, self.address, self.store, since)
+        self.sole = SoleMaster(
+            live,
+            self.address,
+            self.store,
+            since,
+            leave=self.registration.leave,
+            stay=self.registration.register_again,
+        )
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
         self.grants = PullGrants()
         self.topics.on_changed = self.groups.on_changed = self.grants.revoke
@@ -181,6 +188,7 @@ class Broker:
             self.offsets,
             self.deletion,
             self.registration.master,
+            self.replicating.has_master,
         )
         self.replicating.on_changed = self.slave_sync.wake
         self.housekeeping = Housekeeping(

@@ -94,6 +94,7 @@ class Registration:
         addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
+        self._scope = trio.CancelScope()
         self._changes = 0
         """How often topics changed."""
         self._news = trio.Event()
@@ -181,6 +182,7 @@ class Registration:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Registers until cancelled; started once every name server was tried, or after START."""
         async with Channels() as channels, trio.open_nursery() as nursery:
+            self._scope = nursery.cancel_scope
             tried = [trio.Event() for _ in self._servers]
             for server, event in zip(self._servers, tried, strict=True):
                 nursery.start_soon(self._keep, channels, server, event)
@@ -189,6 +191,17 @@ class Registration:
                     await event.wait()
             task_status.started()
             await trio.sleep_forever()
+
+    def register_again(self) -> None:
+        """Registers all topics at once: a name server may believe another broker to be this one."""
+        for server in self._servers:
+            server.channel = server.told = None
+            server.changed.set()
+
+    def leave(self) -> None:
+        """Registers no more. Name servers forget the broker as its connections end."""
+        self._leaving = True
+        self._scope.cancel()
 
     def _is_seeking(self) -> bool:
         """Whether a slave has no master, or cannot reach it: it may be another one by now."""

@@ -22,7 +22,12 @@ from pyrmq.broker.ha_slave import Master
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
-from pyrmq.errors import InvalidParameterError, PyrmqError, ResponseError
+from pyrmq.errors import (
+    InvalidParameterError,
+    PyrmqError,
+    ResponseError,
+    ServiceNotAvailableError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import check_group, check_topic
@@ -51,7 +56,9 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 
 
 class SlaveSync:
-    """`master` waits until a master is known. `wake` has a round begin at once."""
+    """`master` waits until a master is known. While the log does not follow it (`follows`), the
+    tables do not either: a master that came back without its disk has none. `wake` has a round begin
+    at once."""
 
     def __init__(
         self,
@@ -61,6 +68,7 @@ class SlaveSync:
         offsets: OffsetTable,
         deletion: TopicDeletion,
         master: Callable[[], Awaitable[Master]],
+        follows: Callable[[], bool],
     ) -> None:
         self._folder = folder
         self._topics = topics
@@ -68,6 +76,7 @@ class SlaveSync:
         self._offsets = offsets
         self._deletion = deletion
         self._master = master
+        self._follows = follows
         self._seen: Offsets = {}
         """The master's offsets, as the round before had them."""
         self._versions: dict[str, object] = {}
@@ -94,6 +103,8 @@ class SlaveSync:
     async def _round(self, channels: Channels, master: Master) -> bool:
         """Whether all went well. What failed is logged once."""
         try:
+            if not self._follows():
+                raise ServiceNotAvailableError("this slave's log does not follow it")
             channel = await channels.get(master.broker)
             await self.once(channel)
         except Exception as e:  # whatever a master answers, the next round tries again

@@ -9,6 +9,7 @@ who has to decide.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import trio
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 ANSWER = 2.0
 """Seconds that a name server or another master may take to answer."""
-LOOK = 10.0
+LOOK = 3.0
 """Seconds between two looks."""
 MASTER = 0
 
@@ -42,14 +43,25 @@ class Other:
 
 
 class SoleMaster:
-    """`since`: when this broker became master, as `Other` has it."""
+    """`since`: when this broker became master, as `Other` has it. `leave` is called when it was
+    replaced, `stay` when another one that it has replaced is there again."""
 
-    def __init__(self, config: LiveConfig, address: Address, store: Store, since: int) -> None:
+    def __init__(
+        self,
+        config: LiveConfig,
+        address: Address,
+        store: Store,
+        since: int,
+        *,
+        leave: Callable[[], None],
+        stay: Callable[[], None],
+    ) -> None:
         self._config = config
         self._address = address
         self._store = store
         self._since = since
-        self._refused = False
+        self._leave = leave
+        self._stay = stay
 
     async def at_start(self) -> None:
         """ConfigError if there is another master that this one must not stand beside."""
@@ -60,36 +72,44 @@ class SoleMaster:
         name = self._config.now.broker_name
         raise ConfigError(
             f"{format_address(other.address)} is master of brokerName={name} already, and answers: "
-            "start this broker with brokerRole=SLAVE and a brokerId above 0, or stop the other one"
+            f"stop that one, or make this one its slave: {self._how(other)}, then brokerRole=SLAVE "
+            "and a brokerId above 0 in its configuration"
         )
 
+    def _how(self, other: Other) -> str:
+        store = self._config.now.store_path_root_dir
+        return f"`pyrmq store rejoin {store} --master {format_address(other.address)}`"
+
     async def run(self) -> None:
-        """Looks until cancelled."""
+        """Looks until cancelled, or until it was replaced."""
         async with Channels() as channels:
             while True:
                 await trio.sleep(LOOK)
-                self._found(await self.other(channels))
+                other = await self.other(channels)
+                if other is not None and self._is_replaced_by(other):
+                    return
 
-    def _found(self, other: Other | None) -> None:
-        if other is None:
-            if self._refused:
-                log.info("there is no other master any more: messages are taken again")
-                self._refused = False
-                self._store.refuse_messages(None)
-            return
+    def _is_replaced_by(self, other: Other) -> bool:
+        """For good: only a start finds out anew."""
         where = format_address(other.address)
         if other.since is not None and other.since > self._since:
             log.critical(
-                "%s has become master of this name since: this broker takes no messages. Stop it, "
-                "run `pyrmq store rejoin`, and start it with brokerRole=SLAVE",
+                "%s has become master of this name since: this broker takes no messages and leaves "
+                "the name servers. Stop it, run %s, and start it with brokerRole=SLAVE",
                 escape(where),
+                escape(self._how(other)),
             )
-            self._refused = True
             self._store.refuse_messages(
                 f"{where} is the master of this name by now; this one was replaced"
             )
+            self._leave()
+            return True
+        if other.since is not None and other.since < self._since:
+            log.error("%s, which this broker has replaced, is there again", escape(where))
+            self._stay()
         elif other.since is None or other.since == self._since:
             log.critical("%s is master of this name too: stop one of them", escape(where))
+        return False
 
     async def other(self, channels: Channels) -> Other | None:
         """Another master that a name server knows, and that answers as one."""

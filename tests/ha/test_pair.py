@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -271,6 +274,54 @@ class TestTakingOver:
         assert pair.master.log_bytes(end) == pair.slave.log_bytes(end)
         with Client(pair.slave.address) as promoted, Client(pair.master.address) as follower:
             eventually(lambda: read_all(promoted, "T") == read_all(follower, "T"))
+
+    def test_a_master_that_was_replaced_while_it_stood_still_takes_no_more(
+        self, tmp_path: Path
+    ) -> None:
+        with Pair(tmp_path, haHousekeepingInterval=1000, haSendHeartbeatInterval=200) as pair:
+            send_many(pair, 3)
+            pair.wait_in_sync()
+            assert pair.master.process is not None
+            stopped = pair.master.process.process
+            stopped.send_signal(signal.SIGSTOP)
+            try:
+                eventually(lambda: pair.slave.set_role(brokerRole="ASYNC_MASTER").code == 0)
+                assert pair.slave.process is not None
+                pair.slave.process.line(20)
+            finally:
+                stopped.send_signal(signal.SIGCONT)
+
+            def refused() -> bool:
+                with Client(pair.master.address) as client:
+                    return client.send("T").code == SERVICE_NOT_AVAILABLE
+
+            eventually(refused, why=pair.master.stderr)
+            time.sleep(7)  # more than two looks: it stays so, and name servers know the new one
+            assert refused()
+            assert "has become master of this name since" in pair.master.stderr()
+            listed = pair.command("mqadmin", "clusterList")
+            assert pair.slave.text_address in listed
+            assert pair.master.text_address not in listed
+            with Client(pair.slave.address) as client:
+                assert client.send("T").code == 0
+
+    def test_a_master_without_its_disk_takes_nothing_from_its_slave(self, pair: Pair) -> None:
+        bodies = send_many(pair, 20)
+        pair.wait_in_sync()
+        with Client(pair.slave.address) as client:
+            eventually(lambda: b'"T"' in client.call(21).body)
+        pair.master.kill()
+        shutil.rmtree(pair.master.store)
+        pair.master.start()
+
+        def misfit() -> bool:
+            return bool(pair.slave.status()["haClientRuntimeInfo"].get("state") == "MISFIT")
+
+        eventually(misfit, why=pair.slave.stderr)
+        time.sleep(4)  # more than a round of the tables
+        with Client(pair.slave.address) as client:
+            assert b'"T"' in client.call(21).body
+            assert sorted(read_all(client, "T")) == sorted(bodies)
 
 
 class TestBadInput:

@@ -19,7 +19,7 @@ def offsets(tmp_path: Path) -> OffsetTable:
 @pytest.fixture
 def sync(tmp_path: Path, offsets: OffsetTable) -> SlaveSync:
     nothing = cast("Any", None)
-    return SlaveSync(tmp_path, nothing, nothing, offsets, nothing, nothing)
+    return SlaveSync(tmp_path, nothing, nothing, offsets, nothing, nothing, lambda: True)
 
 
 async def follow(sync: SlaveSync, offset: object, key: str = "T@G", queue: object = 0) -> None:

@@ -175,7 +175,11 @@ def ha(session: Session, broker: str | None, cluster: str | None) -> None:
         Column("STATE", lambda r: f"{r[1].state} {r[1].why}".strip() or None),
     )
     outcomes(
-        session, lambda a: a.brokers.ha(broker=broker, cluster=cluster), rows, columns, "no brokers"
+        session,
+        lambda a: a.brokers.ha(broker=broker, cluster=cluster, slaves=True),
+        rows,
+        columns,
+        "no brokers",
     )
 
 
