@@ -101,8 +101,8 @@ class Brokers(Part):
     async def ha(
         self, *, broker: str | None = None, cluster: str | None = None, slaves: bool = False
     ) -> Outcomes[HaStatus]:
-        """How replication stands, as the masters of a cluster say, with `slaves` all its brokers, or
-        as the broker says that is named."""
+        """How replication stands, as the masters of a cluster say, with `slaves` all its brokers,
+        or as the broker says that is named."""
 
         async def one(address: str) -> HaStatus:
             answer = await self._link.ask_json(address, RequestCode.GET_BROKER_HA_STATUS)

@@ -100,7 +100,13 @@ class Broker:
             self.updates = ConfigUpdates(config, pinned)
             self._open(self.updates.live, sockets, ha_sockets, own.since)
             self.promotion = Promotion(
-                configured, config, pinned, self.replicating, self.sole, self.restart.set
+                configured,
+                config,
+                pinned,
+                self.replicating,
+                self.sole,
+                self.restart.set,
+                lambda: int(self.store.stats()["maxPhyOffset"]),
             )
             self.updates.change_role = self.promotion.change
         except BaseException:

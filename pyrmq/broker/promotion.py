@@ -25,6 +25,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.net.address import format_address
 from pyrmq.net.channel import Channels
+from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ LAST_WORDS = 1.0
 
 class Promotion:
     """`configured`: without the changes of operators; `now`: with them. `restart` is called once
-    the change is kept."""
+    the change is kept. `end` says where the log ends."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Promotion:
         replicating: Replicating,
         sole: SoleMaster,
         restart: Callable[[], None],
+        end: Callable[[], int],
     ) -> None:
         self._configured = configured
         self._now = now
@@ -51,6 +53,7 @@ class Promotion:
         self._replicating = replicating
         self._sole = sole
         self._restart = restart
+        self._end = end
 
     async def change(self, values: Mapping[str, str], by: str) -> str:
         """Changes the role, and says what it did. `values`: brokerRole, and brokerId with it.
@@ -70,8 +73,10 @@ class Promotion:
             return "nothing changed: these are the values already"
         if self._now.is_slave and name != "SLAVE":
             await self._check_alone()
+        stays_master = not self._now.is_slave and name != "SLAVE"
+        since = self._replicating.since if stays_master else now_ms()
         try:
-            await trio.to_thread.run_sync(role.save, self._configured, wanted)
+            await trio.to_thread.run_sync(role.save, self._configured, wanted, since)
         except ConfigError as e:
             raise InvalidParameterError(f"nothing was changed: {e}") from e
         except OSError as e:
@@ -100,6 +105,7 @@ class Promotion:
                 "stop it first"
             )
         async with Channels() as channels:
+            await self._check_slaves(channels)
             other = await self._sole.other(channels)
             if other is None and replication is not None and replication.master is not None:
                 other = await self._sole.at(channels, replication.master.broker)
@@ -108,3 +114,14 @@ class Promotion:
                 f"nothing was changed: {format_address(other.address)} is master of this name, and "
                 "answers: stop it first"
             )
+
+    async def _check_slaves(self, channels: Channels) -> None:
+        """NoPermissionError while another slave of this name is further than this one."""
+        own = self._end()
+        for address in await self._sole.known(channels, slaves=True):
+            end = await self._sole.end_of_slave(channels, address)
+            if end is not None and end > own:
+                raise NoPermissionError(
+                    f"nothing was changed: the slave {format_address(address)} has the log up to "
+                    f"{end}, this one up to {own}: promote that one, or stop it first"
+                )

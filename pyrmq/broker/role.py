@@ -18,7 +18,6 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
-from pyrmq.net.clock import now_ms
 from pyrmq.net.config_table import parsed, values_of
 
 log = logging.getLogger(__name__)
@@ -62,6 +61,8 @@ def load(config: BrokerConfig, pinned: Mapping[str, str]) -> Role:
     if setter := next((pinned[key] for key in KEYS if key in pinned), None):
         log.warning("the change of the role does not count: %s sets it", escape(setter))
         return Role(config, 0)
+    if role == before:  # the file of the broker says it too, by now
+        return Role(config, since)
     if configured != before:
         log.warning(
             "the role that an operator set does not count any more: broker.conf was edited since"
@@ -89,7 +90,7 @@ def forget(root: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def save(configured: BrokerConfig, role: Mapping[str, str]) -> None:
+def save(configured: BrokerConfig, role: Mapping[str, str], since: int) -> None:
     """Keeps a change of the role for the next start. Blocking. ConfigError for one that cannot be,
     OSError if it cannot be written."""
     before = _values(configured)
@@ -98,6 +99,6 @@ def save(configured: BrokerConfig, role: Mapping[str, str]) -> None:
     content: dict[str, object] = {
         "role": wanted,
         "configured": before,
-        "since": now_ms(),
+        "since": since,
     }
     config_file.save(_path(configured), content)

@@ -57,8 +57,8 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 
 class SlaveSync:
     """`master` waits until a master is known. While the log does not follow it (`follows`), the
-    tables do not either: a master that came back without its disk has none. `wake` has a round begin
-    at once."""
+    tables do not either: a master that came back without its disk has none. `wake` has a round
+    begin at once."""
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 
@@ -113,7 +114,7 @@ class SoleMaster:
 
     async def other(self, channels: Channels) -> Other | None:
         """Another master that a name server knows, and that answers as one."""
-        for address in await self._known(channels):
+        for address in await self.known(channels):
             other = await self.at(channels, address)
             if other is not None:
                 return other
@@ -122,10 +123,7 @@ class SoleMaster:
     async def at(self, channels: Channels, address: Address) -> Other | None:
         """The master that answers at an address."""
         try:
-            with trio.fail_after(ANSWER):
-                channel = await channels.get(address)
-                answer = await channel.request(RequestCode.GET_BROKER_HA_STATUS, timeout=ANSWER)
-            status = fastjson.loads_object(answer.body)
+            status = await self._status(channels, address)
         except (ConnectError, RequestTimeoutError, trio.TooSlowError):
             return None
         except PyrmqError:
@@ -135,8 +133,25 @@ class SoleMaster:
         since = status.get("masterSince")
         return Other(address, since if isinstance(since, int) else None)
 
-    async def _known(self, channels: Channels) -> list[Address]:
-        """Addresses of other masters of this name and cluster, as each name server has it."""
+    async def end_of_slave(self, channels: Channels, address: Address) -> int | None:
+        """Where the log of a slave ends that answers."""
+        try:
+            status = await self._status(channels, address)
+        except (PyrmqError, trio.TooSlowError):
+            return None
+        client = status.get("haClientRuntimeInfo")
+        end = client.get("maxOffset") if isinstance(client, dict) else None
+        return end if status.get("master") is False and isinstance(end, int) else None
+
+    async def _status(self, channels: Channels, address: Address) -> dict[Any, Any]:
+        with trio.fail_after(ANSWER):
+            channel = await channels.get(address)
+            answer = await channel.request(RequestCode.GET_BROKER_HA_STATUS, timeout=ANSWER)
+        return fastjson.loads_object(answer.body)
+
+    async def known(self, channels: Channels, *, slaves: bool = False) -> list[Address]:
+        """Addresses of other masters of this name and cluster, or of its slaves, as each name
+        server has it."""
         config = self._config.now
         found: list[Address] = []
         for server in parse_addresses(config.namesrv_addr, "namesrvAddr"):
@@ -150,10 +165,13 @@ class SoleMaster:
             broker = info.brokers.get(config.broker_name)
             if broker is None or broker.cluster != config.broker_cluster_name:
                 continue
-            try:
-                address = parse_address(broker.broker_addrs[MASTER])
-            except (KeyError, ConfigError):
-                continue
-            if address != self._address and address not in found:
-                found.append(address)
+            for number, text in broker.broker_addrs.items():
+                if slaves == (number == MASTER):
+                    continue
+                try:
+                    address = parse_address(text)
+                except ConfigError:
+                    continue
+                if address != self._address and address not in found:
+                    found.append(address)
         return found

@@ -305,6 +305,48 @@ class TestTakingOver:
             with Client(pair.slave.address) as client:
                 assert client.send("T").code == 0
 
+    def test_of_two_slaves_the_one_with_more_is_promoted(self, tmp_path: Path) -> None:
+        with Pair(tmp_path) as pair:
+            keys = {"brokerRole": "SLAVE", "brokerId": 2}
+            behind = Node(tmp_path / "behind", pair.namesrv, **keys).start()
+            try:
+                send_many(pair, 2)
+                end = pair.wait_in_sync()
+                eventually(lambda: behind.end_of_log() == end)
+                behind.stop()
+                send_many(pair, 2)
+                pair.wait_in_sync()
+                pair.master.kill()
+                behind.start()
+                refused = behind.set_role(brokerRole="ASYNC_MASTER")
+                assert refused.code == NO_PERMISSION
+                assert f"the slave {pair.slave.text_address} has the log up to" in (
+                    refused.remark or ""
+                )
+                assert pair.slave.set_role(brokerRole="ASYNC_MASTER").code == 0
+            finally:
+                behind.end()
+
+    def test_the_newer_master_counts_also_when_its_file_says_so_by_now(self, pair: Pair) -> None:
+        send_many(pair, 2)
+        pair.wait_in_sync()
+        # From master to master is no new mastership.
+        assert pair.master.set_role(brokerRole="SYNC_MASTER").code == 0
+        assert pair.master.process is not None
+        pair.master.process.line(20)
+        assert pair.master.status()["masterSince"] == 0
+        pair.wait_in_sync()
+        pair.master.kill()
+        assert pair.slave.set_role(brokerRole="ASYNC_MASTER").code == 0
+        assert pair.slave.process is not None
+        pair.slave.process.line(20)
+        since = pair.slave.status()["masterSince"]
+        assert since > 0
+        pair.slave.stop()
+        pair.slave.keys |= {"brokerRole": "ASYNC_MASTER", "brokerId": 0}
+        pair.slave.start()
+        assert pair.slave.status()["masterSince"] == since
+
     def test_a_master_without_its_disk_takes_nothing_from_its_slave(self, pair: Pair) -> None:
         bodies = send_many(pair, 20)
         pair.wait_in_sync()

@@ -108,7 +108,8 @@ async def consume_stats(admin: Admin, values: Values, out: Output) -> None:
 
 async def ha_status(admin: Admin, values: Values, out: Output) -> None:
     async def once() -> None:
-        for outcome in await admin.brokers.ha(**where(values)):
+        at = where(values)
+        for outcome in await admin.brokers.ha(broker=at["broker"], cluster=at["cluster"]):
             if outcome.value is None:
                 assert outcome.error is not None
                 out.failed(outcome.error, outcome.target)
