@@ -12,61 +12,44 @@ from types import MappingProxyType
 import trio
 
 from pyrmq.broker import role, store_name
-from pyrmq.broker.client_manage import ClientManageProcessor, notify_ids_changed
+from pyrmq.broker.client_manage import notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_admin import ConfigProcessor
 from pyrmq.broker.config_updates import ConfigUpdates
-from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayOffsets, DelayService
-from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_master import ha_listeners
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
-from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.page_cache import PageCache
+from pyrmq.broker.processors import processors
 from pyrmq.broker.promotion import Promotion
-from pyrmq.broker.pull import PullProcessor, pull_of_no_topic
-from pyrmq.broker.query import QueryProcessor
-from pyrmq.broker.queues import QueueProcessor
+from pyrmq.broker.pull import pull_of_no_topic
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replicating import Replicating
-from pyrmq.broker.reply import ReplyProcessor
 from pyrmq.broker.request_modes import RequestModes
-from pyrmq.broker.reset_offsets import ResetOffsetProcessor
-from pyrmq.broker.runtime import RuntimeInfo
-from pyrmq.broker.send import SendProcessor
-from pyrmq.broker.send_back import SendBackProcessor
-from pyrmq.broker.slave_refusals import slave_refusals
 from pyrmq.broker.slave_sync import SlaveSync
 from pyrmq.broker.sole_master import SoleMaster
 from pyrmq.broker.stats import BrokerStats
-from pyrmq.broker.stats_view import StatsProcessor
-from pyrmq.broker.suggest import Suggestion
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.broker.transactions import (
     ProducerChoice,
     TransactionMetrics,
-    TransactionProcessor,
     make_overflow_topic,
     open_transactions,
     rules,
 )
 from pyrmq.engine import Listener, PullGrants
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, is_loopback, message_id, own_ip
 from pyrmq.net.admin_access import AdminAccess
-from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners, vip_listeners
 from pyrmq.net.questions import Questions
 from pyrmq.net.server import RemotingServer
@@ -207,9 +190,9 @@ class Broker:
             self.deletion,
             lambda connection: self.server.close(connection),
         )
-        self.processors = self._processors()
+        self.processors = processors(self)
         """By request code."""
-        self.server = RemotingServer(
+        self.server: RemotingServer = RemotingServer(
             f"broker {config.broker_name}",
             sockets,
             self.processors,
@@ -241,132 +224,6 @@ class Broker:
         self.topics.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             self.topics.set_auto_create(now.auto_create_topic_enable)
-
-    def _processors(self) -> dict[int, Processor]:
-        locks = QueueLocks()
-        live = self.live
-        pull = PullProcessor(
-            live,
-            self.store,
-            self.topics,
-            self.groups,
-            self.clients,
-            self.offsets,
-            self.stats,
-            self.grants,
-            self.filters,
-            Suggestion(live, self.store, self.groups, self.replicating.has_master),
-        )
-        send = SendProcessor(live, self.topics, self.groups, locks)
-        back = SendBackProcessor(live, self.topics, self.groups, self.delays.engine, self.stats)
-        manage = ClientManageProcessor(live, self.topics, self.groups, self.clients)
-        query = QueryProcessor(live, self.store)
-        config = ConfigProcessor(self.updates, self.address, self.registration.told)
-        transaction = TransactionProcessor(self.transactions)
-        reply = ReplyProcessor(
-            live, self.store, self.topics, self.clients, self.questions, self.address
-        )
-        stats = ConsumeStatsProcessor(
-            live.now.broker_name,
-            self.address,
-            self.store,
-            self.topics,
-            self.groups,
-            self.clients,
-            self.offsets,
-            self.stats,
-        )
-        runtime = RuntimeInfo(
-            live.now,
-            self.store,
-            self.transactions,
-            self.delays.engine,
-            self.stats,
-            lambda: {
-                "pageCacheLockTimeMills": self.server.stalled_ms(),
-                "sendThreadPoolQueueSize": len(self.server.line),
-                "sendThreadPoolQueueHeadWaitTimeMills": self.server.line.head_wait_ms(),
-                "pullThreadPoolQueueSize": len(pull.line),
-                "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
-                "queryThreadPoolQueueSize": query.line.waiting,
-                "queryThreadPoolQueueCapacity": query.line.room,
-            },
-        )
-        groups = GroupProcessor(self.groups, self.offsets, self.clients)
-        resets = ResetOffsetProcessor(
-            live,
-            self.store,
-            self.topics,
-            self.groups,
-            self.clients,
-            self.offsets,
-            lambda topic, queue_id: self.server.release_parked(topic, queue_id),
-        )
-        queues = QueueProcessor(self.store, self.topics, self.groups, self.offsets, locks)
-        return {
-            RequestCode.SEND_MESSAGE: send,
-            RequestCode.SEND_MESSAGE_V2: send,
-            RequestCode.SEND_BATCH_MESSAGE: send,
-            RequestCode.CONSUMER_SEND_MSG_BACK: back,
-            RequestCode.SEND_REPLY_MESSAGE: reply,
-            RequestCode.SEND_REPLY_MESSAGE_V2: reply,
-            RequestCode.PULL_MESSAGE: pull,
-            RequestCode.LITE_PULL_MESSAGE: pull,
-            RequestCode.HEART_BEAT: manage.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: manage.unregister,
-            RequestCode.CHECK_CLIENT_CONFIG: manage.check_config,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: manage.consumer_list,
-            RequestCode.QUERY_CONSUMER_OFFSET: queues.query_offset,
-            RequestCode.UPDATE_CONSUMER_OFFSET: queues.update_offset,
-            RequestCode.GET_MAX_OFFSET: queues.max_offset,
-            RequestCode.GET_MIN_OFFSET: queues.min_offset,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queues.search_offset,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
-            RequestCode.QUERY_MESSAGE: query.query_message,
-            RequestCode.VIEW_MESSAGE_BY_ID: query.view_message,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
-            RequestCode.GET_TOPIC_STATS_INFO: stats.topic_stats,
-            RequestCode.GET_CONSUME_STATS: stats.consume_stats,
-            RequestCode.GET_BROKER_CONSUME_STATS: stats.all_consume_stats,
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: stats.consumers,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: stats.producers,
-            RequestCode.GET_ALL_PRODUCER_INFO: stats.all_producers,
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: resets.reset,
-            RequestCode.CLONE_GROUP_OFFSET: resets.clone,
-            RequestCode.LOCK_BATCH_MQ: queues.lock,
-            RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
-            RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
-            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: queues.update_topics,
-            RequestCode.GET_TOPIC_CONFIG: queues.topic_config,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: groups.update_list,
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: groups.get,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
-            RequestCode.DELETE_SUBSCRIPTIONGROUP: groups.delete,
-            RequestCode.END_TRANSACTION: transaction.end,
-            RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
-            RequestCode.GET_BROKER_CONFIG: config.get,
-            RequestCode.UPDATE_BROKER_CONFIG: config.update,
-            **operator_processors(
-                live.now.broker_name,
-                self.address,
-                store=self.store,
-                topics=self.topics,
-                groups=self.groups,
-                clients=self.clients,
-                offsets=self.offsets,
-                delays=self.delays,
-                deletion=self.deletion,
-                questions=self.questions,
-                replicating=self.replicating,
-            ),
-            RequestCode.SET_MESSAGE_REQUEST_MODE: self.request_modes.set,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.request_modes.all,
-            RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
-            RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(self.stats),
-            **(slave_refusals() if live.now.is_slave else {}),
-        }
 
     @classmethod
     @asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import pyrmq.testing
-from pyrmq.broker import broker as broker_module
+from pyrmq.broker import processors as processors_module
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.query import QUERIES, QUERIES_WAITING, QueryProcessor
 from pyrmq.engine import Store
@@ -47,7 +47,7 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Disk]]:
         made.append(Disk(store))
         return QueryProcessor(config, made[-1])  # type: ignore[arg-type]
 
-    monkeypatch.setattr(broker_module, "QueryProcessor", processor)
+    monkeypatch.setattr(processors_module, "QueryProcessor", processor)
     yield made
     for disk in made:
         disk.go.set()
