@@ -408,6 +408,8 @@ fn over_a_socket_the_slave_follows() {
         let mut pair = Pair::new(|config| config.flush_mode = mode, RULE);
         send(&pair.master, 500).unwrap();
         pair.connect();
+        // It begins at the last file: before there is a second one.
+        eventually(|| pair.replicas.rows().iter().any(|row| row.acked > 0));
         for i in 0..300 {
             send(&pair.master, 100 + 7 * i).unwrap();
         }
