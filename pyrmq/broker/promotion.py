@@ -25,7 +25,6 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.net.address import format_address
 from pyrmq.net.channel import Channels
-from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +73,10 @@ class Promotion:
         if self._now.is_slave and name != "SLAVE":
             await self._check_alone()
         stays_master = not self._now.is_slave and name != "SLAVE"
-        since = self._replicating.since if stays_master else now_ms()
         try:
+            since = self._replicating.since
+            if not stays_master:
+                since = await trio.to_thread.run_sync(role.next_since, self._configured)
             await trio.to_thread.run_sync(role.save, self._configured, wanted, since)
         except ConfigError as e:
             raise InvalidParameterError(f"nothing was changed: {e}") from e

@@ -18,12 +18,15 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.net.clock import now_ms
 from pyrmq.net.config_table import parsed, values_of
 
 log = logging.getLogger(__name__)
 
 FILE = Path("config") / "brokerRole.json"
 """Below the store's folder."""
+MASTER_FILE = "masterSince.json"
+"""Beside it: what a slave's master has said of since when it is one."""
 KEYS = ("brokerRole", "brokerId")
 
 
@@ -88,6 +91,14 @@ def forget(root: Path) -> None:
     path = root / FILE
     for name in (path.name, path.name + ".bak"):
         path.with_name(name).unlink(missing_ok=True)
+
+
+def next_since(config: BrokerConfig) -> int:
+    """Since when a slave that becomes master now is one, ms: later than the master that it follows,
+    whatever the clock of that one's machine said. Blocking. ConfigError for a file that cannot be
+    meant."""
+    seen = config_file.load(_path(config).with_name(MASTER_FILE)).get("masterSince")
+    return max(now_ms(), seen + 1 if isinstance(seen, int) else 0)
 
 
 def save(configured: BrokerConfig, role: Mapping[str, str], since: int) -> None:

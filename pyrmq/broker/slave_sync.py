@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyrmq.broker import config_file
 from pyrmq.broker.groups import Group, GroupTable, is_own
 from pyrmq.broker.ha_slave import Master
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.role import MASTER_FILE
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import (
@@ -42,6 +44,8 @@ PERIOD = 3.0
 """Seconds between two rounds, and after one that failed."""
 LONG_PERIOD = 10.0
 """The same where the tables are large."""
+MAX_TIME = 1 << 53
+"""No clock gets this far."""
 MAX_OFFSET = 1 << 62
 """No queue gets this far."""
 LARGE = 1 << 20
@@ -125,6 +129,8 @@ class SlaveSync:
     async def once(self, channel: Channel) -> None:
         """One round. PyrmqError, OSError."""
         self._bytes = 0
+        with suppress(ResponseError):  # a broker before 5.0
+            await self._keep_since(await self._ask(channel, RequestCode.GET_BROKER_HA_STATUS))
         await self._sync_topics(await self._ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG))
         await self._sync_offsets(await self._ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET))
         await self._keep(
@@ -220,6 +226,13 @@ class SlaveSync:
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         self._seen = found
+
+    async def _keep_since(self, status: Mapping[Any, Any]) -> None:
+        """Since when the master is one: this broker, once promoted, is one since later, also where
+        the clocks of their machines differ."""
+        since = status.get("masterSince")
+        if isinstance(since, int) and 0 <= since < MAX_TIME:
+            await self._keep(MASTER_FILE, {"masterSince": since})
 
     async def _keep(self, name: str, content: Mapping[Any, Any]) -> None:
         """Writes a table into its file, for the day on which this broker is master."""

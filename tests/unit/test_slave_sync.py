@@ -7,8 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from pyrmq.broker import role
+from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.slave_sync import SlaveSync
+from pyrmq.net.clock import now_ms
 
 
 @pytest.fixture
@@ -76,3 +79,18 @@ async def test_what_cannot_be_is_left_out(
     await sync._sync_offsets({"offsetTable": 5})
     await sync._sync_offsets({"offsetTable": {"T@G": 5}})
     assert not offsets.offsets
+
+
+@pytest.mark.parametrize("since", [None, "5", -1, 1 << 70, 0, 1, 1 << 50])
+async def test_a_promoted_slave_is_master_since_later_than_its_master(
+    tmp_path: Path, offsets: OffsetTable, since: object
+) -> None:
+    """Also where the master's clock was ahead: else the older of two masters would stay."""
+    nothing = cast("Any", None)
+    folder = tmp_path / "config"
+    folder.mkdir()
+    sync = SlaveSync(folder, nothing, nothing, offsets, nothing, nothing, nothing)
+    await sync._keep_since({"masterSince": since})
+    now = now_ms()
+    own = role.next_since(BrokerConfig(store_path_root_dir=tmp_path))
+    assert own > (1 << 50) if since == 1 << 50 else now <= own < now + 60_000
