@@ -121,7 +121,7 @@ class Broker:
             self.address,
             self.store,
             since,
-            leave=self.registration.leave,
+            leave=self._replaced,
             stay=self.registration.register_again,
         )
         self.groups = GroupTable(folder / "subscriptionGroup.json", live)
@@ -224,6 +224,12 @@ class Broker:
         self.topics.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             self.topics.set_auto_create(now.auto_create_topic_enable)
+
+    def _replaced(self) -> None:
+        """Another broker is the master by now. Slaves that still follow this one look for it."""
+        self.registration.leave()
+        if self.replicating.server is not None:
+            self.replicating.server.master.stop()
 
     @classmethod
     @asynccontextmanager

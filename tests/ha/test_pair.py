@@ -275,6 +275,40 @@ class TestTakingOver:
         with Client(pair.slave.address) as promoted, Client(pair.master.address) as follower:
             eventually(lambda: read_all(promoted, "T") == read_all(follower, "T"))
 
+    def test_slaves_of_a_master_that_was_replaced_follow_the_new_one(self, tmp_path: Path) -> None:
+        """Their connections to the old one may have outlived its standing still."""
+        with Pair(tmp_path) as pair:
+            other = {**pair.slave.keys, "brokerId": 2, "listenPort": 0}
+            del other["storePathRootDir"]
+            late = Node(tmp_path / "late", pair.namesrv, **other)
+            late.start()
+            try:
+                send_many(pair, 3)
+                end = pair.wait_in_sync()
+                eventually(lambda: late.end_of_log() == end, why=late.stderr)
+                old = late.status()["haClientRuntimeInfo"]["masterAddr"]
+                # The first slave is cut off, promoted, and the old master sees it only then.
+                pair.slave.stop()
+                assert pair.master.process is not None
+                stopped = pair.master.process.process
+                stopped.send_signal(signal.SIGSTOP)
+                try:
+                    pair.slave.start()
+                    eventually(lambda: pair.slave.set_role(brokerRole="ASYNC_MASTER").code == 0)
+                    assert pair.slave.process is not None
+                    pair.slave.process.line(20)
+                finally:
+                    stopped.send_signal(signal.SIGCONT)
+                eventually(
+                    lambda: (
+                        (status := late.status()["haClientRuntimeInfo"])["state"] == "FOLLOWING"
+                        and status["masterAddr"] != old
+                    ),
+                    why=lambda: f"{late.stderr()}\n{pair.master.stderr()}",
+                )
+            finally:
+                late.end()
+
     def test_a_master_that_was_replaced_while_it_stood_still_takes_no_more(
         self, tmp_path: Path
     ) -> None:
