@@ -85,10 +85,8 @@ impl MasterLink {
 
     /// Takes what arrived. An error, which says why, ends the connection.
     pub fn feed(&mut self, mut bytes: &[u8], now: i64, log: &Log) -> Result<(), String> {
-        if !bytes.is_empty() {
-            self.heard_at = now;
-        }
         while let Some(report) = self.report.take(&mut bytes) {
+            self.heard_at = now;
             self.reported(i64::from_be_bytes(report), log)?;
         }
         Ok(())

@@ -126,7 +126,8 @@ impl Receiver {
                 Err(why) => return Ended::Lost(why),
             };
             let stopped = || self.stopped.load(Ordering::Acquire);
-            if growth.sleep(follower, || link.has_news() || stopped()) {
+            let more = || report.is_empty() && link.has_news() || stopped();
+            if growth.sleep(follower, more) {
                 let ready = socket.wait(!report.is_empty(), follower.fd(), until - now_ms());
                 growth.awake(follower);
                 if let Err(e) = ready {

@@ -148,7 +148,9 @@ impl Replicas {
         let end = self.store.log().max_offset();
         for row in table.rows.values_mut() {
             let gap = end.saturating_sub(row.acked);
-            row.in_sync = row.next.is_some() && gap < self.rule.max_gap;
+            // One that has nothing says nothing: it may be a stranger.
+            let has_something = row.acked > 0 || end == 0;
+            row.in_sync = row.next.is_some() && has_something && gap < self.rule.max_gap;
         }
         let barrier = self.store.barrier();
         if !barrier.policy().replicated {

@@ -150,9 +150,11 @@ impl Serving<'_> {
                 self.tell();
                 // A peer that reads nothing is given up in the end, as it reports nothing.
                 let silent = self.link.step_while_blocked(now_ms())?;
-                self.socket
-                    .wait(true, self.follower.fd(), silent - now_ms())
-                    .map_err(|e| e.to_string())?;
+                let ready = self
+                    .socket
+                    .wait(true, self.follower.fd(), silent - now_ms());
+                self.senders.store.barrier().growth().awake(&self.follower);
+                ready.map_err(|e| e.to_string())?;
             }
             self.read(&mut input)?;
             frames = 1;

@@ -102,6 +102,11 @@ impl SlaveLink {
                 "a frame says offset {offset} and size {size}: the peer is no master"
             ));
         };
+        if offset > i64::MAX as u64 / 2 {
+            return misfit(format!(
+                "a frame says offset {offset}, which no log reaches: the peer is no master"
+            ));
+        }
         if size > MAX_BODY {
             return misfit(format!(
                 "a frame of {size} bytes, more than {MAX_BODY}: the peer is no master, or its \

@@ -313,6 +313,7 @@ fn a_slave_refuses_what_does_not_follow() {
         (-1, 10, "no master"),
         (0, -10, "no master"),
         (0, i32::MAX, "too large"),
+        (i64::MAX - 5, 10, "no log reaches"),
         (FILE as i64 + 1, 10, "where no file"),
     ] {
         let mut down = SlaveLink::new(slave.clone(), SLAVE, 0).unwrap();
@@ -495,7 +496,7 @@ fn the_barrier_follows_the_slaves_and_never_goes_back() {
         first,
         "one slave in sync is waited for"
     );
-    replicas.update(b, 0, Some(0), 0, 0);
+    replicas.update(b, 1, Some(1), 0, 0);
     assert_eq!(
         master.barrier().confirmed(),
         first,

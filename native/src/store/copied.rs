@@ -16,6 +16,8 @@ use crate::store::topics::Topics;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+/// No queue gets this far: a record that says so is damaged, or no broker's.
+const MAX_QUEUE_OFFSET: i64 = 1 << 40;
 /// Most places of a queue that are left blank where its numbers jump.
 const MOST_BLANKS: i64 = 1 << 20;
 
@@ -251,7 +253,7 @@ impl PutGuard<'_> {
         self.write()?; // its staged entries first
         let expected = queue.next_offset();
         let name = queue.files().dir();
-        if entry.base < 0 || entry.base < expected {
+        if entry.base < 0 || entry.base < expected || entry.base > MAX_QUEUE_OFFSET {
             log::warn!(
                 "{}: the record at {} says queue offset {}, {expected} was expected: it gets no entry",
                 name.display(),
