@@ -209,6 +209,9 @@ async def _connect(address: Address) -> socket.socket:
             stream = await trio.open_tcp_stream(*address)
     except (OSError, trio.TooSlowError) as e:
         why = str(e) or "it does not answer"
-        raise ConnectError(f"HA port {format_address(address)}: {why}") from e
+        raise ConnectError(
+            f"HA port {format_address(address)}: {why}. It is haMasterAddress, or else what the "
+            "master told the name servers (brokerIP2, haListenPort)"
+        ) from e
     fd = stream.socket.detach()
     return socket.socket(fileno=fd)

@@ -119,7 +119,9 @@ class SlaveSync:
                 # Messages may have come to topics that no round has seen.
                 self._topics.adopt_stored()
             if why != self._failure:
-                log.warning("tables do not follow the master's for now: %s", escape(why))
+                # Why the log does not follow is what the log's own connection says.
+                level = logging.WARNING if self._follows() else logging.DEBUG
+                log.log(level, "tables do not follow the master's for now: %s", escape(why))
             self._failure = why
             return False
         self._failure = ""

@@ -108,6 +108,7 @@ class TestSlave:
             assert "master" in (answer.remark or "")
 
     def test_its_tables_follow(self, pair: Pair) -> None:
+        assert "WARNING" not in pair.slave.stderr()
         with Client(pair.master.address) as client:
             for name in ("One", "Two"):
                 ext: dict[str, Any] = {
