@@ -84,10 +84,27 @@ def test_a_master_without_slaves(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(513, "static topics"), (400, "POP"), (1005, "controller"), (3001, "adminAddressAllowList"),
-     (2001, "cold data"), (355, "RocksDB"), (902, "container"), (999, "type 999 not supported")],
+    [(513, "static topics"), (400, "POP"), (1005, "controller"), (2004, "no mode"),
+     (908, "no offset"), (200056, "no records"), (2001, "cold data"), (355, "RocksDB"),
+     (902, "container"), (999, "type 999 not supported")],
 )  # fmt: skip
 def test_what_is_not_there_is_refused_with_its_reason(client: Client, code: int, why: str) -> None:
     answer = client.call(code)
     assert answer.code == 3
     assert why in (answer.remark or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(1007, "no controller"), (3001, "adminAddressAllowList"), (3010, "adminAddressAllowList")],
+)
+def test_what_rocketmq_refuses_as_well(
+    server: ServerProcess, client: Client, code: int, why: str
+) -> None:
+    """A broker without a controller, and without a provider of users: SYSTEM_ERROR. The name
+    servers of both have no such request."""
+    answer = client.call(code)
+    assert answer.code == 1
+    assert why in (answer.remark or "")
+    with Client(server.namesrv) as names:
+        assert names.call(code).code == 3
