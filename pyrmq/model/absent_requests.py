@@ -6,8 +6,8 @@ _STATIC = (
     "static topics are not supported: make an ordinary topic (UPDATE_AND_CREATE_TOPIC), whose "
     "queues are numbered by broker"
 )
-CONTROLLER = "there is no controller, a broker's role is in its configuration (brokerRole)"
-AUTH = "users and access lists are not supported: adminAddressAllowList says who may administrate"
+_CONTROLLER = "there is no controller, a broker's role is in its configuration (brokerRole)"
+_AUTH = "users and access lists are not supported: adminAddressAllowList says who may administrate"
 _COLD = (
     "cold data flow control is not supported: this broker does not count what groups read from the "
     "disk, and holds none of them back"
@@ -36,8 +36,8 @@ ABSENT_REQUESTS: dict[int, str] = {
     **dict.fromkeys((902, 903), _CONTAINER),
     906: _HA,
     908: _FLUSHED,
-    **dict.fromkeys(range(1001, 1014), CONTROLLER),
-    **dict.fromkeys(range(3001, 3011), AUTH),
+    **dict.fromkeys(range(1001, 1014), _CONTROLLER),
+    **dict.fromkeys(range(3001, 3011), _AUTH),
 }
 """By request code."""
 
