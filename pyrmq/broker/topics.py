@@ -286,8 +286,8 @@ class TopicTable(PersistentTable):
         """The same in this table only; whether anything is new."""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
-            self._config.broker_cluster_name,
-            self._config.broker_name,
+            *self._system,
+            CHECKPOINT_TOPIC,
         }:
             raise InvalidParameterError(
                 f"the topic[{topic.topic_name}] is conflict with system topic"

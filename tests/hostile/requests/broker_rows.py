@@ -293,7 +293,8 @@ ROWS: dict[int, Row] = {
         optional=frozenset({"defaultTopic", "topicFilterType", "topicSysFlag", "order",
                             "attributes"}),
         bad={
-            "topic": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 29, "rmq_sys_x": 29, "broker-a": 29},
+            "topic": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 29, "rmq_sys_x": 29, "broker-a": 29,
+                      "DefaultCluster_REPLY_TOPIC": 29, "CHECKPOINT_TOPIC": 29},
             "readQueueNums": {"-1": 29, "65537": 29, "2147483647": 29},
             "writeQueueNums": {"-1": 29, "65537": 29, "2147483647": 29},
             "perm": {"-1": 29, "8": 29, "2147483647": 29},
