@@ -201,3 +201,21 @@ def test_tables(client: Client, code: int, form: str) -> None:
     pattern = "".join(part if n % 2 else re.escape(part) for n, part in enumerate(head.split("@")))
     assert re.match(pattern, text), text[:300]
     assert text.endswith(tail)
+
+
+def test_offsets_that_were_reset(client: Client) -> None:
+    ext = {"topic": "T", "group": "G", "timestamp": -1, "isForce": "true"}
+    for more, rows in (
+        ({}, f"{_queue(0)}:2,{_queue(1)}:0"),
+        ({"queueId": 0, "offset": 1}, f"{_queue(0)}:1"),
+    ):
+        answer = client.call(222, **ext, **more)
+        assert answer.code == 0, answer.remark
+        _check(answer.body, f'{{"offsetTable":{{{rows}}}}}')
+
+
+def test_queues_that_were_locked(client: Client) -> None:
+    body = f'{{"clientId":"c@1","consumerGroup":"G","mqSet":[{_queue(0)},{_queue(9)}]}}'
+    answer = client.call(41, body.encode())
+    assert answer.code == 0, answer.remark
+    _check(answer.body, f'{{"lockOKMQSet":[{_queue(0)}]}}')

@@ -4,7 +4,9 @@ with its reason."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.support.client import HEART_BEAT, Client
 from tests.support.server import ServerProcess
 
 TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
-TOPIC_CONFIG, GROUP_CONFIG = 351, 352
+TOPIC_CONFIG, GROUP_CONFIG, SET_MODE = 351, 352, 401
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,26 @@ def test_what_is_not_there_is_refused_with_its_reason(client: Client, code: int,
     answer = client.call(code)
     assert answer.code == 3
     assert why in (answer.remark or "")
+
+
+def _documented() -> list[tuple[int, int]]:
+    """Requests of the table of refused commands, and the codes of their answers."""
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| ([\d, to]+) \| (\d+) \| [^|]+ \|$", text, re.MULTILINE)
+    found = []
+    for requests, answer in rows:
+        for request in requests.split(", "):
+            first, _, last = request.partition(" to ")
+            found += [(code, int(answer)) for code in range(int(first), int(last or first) + 1)]
+    return [(code, answer) for code, answer in found if code != SET_MODE]
+
+
+def test_the_table_of_refused_commands(client: Client) -> None:
+    documented = dict(_documented())
+    assert len(documented) == 28
+    assert {code: client.call(code).code for code in documented} == documented
+    pop = {"topic": "T", "consumerGroup": "G", "mode": "POP"}
+    assert client.call(SET_MODE, json.dumps(pop).encode()).code == 29
 
 
 @pytest.mark.parametrize(

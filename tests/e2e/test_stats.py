@@ -85,8 +85,8 @@ class Watched:
         answer = self.client.call(VIEW_STATS, statsName=name, statsKey=key)
         assert answer.code == 0, answer.remark
         body: dict[str, Any] = json.loads(answer.body)
-        assert set(body) == {"statsDay", "statsHour", "statsMinute"}
-        assert all(set(window) == {"avgpt", "sum", "tps"} for window in body.values())
+        assert list(body) == ["statsDay", "statsHour", "statsMinute"]
+        assert all(list(window) == ["avgpt", "sum", "tps"] for window in body.values())
         return body
 
     def minute(self, name: str, key: str) -> dict[str, Any]:
