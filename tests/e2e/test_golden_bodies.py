@@ -54,6 +54,11 @@ BODIES: dict[str, tuple[int, dict[str, object], str]] = {
         '"topicPutTps":0.0}'),
     "consume-stats": (208, {"consumerGroup": "G"}, STATS),
     "consume-stats-of-a-topic": (208, {"consumerGroup": "G", "topic": "T"}, STATS),
+    "consume-stats-of-a-topic-that-nobody-wants": (208, {"consumerGroup": "G", "topic": "U"},
+        '{"consumeTps":0.0,"offsetTable":{}}'),
+    "consume-stats-of-a-list": (208, {"consumerGroup": "G", "topicList": "U;X"},
+        '{"consumeTps":0.0,"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"U"}:'
+        '{"brokerOffset":0,"consumerOffset":0,"lastTimestamp":0,"pullOffset":0}}}'),
     "consume-stats-of-the-broker": (317, {"isOrder": "false"},
         f'{{"brokerAddr":"127.0.0.1:<port>","consumeStatsList":[{{"G":[{STATS}]}}],"totalDiff":1,'
         '"totalInflightDiff":0}'),
@@ -154,6 +159,7 @@ def client(server: Running) -> Iterator[Client]:
     commit = {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1}
     with Client(server.broker_address) as client:
         assert create_topic(client, "T", 2, attributes="+message.type=FIFO").code == 0
+        assert create_topic(client, "U").code == 0
         for _ in range(2):
             assert client.send("T").code == 0
         assert client.call(HEART_BEAT, json.dumps(beat).encode()).code == 0
