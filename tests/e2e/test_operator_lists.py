@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.admin import create_topic
 from tests.support.client import HEART_BEAT, Client
 from tests.support.server import ServerProcess
 
 TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
-TOPIC_CONFIG, GROUP_CONFIG, SET_MODE = 351, 352, 401
+TOPIC_CONFIG, GROUP_CONFIG, SET_MODE, UPDATE_CONFIG = 351, 352, 401, 25
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,16 @@ def test_what_rocketmq_refuses_as_well(
     assert why in (answer.remark or "")
     with Client(server.namesrv) as names:
         assert names.call(code).code == 3
+
+
+def test_topics_of_mixed_messages_need_a_key(client: Client) -> None:
+    refused = create_topic(client, "Mixed", attributes="+message.type=MIXED")
+    assert refused.code == 29
+    assert "enableMixedMessageType" in (refused.remark or "")
+    assert client.call(TOPIC_CONFIG, topic="Mixed").code == 17
+    assert client.call(UPDATE_CONFIG, b"enableMixedMessageType=true").code == 0
+    assert create_topic(client, "Mixed", attributes="+message.type=MIXED").code == 0
+    made = json.loads(client.call(TOPIC_CONFIG, topic="Mixed").body)
+    assert made["attributes"] == {"message.type": "MIXED"}
+    assert client.call(UPDATE_CONFIG, b"enableMixedMessageType=false").code == 0
+    assert create_topic(client, "Mixed", 2).code == 0, "what it has stays"
