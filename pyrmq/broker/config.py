@@ -173,6 +173,9 @@ class BrokerConfig(ReplicationConfig):
         "Whether the retry topics that POP consumers have of a topic are deleted with it.",
         live=True,
     )
+    enable_mixed_message_type: bool = key(
+        False, "Whether topics may be made with message.type=MIXED.", live=True
+    )
     cluster_topic_enable: bool = key(
         True, "Whether the topic with the cluster's name may be read and written."
     )

@@ -3,6 +3,7 @@ look at. [AdminBrokerProcessor, ConsumerOffsetManager]"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,8 @@ MAX_ENTRIES = 4096
 """Most entries of a queue in one answer."""
 NO_LIMIT = (1 << 63) - 1
 """A correction of the offset of a group that is behind all others."""
+MOST_TIME = 253_402_000_000_000
+"""The latest time that is written as a date (ms): in the year 9999."""
 LAST_EXT_ADDRESS = -(1 << 31) - 1
 """A tags code up to here is the address of an entry's extension. [ConsumeQueueExt]"""
 
@@ -132,16 +135,21 @@ class ConsumeQueryProcessor:
     def _span(self, topic: str, queue_id: int, offset: int) -> dict[str, Any]:
         low, end = self._store.queue_range(topic, queue_id)
         first = self._store.earliest_time(topic, queue_id)
-        span = {
-            "consumeTimeStamp": self._time(topic, queue_id, offset - 1) if offset > 0 else first,
-            "delayTime": 0,
-            "maxTimeStamp": self._time(topic, queue_id, end - 1),
+        last = self._time(topic, queue_id, end - 1)
+        consumed = self._time(topic, queue_id, offset - 1) if offset > 0 else first
+        delay = 0
+        if offset < end:
+            delay = now_ms() - self._time(topic, queue_id, max(offset, low))
+        return {
+            "consumeTimeStamp": consumed,
+            "consumeTimeStampStr": _date(consumed),
+            "delayTime": delay,
+            "maxTimeStamp": last,
+            "maxTimeStampStr": _date(last),
             "messageQueue": MessageQueue(topic, self._broker_name, queue_id).to_json(),
             "minTimeStamp": first,
+            "minTimeStampStr": _date(first),
         }
-        if offset < end:
-            span["delayTime"] = now_ms() - self._time(topic, queue_id, max(offset, low))
-        return span
 
     def _time(self, topic: str, queue_id: int, offset: int) -> int:
         """-1 for a message that is not there, as in RocketMQ."""
@@ -181,7 +189,7 @@ class ConsumeQueryProcessor:
                 "pip install 'pyrmq-broker[arrow]'"
             ) from None
         body["queueData"] = [_entry(*entry) for entry in entries]
-        return Response(body=fastjson.dumps(body))
+        return Response(body=fastjson.dumps(dict(sorted(body.items()))))
 
     def _entries(
         self, topic: str, queue_id: int, start: int, end: int
@@ -194,6 +202,12 @@ class ConsumeQueryProcessor:
             out += entries[: end - start].tolist()
             start += len(entries)
         return out
+
+
+def _date(ms: int) -> str:
+    """As RocketMQ writes times of day, in local time. [UtilAll]"""
+    seconds, rest = divmod(max(min(ms, MOST_TIME), -1), 1000)
+    return time.strftime("%Y-%m-%d#%H:%M:%S:", time.localtime(seconds)) + f"{rest:03d}"
 
 
 def _entry(phys: int, size: int, code: int) -> dict[str, Any]:

@@ -90,13 +90,15 @@ class ConsumeStatsProcessor:
         return self._store.store_time(topic, queue_id, offset) if offset >= 0 else 0
 
     async def consume_stats(self, connection: Connection, command: Command) -> Response:
-        """GET_CONSUME_STATS: how far a group is in its topics, or in those that are named."""
+        """GET_CONSUME_STATS: how far a group is in its topics, or in those that are named. Those of
+        `topicList` count also if the group's members do not want them."""
         group = fields.text(command, "consumerGroup")
-        named = command.ext.get("topicList") or command.ext.get("topic") or ""
+        listed = command.ext.get("topicList")
+        named = listed or command.ext.get("topic") or ""
         topics = [t for t in dict.fromkeys(named.split(";")) if t] or self._offsets.topics_of(group)
         wanted: list[Place] = []
         tps = 0.0
-        for known in self._consumed(group, topics):
+        for known in self._consumed(group, topics, all_of_them=bool(listed)):
             if len(wanted) + known.read_queue_nums > MAX_QUEUES:
                 raise InvalidParameterError(
                     f"more than {MAX_QUEUES} queues: name fewer topics (topicList)"
@@ -139,10 +141,12 @@ class ConsumeStatsProcessor:
         }
         return Response(body=fastjson.dumps(body))
 
-    def _consumed(self, group: str, topics: list[str]) -> Iterator[TopicConfig]:
+    def _consumed(
+        self, group: str, topics: list[str], *, all_of_them: bool = False
+    ) -> Iterator[TopicConfig]:
         """Those of the topics that exist, without what the group consumed before it subscribed to
-        something else."""
-        live = self._clients.consumers.get(group)
+        something else, unless `all_of_them`."""
+        live = None if all_of_them else self._clients.consumers.get(group)
         for topic in topics:
             known = self._topics.get(topic)
             if known is None:

@@ -10,6 +10,7 @@ from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.groups import Group, GroupTable, is_own
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.one_by_one import OneByOne
+from pyrmq.broker.topic_attributes import check_group_attributes
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
 from pyrmq.escape import escape
@@ -54,7 +55,7 @@ class GroupProcessor:
 
     async def update(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: the whole configuration of a group, which is in its
-        file when this is answered.
+        file when this is answered. Its attributes stay as they are.
 
         groupRetryPolicy is checked, kept and shown. It does not choose the delay of a message that
         is sent back: RocketMQ's brokers ignore it there as well (consumerSendMsgBack: level 3 plus
@@ -76,7 +77,9 @@ class GroupProcessor:
     async def _change(self, connection: Connection, group: Group) -> None:
         name = group.name
         async with self._updates.alone(name):
-            what = "changes" if name in self._groups.groups else "makes"
+            known = self._groups.groups.get(name)
+            what = "makes" if known is None else "changes"
+            group.values["attributes"] = {} if known is None else known.values["attributes"]
             try:
                 new = await self._groups.change(group)
             except OSError as e:
@@ -163,8 +166,7 @@ def _check(values: dict[Any, Any]) -> None:
     for key in _FLAGS:
         if type(values.get(key, True)) is not bool:
             raise InvalidParameterError(f"{key} must be true or false")
-    if values.get("attributes"):
-        raise InvalidParameterError("attributes of groups are not supported by this version")
+    check_group_attributes(values.get("attributes"))
     _check_policy(values.get("groupRetryPolicy"))
 
 

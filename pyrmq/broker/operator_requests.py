@@ -10,6 +10,7 @@ from pyrmq.broker.delay import DelayService
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_status import HaStatus
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.refused_requests import refused_requests
 from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
@@ -59,4 +60,5 @@ def operator_processors(
         RequestCode.GET_CONSUMER_RUNNING_INFO: ask.running_info,
         RequestCode.CONSUME_MESSAGE_DIRECTLY: ask.consume_directly,
         RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask.consumer_status,
+        **refused_requests(),
     }

@@ -30,6 +30,16 @@ _BORN_HOST_V6 = 1 << 4
 _STORE_TIME, _STORE_TIME_V6 = 56, 68
 """Where a record has its flags (4 bytes) and its store time (8 bytes). [MessageDecoder]"""
 
+_ABSENT_PARTS = {
+    "remainTransientStoreBufferNumbs": (1 << 31) - 1,
+    "timerCongestNum": 0,
+    "timerDequeueTps": 0.0,
+    "timerEnqueueTps": 0.0,
+    "timerOffsetBehind": 0,
+    "timerReadBehind": 0,
+}
+"""What RocketMQ says of a store without a pool of buffers, and without a timer wheel, as this one
+is."""
 _TRANSACTION_KEYS = {
     "halves": "transactionHalfCount",
     "commits": "transactionCommitCount",
@@ -89,7 +99,8 @@ class RuntimeInfo:
             "commitLogMinOffset": stats["minPhyOffset"],
             "commitLogMaxOffset": end,
             "dispatchBehindBytes": end - stats["indexedWhere"],
-            "remainHowManyDataToFlush": f"{end - stats['flushedWhere']} B",
+            "remainHowManyDataToFlush": _size(end - stats["flushedWhere"]),
+            **_ABSENT_PARTS,
             **disk,
             **self._counted(),
             **self._waiting(),

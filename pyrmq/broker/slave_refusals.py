@@ -51,10 +51,19 @@ def _change(connection: Connection, command: Command) -> Answer:
     )
 
 
+def _reset(connection: Connection, command: Command) -> Answer:
+    """[AdminBrokerProcessor.resetOffsetInner]"""
+    raise ResponseError(
+        "offsets are reset at the master, not at a slave, which follows it",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
 def slave_refusals() -> dict[int, Processor]:
     """By request code."""
     return {
         **dict.fromkeys(_WRITES, _write),
         **dict.fromkeys(_CHANGES, _change),
         RequestCode.END_TRANSACTION: _end,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _reset,
     }

@@ -7,6 +7,8 @@ from pyrmq.model.broker_name import MEMBER_TOPIC_PREFIX
 from pyrmq.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from pyrmq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+"""A name that RocketMQ keeps for itself; no broker makes it."""
 _RW = PERM_READ | PERM_WRITE
 
 

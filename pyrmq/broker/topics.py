@@ -14,7 +14,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.creations import Creations
 from pyrmq.broker.deleted_topics import DeletedTopics
 from pyrmq.broker.rows import Rows
-from pyrmq.broker.system_topics import system_topics
+from pyrmq.broker.system_topics import CHECKPOINT_TOPIC, system_topics
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
@@ -286,8 +286,8 @@ class TopicTable(PersistentTable):
         """The same in this table only; whether anything is new."""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
-            self._config.broker_cluster_name,
-            self._config.broker_name,
+            *self._system,
+            CHECKPOINT_TOPIC,
         }:
             raise InvalidParameterError(
                 f"the topic[{topic.topic_name}] is conflict with system topic"
@@ -297,7 +297,11 @@ class TopicTable(PersistentTable):
                 raise InvalidParameterError(f"{what}QueueNums {n} must be 0 to {MAX_QUEUES}")
         self._check_not_removing(topic.topic_name)
         known = self.topics.get(topic.topic_name)
-        topic.attributes = changed(known.attributes if known else None, attributes)
+        topic.attributes = changed(
+            known.attributes if known else None,
+            attributes,
+            mixed=self._config.enable_mixed_message_type,
+        )
         self._check_kind_of_queues(topic)
         if self.topics.get(topic.topic_name) == topic:
             return False
@@ -402,7 +406,7 @@ class TopicTable(PersistentTable):
 
     def system_names(self) -> list[str]:
         """The topics that are the broker's own, whether they are there or not."""
-        return sorted(SYSTEM_TOPICS | self._system)
+        return sorted(SYSTEM_TOPICS | self._system | {TRACE_TOPIC, CHECKPOINT_TOPIC})
 
     def is_removing(self, topic: str) -> bool:
         """Whether the data of a topic is being deleted, and it cannot be made."""

@@ -225,7 +225,7 @@ async def test_epochs(scripted: Replicas, embedded: Running) -> None:
     ]  # fmt: skip
     refused = await mqadmin(embedded.namesrv, "getBrokerEpoch", "-c", CLUSTER)
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-    assert refused.err.startswith("CODE: 3  DESC: request type 1007 not supported")
+    assert refused.err.startswith("CODE: 1  DESC: request type 1007 not supported")
     assert _address(embedded) in refused.err
 
 

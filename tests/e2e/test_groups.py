@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pyrmq.testing
 from tests.support.client import Client
 from tests.support.server import ServerProcess
 
@@ -78,7 +80,7 @@ def test_a_group_that_may_not_consume(client: Client) -> None:
         {"groupName": "G", "retryQueueNums": 1 << 20},
         {"groupName": "G", "retryQueueNums": True},
         {"groupName": "G", "consumeEnable": "no"},
-        {"groupName": "G", "attributes": {"+a": "b"}},
+        {"groupName": "G", "attributes": [1]},
         {"groupName": "G", "note": "x" * 20_000},
     ],
 )
@@ -86,6 +88,31 @@ def test_refusals(server: ServerProcess, client: Client, values: dict[str, Any])
     code, remark = update(client, **values)
     assert code == INVALID_PARAMETER, remark
     assert client.call(GET, group="G").code == NO_GROUP
+
+
+@pytest.mark.parametrize("sign", ["+", "-", ""])
+def test_groups_have_no_attributes(client: Client, sign: str) -> None:
+    """As in RocketMQ: there are none that could be set or removed."""
+    code, remark = update(client, groupName="G", attributes={f"{sign}a": "b"})
+    assert code == 1
+    assert "'a'" in (remark or "")
+    assert client.call(GET, group="G").code == NO_GROUP
+
+
+def test_attributes_of_a_file_stay(tmp_path: Path) -> None:
+    """A change says nothing of them, whether it has an empty object or none."""
+    folder = tmp_path / "store" / "config"
+    folder.mkdir(parents=True)
+    table = {"subscriptionGroupTable": {"G": {"groupName": "G", "attributes": {"a": "b"}}}}
+    (folder / "subscriptionGroup.json").write_text(json.dumps(table))
+    with (
+        pyrmq.testing.broker(tmp_path / "store") as running,
+        Client(running.broker_address) as client,
+    ):
+        for retries, values in ((3, {}), (4, {"attributes": {}})):
+            assert update(client, groupName="G", retryMaxTimes=retries, **values) == (0, None)
+            group = shown(client, "G")
+            assert (group["retryMaxTimes"], group["attributes"]) == (retries, {"a": "b"})
 
 
 def test_no_json(client: Client) -> None:

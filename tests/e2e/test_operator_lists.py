@@ -4,15 +4,18 @@ with its reason."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.e2e.admin import create_topic
 from tests.support.client import HEART_BEAT, Client
 from tests.support.server import ServerProcess
 
 TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
-TOPIC_CONFIG, GROUP_CONFIG = 351, 352
+TOPIC_CONFIG, GROUP_CONFIG, SET_MODE, UPDATE_CONFIG = 351, 352, 401, 25
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +87,60 @@ def test_a_master_without_slaves(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(513, "static topics"), (400, "POP"), (1005, "controller"), (3001, "adminAddressAllowList"),
-     (2001, "cold data"), (355, "RocksDB"), (902, "container"), (999, "type 999 not supported")],
+    [(513, "static topics"), (400, "POP"), (1005, "controller"), (2004, "no mode"),
+     (908, "no offset"), (200056, "no records"), (2001, "cold data"), (355, "RocksDB"),
+     (902, "container"), (999, "type 999 not supported")],
 )  # fmt: skip
 def test_what_is_not_there_is_refused_with_its_reason(client: Client, code: int, why: str) -> None:
     answer = client.call(code)
     assert answer.code == 3
     assert why in (answer.remark or "")
+
+
+def _documented() -> list[tuple[int, int]]:
+    """Requests of the table of refused commands, and the codes of their answers."""
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| ([\d, to]+) \| (\d+) \| [^|]+ \|$", text, re.MULTILINE)
+    found = []
+    for requests, answer in rows:
+        for request in requests.split(", "):
+            first, _, last = request.partition(" to ")
+            found += [(code, int(answer)) for code in range(int(first), int(last or first) + 1)]
+    return [(code, answer) for code, answer in found if code != SET_MODE]
+
+
+def test_the_table_of_refused_commands(client: Client) -> None:
+    documented = dict(_documented())
+    assert len(documented) == 28
+    assert {code: client.call(code).code for code in documented} == documented
+    pop = {"topic": "T", "consumerGroup": "G", "mode": "POP"}
+    assert client.call(SET_MODE, json.dumps(pop).encode()).code == 29
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(1007, "no controller"), (3001, "adminAddressAllowList"), (3010, "adminAddressAllowList")],
+)
+def test_what_rocketmq_refuses_as_well(
+    server: ServerProcess, client: Client, code: int, why: str
+) -> None:
+    """A broker without a controller, and without a provider of users: SYSTEM_ERROR. The name
+    servers of both have no such request."""
+    answer = client.call(code)
+    assert answer.code == 1
+    assert why in (answer.remark or "")
+    with Client(server.namesrv) as names:
+        assert names.call(code).code == 3
+
+
+def test_topics_of_mixed_messages_need_a_key(client: Client) -> None:
+    refused = create_topic(client, "Mixed", attributes="+message.type=MIXED")
+    assert refused.code == 29
+    assert "enableMixedMessageType" in (refused.remark or "")
+    assert client.call(TOPIC_CONFIG, topic="Mixed").code == 17
+    assert client.call(UPDATE_CONFIG, b"enableMixedMessageType=true").code == 0
+    assert create_topic(client, "Mixed", attributes="+message.type=MIXED").code == 0
+    made = json.loads(client.call(TOPIC_CONFIG, topic="Mixed").body)
+    assert made["attributes"] == {"message.type": "MIXED"}
+    assert client.call(UPDATE_CONFIG, b"enableMixedMessageType=false").code == 0
+    assert create_topic(client, "Mixed", 2).code == 0, "what it has stays"

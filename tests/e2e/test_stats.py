@@ -5,6 +5,7 @@ Samples are taken by the tests, on a clock of their own."""
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import date
@@ -84,8 +85,8 @@ class Watched:
         answer = self.client.call(VIEW_STATS, statsName=name, statsKey=key)
         assert answer.code == 0, answer.remark
         body: dict[str, Any] = json.loads(answer.body)
-        assert set(body) == {"statsDay", "statsHour", "statsMinute"}
-        assert all(set(window) == {"avgpt", "sum", "tps"} for window in body.values())
+        assert list(body) == ["statsDay", "statsHour", "statsMinute"]
+        assert all(list(window) == ["avgpt", "sum", "tps"] for window in body.values())
         return body
 
     def minute(self, name: str, key: str) -> dict[str, Any]:
@@ -296,6 +297,54 @@ def test_runtime_info(watched: Watched, client: Client) -> None:
     assert info["commitLogDirCapacity"].startswith("Total : ")
     assert info["runtime"].startswith("[ 0 days, 0 hours, ")
     assert not [name for name in info if "Latency" in name or "Distribute" in name]
+
+
+NUMBERS = (
+    "bootTimestamp", "brokerVersion", "commitLogMaxOffset", "commitLogMinOffset",
+    "dispatchBehindBytes", "earliestMessageTimeStamp", "msgGetTotalTodayMorning",
+    "msgGetTotalTodayNow", "msgGetTotalYesterdayMorning", "msgPutTotalTodayMorning",
+    "msgPutTotalTodayNow", "msgPutTotalYesterdayMorning", "pageCacheLockTimeMills",
+    "pullThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueSize", "putMessageSizeTotal",
+    "putMessageTimesTotal", "queryThreadPoolQueueCapacity", "queryThreadPoolQueueSize",
+    "remainTransientStoreBufferNumbs", "sendThreadPoolQueueHeadWaitTimeMills",
+    "sendThreadPoolQueueSize", "startAcceptSendRequestTimeStamp", "timerCongestNum",
+    "timerOffsetBehind", "timerReadBehind",
+)  # fmt: skip
+DECIMALS = (
+    "commitLogDiskRatio", "consumeQueueDiskRatio", "putMessageAverageSize", "timerDequeueTps",
+    "timerEnqueueTps",
+)  # fmt: skip
+TEXTS = {
+    "brokerActive": "true|false",
+    "brokerVersionDesc": r"V\d+_\d+_\d+",
+    "commitLogDirCapacity": r"Total : [\d.]+ [KMGTP]?i?B, Free : [\d.]+ [KMGTP]?i?B\.",
+    "getFoundTps": r"[\d.]* [\d.]* [\d.]*",
+    "getMissTps": r"[\d.]* [\d.]* [\d.]*",
+    "getTotalTps": r"[\d.]* [\d.]* [\d.]*",
+    "getTransferredTps": r"[\d.]* [\d.]* [\d.]*",
+    "putTps": r"[\d.]* [\d.]* [\d.]*",
+    "remainHowManyDataToFlush": r"[\d.]+ [KMGTP]?i?B",
+    "runtime": r"\[ \d+ days, \d+ hours, \d+ minutes, \d+ seconds \]",
+    "scheduleMessageOffset_1": r"\d+,\d+",
+}
+
+
+def test_runtime_info_is_of_texts_that_tools_can_read(watched: Watched, client: Client) -> None:
+    """RocketMQ's keys, as its tools parse them."""
+    fill(client, watched.name("Parsed"), 10)
+    info = runtime_info(client)
+    for name in NUMBERS:
+        assert re.fullmatch(r"\d+", info[name]), name
+    for name in DECIMALS:
+        assert re.fullmatch(r"\d+\.\d+(E-?\d+)?", info[name]), name
+    for name, form in TEXTS.items():
+        assert re.fullmatch(form, info[name]), name
+    paths = [name for name in info if name.startswith("commitLogDiskRatio_")]
+    assert [float(info[name]) for name in paths] == [float(info["commitLogDiskRatio"])]
+    own = {"brokerVersion", "getTransferedTps"}
+    assert {name for name in info if "_" not in name and not name.startswith("transaction")} == {
+        *NUMBERS, *DECIMALS, *(name for name in TEXTS if "_" not in name), *own
+    }  # fmt: skip
 
 
 def test_all_groups(watched: Watched, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

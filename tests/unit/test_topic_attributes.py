@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyrmq.broker.topic_attributes import changed
-from pyrmq.errors import InvalidParameterError
+from pyrmq.errors import InvalidParameterError, ResponseError
 
 
 def test_setting_and_removing() -> None:
@@ -22,17 +22,37 @@ def test_setting_and_removing() -> None:
     "text",
     [
         "queue.type=BatchCQ", "+queue.type", "-queue.type=BatchCQ", "+queue.type=", "+=x", "+", "-",
-        "+queue.type=Other", "+cleanup.policy=COMPACTION", "+message.type=DELAY", "+x=y",
+        "+queue.type=Other", "+cleanup.policy=COMPACTION", "+message.type=Delay", "+x=y",
+        "-message.type", "+message.type=FIFO,+message.type=NORMAL", "+reserve.time=-1",
     ],
 )  # fmt: skip
 def test_refused(text: str) -> None:
-    with pytest.raises(InvalidParameterError):
+    with pytest.raises(ResponseError) as caught:
         changed(None, text)
+    assert caught.value.code == 1
+
+
+@pytest.mark.parametrize("kind", ["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"])
+def test_types_of_messages(kind: str) -> None:
+    assert changed(None, f"+message.type={kind}") == {"message.type": kind}
+
+
+def test_mixed_messages_need_a_key() -> None:
+    with pytest.raises(InvalidParameterError, match="enableMixedMessageType"):
+        changed(None, "+message.type=MIXED")
+    mixed = changed(None, "+message.type=MIXED", mixed=True)
+    assert mixed == {"message.type": "MIXED"}
+    assert changed(mixed, "-message.type") == {}
+
+
+def test_what_is_not_there_is_not_removed() -> None:
+    with pytest.raises(ResponseError, match="nothing to remove"):
+        changed({"queue.type": "BatchCQ"}, "-message.type")
 
 
 def test_the_kind_of_queues_stays() -> None:
     for known in ({}, {"queue.type": "SimpleCQ"}):
-        with pytest.raises(InvalidParameterError, match="cannot be changed"):
+        with pytest.raises(ResponseError, match="cannot be changed"):
             changed(known, "+queue.type=BatchCQ")
-    with pytest.raises(InvalidParameterError, match="cannot be changed"):
+    with pytest.raises(ResponseError, match="cannot be changed"):
         changed({"queue.type": "BatchCQ"}, "-queue.type")

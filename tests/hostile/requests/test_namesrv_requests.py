@@ -55,7 +55,7 @@ def _tables(server: NameServer) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _serving(config: NamesrvConfig) -> AsyncIterator[NameServer]:
+async def serving(config: NamesrvConfig) -> AsyncIterator[NameServer]:
     server = NameServer(config)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
@@ -69,7 +69,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     config = NamesrvConfig(
         listen_port=0, bind_address="127.0.0.1", kv_config_path=folder / "kvConfig.json"
     )
-    with InThread(lambda: _serving(config)) as server:
+    with InThread(lambda: serving(config)) as server:
         found = Target(server, folder)
         with found.client as client:
             row = ROWS[RequestCode.REGISTER_BROKER]
