@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyrmq.admin.group_config import attributes_of
 from pyrmq.admin.link import Replica, near
@@ -13,13 +14,15 @@ from pyrmq.admin.outcome import Outcome, Outcomes, merged
 from pyrmq.errors import ClientError, ConfigError, RequestCodeNotSupportedError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
-from pyrmq.model.route import MASTER_ID
+from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
 from pyrmq.net.client_protocol import Ext
 
 MAX_PERM = 7
+NEW_TOPIC = TopicConfig("", 8, 8)
+"""What a topic is of which nothing is said. [updateTopic]"""
 AT_ONCE = 500
 """Topics in one request. pyrmq's brokers take up to 4096, and 1 MiB."""
 NO_STATIC_TOPICS = (
@@ -110,32 +113,69 @@ class TopicChanges(OrderConf):
         if config.write_queue_nums < 1:
             raise ConfigError("a topic that is ordered has at least one queue to write")
         info = await self._link.cluster_info()
-        if broker is not None and cluster is None:
-            address = format_address(parse_address(broker, "broker address"))
-            masters = [
-                Replica(b.cluster, b.broker_name, MASTER_ID, address)
-                for b in info.brokers.values()
-                if b.broker_addrs.get(MASTER_ID) == address
-            ]
-            if not masters:
-                known = [a for b in info.brokers.values() for a in b.broker_addrs.values()]
-                raise ClientError(
-                    f"the name server knows no master at {address}, whose name the order "
-                    f"configuration needs{near(address, known)}"
-                )
-        else:
-            masters = await self._link.masters(broker=broker, cluster=cluster)
-        old = await self.order_conf(config.topic_name)
-        queues = parse_order(old) if old else {}
+        masters = await self._named_masters(info, broker, cluster)
+        old = await self._order_of(config.topic_name)
         ordered = dataclasses.replace(config, order=True)
         outcomes = await self._update_on(masters, ordered, attributes)
         made = {o.name: config.write_queue_nums for o in outcomes.done}
         if not made:
             return OrderedUpdate(outcomes, "", Outcomes())
-        if cluster is not None:
-            queues = {name: n for name, n in queues.items() if name in info.brokers}
-        servers = await self.put_order_conf(config.topic_name, format_order({**queues, **made}))
+        known = old if cluster is None else {n: q for n, q in old.items() if n in info.brokers}
+        servers = await self.put_order_conf(config.topic_name, format_order({**known, **made}))
         return OrderedUpdate(outcomes, format_order(made), servers)
+
+    async def change(
+        self,
+        topic: str,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+        attributes: str = "",
+        **fields: Any,
+    ) -> Outcomes[TopicConfig]:
+        """Creates a topic, or changes what is named of its configuration: on a broker that has it,
+        all else stays as it is there; on one that has it not, the rest is that of `NEW_TOPIC`.
+        `fields`: members of TopicConfig, but for its name and attributes. [GET_TOPIC_CONFIG,
+        UPDATE_AND_CREATE_TOPIC]"""
+        check_perm(fields.get("perm", 0))
+        attributes_of(attributes)
+
+        async def one(address: str) -> TopicConfig:
+            try:
+                config = await self._config(address, topic)
+            except TopicNotExistError:
+                config = dataclasses.replace(NEW_TOPIC, topic_name=topic)
+            config = dataclasses.replace(config, **fields)
+            await self._update(address, config, attributes)
+            return config
+
+        return await self._link.on_each(
+            await self._link.masters(broker=broker, cluster=cluster), one
+        )
+
+    async def _named_masters(
+        self, info: ClusterInfo, broker: str | None, cluster: str | None
+    ) -> list[Replica]:
+        """The masters, each with its broker's name."""
+        if broker is None or cluster is not None:
+            return await self._link.masters(broker=broker, cluster=cluster)
+        address = format_address(parse_address(broker, "broker address"))
+        masters = [
+            Replica(b.cluster, b.broker_name, MASTER_ID, address)
+            for b in info.brokers.values()
+            if b.broker_addrs.get(MASTER_ID) == address
+        ]
+        if not masters:
+            known = [a for b in info.brokers.values() for a in b.broker_addrs.values()]
+            raise ClientError(
+                f"the name server knows no master at {address}, whose name the order "
+                f"configuration needs{near(address, known)}"
+            )
+        return masters
+
+    async def _order_of(self, topic: str) -> dict[str, int]:
+        old = await self.order_conf(topic)
+        return parse_order(old) if old else {}
 
     async def update_many(
         self,

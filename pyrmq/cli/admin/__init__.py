@@ -19,6 +19,10 @@ BRANCHES = {
     "export": ("pyrmq.cli.admin.export", "Files that say what a cluster is."),
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
+    "namesrv": (
+        "pyrmq.cli.admin.namesrv",
+        "Name servers: configuration, values by key, permissions of brokers.",
+    ),
     "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),
     "producer": ("pyrmq.cli.admin.producer", "Producers that are connected."),
     "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),

@@ -82,8 +82,9 @@ class Session:
             except KeyboardInterrupt:
                 raise click.exceptions.Exit(0) from None
 
-    def done(self, outcomes: Outcomes[Any], verb: str) -> None:
-        """Shows what became of a change on each server; exit code 2 if all failed, 3 if some."""
+    def done(self, outcomes: Outcomes[Any], verb: str, *, count: str = "") -> None:
+        """Shows what became of a change on each server; exit code 2 if all failed, 3 if some.
+        `count`: the name of what the outcomes' values count."""
         from pyrmq.cli.admin.view import Column, View
 
         rows = [
@@ -93,6 +94,7 @@ class Session:
                 "ok": o.ok,
                 "code": getattr(o.error, "code", None),
                 "message": verb if o.ok else str(o.error),
+                **({count: o.value} if count else {}),
             }
             for o in outcomes
         ]
@@ -101,6 +103,7 @@ class Session:
             Column("BROKER", "broker"),
             Column("RESULT", lambda r: "ok" if r["ok"] else "failed",
                    style=lambda r: "green" if r["ok"] else "red"),
+            *((Column(count.upper(), count, right=True),) if count else ()),
             Column("", "message"),
         )  # fmt: skip
         self.show(View(rows, rows, columns, empty="no server was asked"))
