@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queryMsgByOffset": ("message_queries", "Query a message by its queue and offset."),
     "queryMsgTraceById": ("message_traces", "Query what clients did with a message."),
     "DecodeMessageId": ("message_queries", "Say what a unique message id holds."),
+    "queryCq": ("queues", "Show entries of a consume queue."),
+    "dumpCompactionLog": ("queues", "Show the messages of a file of a compaction log."),
     "printMsg": ("message_streams", "Print the messages of a topic."),
     "printMsgByQueue": ("message_streams", "Print the messages of a queue, or count tags."),
     "consumeMessage": ("message_streams", "Read messages of a topic, the newest of each queue."),
