@@ -13,15 +13,19 @@ the last one. A task that is cancelled cancels its call. Options, results and er
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from concurrent.futures import Future
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+)
 from contextlib import suppress
-from functools import update_wrapper, wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-import trio
-
-from pyrmq.background import C, Face, as_async
+from pyrmq.aio_face import Calls, Client, awaited
+from pyrmq.background import Face, as_async
 from pyrmq.client import consumer as consumers
 from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import pending as pending_sends
@@ -34,94 +38,19 @@ from pyrmq.model.message import MessageQueue as MessageQueue
 from pyrmq.model.message import SendResult
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 
+if TYPE_CHECKING:
+    from pyrmq.aio_admin import Admin as Admin
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def awaited(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """A client's method, awaited in asyncio."""
+def __getattr__(name: str) -> Any:
+    if name == "Admin":
+        from pyrmq.aio_admin import Admin
 
-    async def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        face: Face[Any] = self
-        return await asyncio.wrap_future(face._submit(method, face._client, *args, **options))
-
-    update_wrapper(call, method)
-    return call
-
-
-class Calls:
-    """Calls functions of an asyncio program from the background thread, in the loop in which the
-    client was entered."""
-
-    def __init__(self) -> None:
-        self.loop: asyncio.AbstractEventLoop | None = None
-
-    async def __call__(self, function: Callable[..., Awaitable[R]], *args: Any) -> R:
-        """Waits for a coroutine function; a cancellation here cancels it there."""
-        assert self.loop is not None
-        done = trio.Event()
-        token = trio.lowlevel.current_trio_token()
-
-        async def run() -> R:
-            return await function(*args)
-
-        try:
-            future: Future[R] = asyncio.run_coroutine_threadsafe(run(), self.loop)
-        except RuntimeError as e:
-            raise ClientError(f"the asyncio loop has ended: {e}") from e
-
-        def ended(_: object) -> None:
-            with suppress(trio.RunFinishedError):
-                token.run_sync_soon(done.set)
-
-        future.add_done_callback(ended)
-        try:
-            await done.wait()
-        except trio.Cancelled:
-            future.cancel()
-            raise
-        if future.cancelled():
-            raise ClientError("the call was cancelled in the asyncio loop")
-        return future.result()
-
-
-class _Client(Face[C]):
-    """A client as a context manager of asyncio; leaving it drains."""
-
-    def __init__(self, client: C, calls: Calls | None = None) -> None:
-        super().__init__(client)
-        self._calls = calls or Calls()
-
-    async def __aenter__(self) -> Self:
-        self._calls.loop = asyncio.get_running_loop()
-        entered = self._open()
-        try:
-            await asyncio.wrap_future(entered)
-        except BaseException:
-            await self._left()
-            raise
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._left()
-
-    async def _left(self) -> None:
-        # To its end, also when the task is cancelled meanwhile: others use the thread.
-        ended = asyncio.wrap_future(self._close())
-        cancelled: asyncio.CancelledError | None = None
-        while not ended.done():
-            try:
-                await asyncio.shield(ended)
-            except asyncio.CancelledError as e:
-                cancelled = e
-            except Exception:
-                break
-        await asyncio.get_running_loop().run_in_executor(None, self._closed)
-        if cancelled is not None:
-            raise cancelled
-        ended.result()
+        return Admin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class PendingSend:
@@ -150,7 +79,7 @@ class PendingSend:
 S = TypeVar("S", bound=producers.Producer)
 
 
-class _Sender(_Client[S]):
+class _Sender(Client[S]):
     """What all producers do."""
 
     queues = awaited(producers.Producer.queues)
@@ -217,7 +146,7 @@ def _bridge(
     return call
 
 
-class PushConsumer(_Client[consumers.PushConsumer]):
+class PushConsumer(Client[consumers.PushConsumer]):
     """As `pyrmq.PushConsumer`: an `async for` over it, or a `listener`, an `async def` function
     that runs in the asyncio loop."""
 
@@ -253,7 +182,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-class LitePullConsumer(_Client[lite_pulls.LitePullConsumer]):
+class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
     """As `pyrmq.LitePullConsumer`: `poll`, or an `async for` over it. What a poll had for a task
     that was cancelled meanwhile (by a time-out, say) is returned by the next one."""
 

@@ -93,6 +93,10 @@ class Background:
                     future.set_result(result)
         except trio.Cancelled:
             raise
+        except BaseExceptionGroup as e:
+            if e.split(trio.Cancelled)[1] is None:
+                raise
+            failure = e
         except BaseException as e:  # the caller's: others use this thread as well
             failure = e
         finally:

@@ -11,13 +11,12 @@ the last one; any number of threads may call them. Options, results and errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial, update_wrapper
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from pyrmq.background import C, Face, as_async
+from pyrmq.background import Face, as_async
 from pyrmq.client import consumer as consumers
 from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import pending as pending_sends
@@ -29,49 +28,21 @@ from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
 from pyrmq.model.message import SendResult
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+from pyrmq.sync_face import Client, blocking
+
+if TYPE_CHECKING:
+    from pyrmq.sync_admin import Admin as Admin
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def blocking(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[Any, P], R]:
-    """A client's method that returns when it is done."""
+def __getattr__(name: str) -> Any:
+    if name == "Admin":
+        from pyrmq.sync_admin import Admin
 
-    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        face: Face[Any] = self
-        return face._running.call(partial(method, face._client, *args, **options))
-
-    update_wrapper(call, method)
-    return call
-
-
-class _Client(Face[C]):
-    """A client as a plain context manager; leaving it drains."""
-
-    def __enter__(self) -> Self:
-        entered = self._open()
-        try:
-            _wait(entered)
-        except BaseException:
-            self._closed()
-            raise
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            _wait(self._close())
-        finally:
-            self._closed()
-
-
-def _wait(future: Future[R]) -> R:
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+        return Admin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class PendingSend:
@@ -97,7 +68,7 @@ class PendingSend:
 S = TypeVar("S", bound=producers.Producer)
 
 
-class _Sender(_Client[S]):
+class _Sender(Client[S]):
     """What all producers do."""
 
     queues = blocking(producers.Producer.queues)
@@ -135,7 +106,7 @@ class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
         return self._client.statistics()
 
 
-class PushConsumer(_Client[consumers.PushConsumer]):
+class PushConsumer(Client[consumers.PushConsumer]):
     """As `pyrmq.PushConsumer`: a loop over it, or a `listener`, a plain function that runs in
     worker threads."""
 
@@ -170,7 +141,7 @@ class PushConsumer(_Client[consumers.PushConsumer]):
         return self._client.assigned
 
 
-class LitePullConsumer(_Client[lite_pulls.LitePullConsumer]):
+class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
     """As `pyrmq.LitePullConsumer`: `poll`, or a loop over it. What a poll had when it was
     interrupted (Ctrl-C) is returned by the next one."""
 

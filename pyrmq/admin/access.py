@@ -18,7 +18,7 @@ T = TypeVar("T")
 class AccessPart(Part):
     """Changes go to all replicas, questions to masters."""
 
-    async def on_all(
+    async def _on_all(
         self, code: int, ext: Ext, body: bytes, broker: str | None, cluster: str | None
     ) -> Outcomes[None]:
         """Sends a change to a broker, or to all brokers of a cluster."""
@@ -30,13 +30,13 @@ class AccessPart(Part):
             await self._link.replicas(broker=broker, cluster=cluster), one
         )
 
-    async def ask_masters(
+    async def _ask_masters(
         self, work: Callable[[str], Awaitable[T]], broker: str | None, cluster: str | None
     ) -> Outcomes[T]:
         masters = await self._link.masters(broker=broker, cluster=cluster)
         return await self._link.on_each(masters, work)
 
-    async def rows(self, address: str, code: int, ext: Ext) -> builtins.list[dict[Any, Any]]:
+    async def _rows(self, address: str, code: int, ext: Ext) -> builtins.list[dict[Any, Any]]:
         """The objects of an answer that is a JSON array."""
         answer = await self._link.ask(address, code, ext)
         found = fastjson.loads(answer.body) if answer.body else []

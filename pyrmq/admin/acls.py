@@ -99,7 +99,7 @@ class Acls(AccessPart):
     ) -> Outcomes[None]:
         """Deletes the entries of a subject, of one resource or of all. [AUTH_DELETE_ACL]"""
         ext: Ext = {"subject": subject, **({"resource": resource} if resource else {})}
-        return await self.on_all(RequestCode.AUTH_DELETE_ACL, ext, b"", broker, cluster)
+        return await self._on_all(RequestCode.AUTH_DELETE_ACL, ext, b"", broker, cluster)
 
     async def get(
         self, subject: str, *, broker: str | None = None, cluster: str | None = None
@@ -108,9 +108,9 @@ class Acls(AccessPart):
         [AUTH_GET_ACL]"""
 
         async def one(address: str) -> Acl | None:
-            return await self.at(address, subject)
+            return await self._at(address, subject)
 
-        return await self.ask_masters(one, broker, cluster)
+        return await self._ask_masters(one, broker, cluster)
 
     async def list(
         self,
@@ -124,23 +124,23 @@ class Acls(AccessPart):
         [AUTH_LIST_ACL]"""
 
         async def one(address: str) -> builtins.list[Acl]:
-            return await self.all_at(address, subject, resource)
+            return await self._all_at(address, subject, resource)
 
-        return await self.ask_masters(one, broker, cluster)
+        return await self._ask_masters(one, broker, cluster)
 
     async def copy(self, source: str, target: str, subjects: Sequence[str] = ()) -> Outcomes[None]:
         """Gives the entries of subjects of one broker, or of all, to another one; an Outcome by
         subject."""
         if subjects:
-            found = [(subject, await self.at(source, subject)) for subject in subjects]
+            found = [(subject, await self._at(source, subject)) for subject in subjects]
         else:
-            found = [(acl.subject, acl) for acl in await self.all_at(source)]
+            found = [(acl.subject, acl) for acl in await self._all_at(source)]
         outcomes: Outcomes[None] = Outcomes()
         for subject, acl in found:
             try:
                 if acl is None:
                     raise ConfigError(f"{source} has no entries of {subject}")
-                known = await self.at(target, subject) is not None
+                known = await self._at(target, subject) is not None
                 code = RequestCode.AUTH_UPDATE_ACL if known else RequestCode.AUTH_CREATE_ACL
                 await self._link.ask(target, code, {"subject": subject}, _body(acl))
             except PyrmqError as e:
@@ -149,17 +149,17 @@ class Acls(AccessPart):
                 outcomes.append(Outcome(subject))
         return outcomes
 
-    async def at(self, address: str, subject: str) -> Acl | None:
+    async def _at(self, address: str, subject: str) -> Acl | None:
         """The entries of a subject at one broker, None if it has none."""
         row = await self._link.ask_json(address, RequestCode.AUTH_GET_ACL, {"subject": subject})
         return Acl.from_json(row) if row else None
 
-    async def all_at(
+    async def _all_at(
         self, address: str, subject: str = "", resource: str = ""
     ) -> builtins.list[Acl]:
         """What one broker has, by subject."""
         ext: Ext = {"subjectFilter": subject, "resourceFilter": resource}
-        rows = await self.rows(address, RequestCode.AUTH_LIST_ACL, ext)
+        rows = await self._rows(address, RequestCode.AUTH_LIST_ACL, ext)
         return sorted((Acl.from_json(row) for row in rows), key=lambda acl: acl.subject)
 
     async def _change(
@@ -170,7 +170,7 @@ class Acls(AccessPart):
         for entry in acl.entries:
             if not entry.resource or not entry.actions or not entry.decision:
                 raise ConfigError("each entry has a resource, actions and a decision")
-        return await self.on_all(code, {"subject": acl.subject}, _body(acl), broker, cluster)
+        return await self._on_all(code, {"subject": acl.subject}, _body(acl), broker, cluster)
 
 
 def _texts(row: Mapping[Any, Any], name: str) -> tuple[str, ...]:

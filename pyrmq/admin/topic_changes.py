@@ -127,6 +127,7 @@ class TopicChanges(OrderConf):
     async def change(
         self,
         topic: str,
+        /,
         *,
         broker: str | None = None,
         cluster: str | None = None,

@@ -70,7 +70,7 @@ class Users(AccessPart):
         self, name: str, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
         """[AUTH_DELETE_USER]"""
-        return await self.on_all(
+        return await self._on_all(
             RequestCode.AUTH_DELETE_USER, {"username": name}, b"", broker, cluster
         )
 
@@ -80,9 +80,9 @@ class Users(AccessPart):
         """The user as each broker has it; None where it has none. [AUTH_GET_USER]"""
 
         async def one(address: str) -> User | None:
-            return await self.at(address, name)
+            return await self._at(address, name)
 
-        return await self.ask_masters(one, broker, cluster)
+        return await self._ask_masters(one, broker, cluster)
 
     async def list(
         self, filter: str = "", *, broker: str | None = None, cluster: str | None = None
@@ -90,24 +90,24 @@ class Users(AccessPart):
         """The users of each broker whose names have `filter` in them. [AUTH_LIST_USER]"""
 
         async def one(address: str) -> list[User]:
-            return await self.all_at(address, filter)
+            return await self._all_at(address, filter)
 
-        return await self.ask_masters(one, broker, cluster)
+        return await self._ask_masters(one, broker, cluster)
 
     async def copy(self, source: str, target: str, names: Sequence[str] = ()) -> Outcomes[None]:
         """Gives users of one broker, or all of them, to another one; an Outcome by user."""
         if names:
             found: builtins.list[tuple[str, User | None]] = [
-                (name, await self.at(source, name)) for name in names
+                (name, await self._at(source, name)) for name in names
             ]
         else:
-            found = [(user.name, user) for user in await self.all_at(source)]
+            found = [(user.name, user) for user in await self._all_at(source)]
         outcomes: Outcomes[None] = Outcomes()
         for name, user in found:
             try:
                 if user is None:
                     raise ConfigError(f"{source} has no user {name}")
-                known = await self.at(target, name) is not None
+                known = await self._at(target, name) is not None
                 code = RequestCode.AUTH_UPDATE_USER if known else RequestCode.AUTH_CREATE_USER
                 await self._link.ask(target, code, {"username": name}, _body(user))
             except PyrmqError as e:
@@ -116,14 +116,14 @@ class Users(AccessPart):
                 outcomes.append(Outcome(name))
         return outcomes
 
-    async def at(self, address: str, name: str) -> User | None:
+    async def _at(self, address: str, name: str) -> User | None:
         """A user of one broker, None if it has none of that name."""
         row = await self._link.ask_json(address, RequestCode.AUTH_GET_USER, {"username": name})
         return User.from_json(row) if row else None
 
-    async def all_at(self, address: str, filter: str = "") -> builtins.list[User]:
+    async def _all_at(self, address: str, filter: str = "") -> builtins.list[User]:
         """The users of one broker, by name."""
-        rows = await self.rows(address, RequestCode.AUTH_LIST_USER, {"filter": filter})
+        rows = await self._rows(address, RequestCode.AUTH_LIST_USER, {"filter": filter})
         return sorted((User.from_json(row) for row in rows), key=lambda user: user.name)
 
     async def _change(
@@ -133,7 +133,7 @@ class Users(AccessPart):
             raise ConfigError(f"a user's type is {' or '.join(TYPES)}, not {user.type!r}")
         if user.status is not None and user.status not in STATUSES:
             raise ConfigError(f"a user's status is {' or '.join(STATUSES)}, not {user.status!r}")
-        return await self.on_all(code, {"username": user.name}, _body(user), broker, cluster)
+        return await self._on_all(code, {"username": user.name}, _body(user), broker, cluster)
 
 
 def _body(user: User) -> bytes:

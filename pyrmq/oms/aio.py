@@ -16,7 +16,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pyrmq.aio import _bridge, _Client, awaited
+from pyrmq.aio import _bridge
+from pyrmq.aio_face import Client, awaited
 from pyrmq.background import C, as_async, complete
 from pyrmq.client.listener import is_async
 from pyrmq.client.option_checks import check_function
@@ -36,7 +37,7 @@ from pyrmq.oms.unsupported import OfConsumer, OfProducer
 K = TypeVar("K", bound=Consumer[Any])
 
 
-class _Lifecycle(_Client[C]):
+class _Lifecycle(Client[C]):
     def __init__(self, client: C) -> None:
         super().__init__(client)
         self._leaving = asyncio.Lock()

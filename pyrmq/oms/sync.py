@@ -34,13 +34,13 @@ from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import SendResult
 from pyrmq.oms.push_consumer import LISTENER, Context
 from pyrmq.oms.unsupported import OfConsumer, OfProducer
-from pyrmq.sync import _Client, blocking
+from pyrmq.sync_face import Client, blocking
 
 K = TypeVar("K", bound=Consumer[Any])
 Listener = Callable[[BytesMessage, Context], object]
 
 
-class _Lifecycle(_Client[C]):
+class _Lifecycle(Client[C]):
     def __init__(self, client: C) -> None:
         super().__init__(client)
         self._leaving = threading.Lock()

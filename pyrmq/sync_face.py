@@ -1,0 +1,80 @@
+"""What the clients for plain code are made of: calls that block, generators, entering."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from pyrmq.background import Background, C, Face
+from pyrmq.background_stream import reading
+from pyrmq.errors import ClientError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """A client's method that returns when it is done."""
+
+    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        face: Face[Any] = self
+        return face._running.call(partial(method, face._client, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+def streamed(
+    method: Callable[Concatenate[Any, P], AsyncIterator[R]],
+) -> Callable[Concatenate[Any, P], Iterator[R]]:
+    """An async generator of a client, as a generator. Who stops before its end closes it, or leaves
+    that to Python."""
+
+    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[R]:
+        return _read(self._running, partial(method, self._client, *args, **options))
+
+    update_wrapper(call, method)
+    return call
+
+
+def _read(running: Background, make: Callable[[], AsyncIterator[R]]) -> Iterator[R]:
+    entered, held = running.open(reading(make))
+    try:
+        found = wait(entered)
+        while values := running.call(found.take):
+            yield from values
+    finally:
+        with suppress(ClientError):  # the thread has ended
+            wait(running.close(held))
+
+
+class Client(Face[C]):
+    """A client as a plain context manager; leaving it drains."""
+
+    def __enter__(self) -> Self:
+        entered = self._open()
+        try:
+            wait(entered)
+        except BaseException:
+            self._closed()
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            wait(self._close())
+        finally:
+            self._closed()
+
+
+def wait(future: Future[R]) -> R:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
