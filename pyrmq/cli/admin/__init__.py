@@ -12,7 +12,10 @@ from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
     "broker": ("pyrmq.cli.admin.broker", "Brokers: state, configuration, cleaning up."),
-    "cluster": ("pyrmq.cli.admin.cluster", "Clusters: their brokers, how long sends take."),
+    "cluster": (
+        "pyrmq.cli.admin.cluster",
+        "Clusters: their brokers, times of sends, what changed.",
+    ),
     "export": ("pyrmq.cli.admin.export", "Files that say what a cluster is."),
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
