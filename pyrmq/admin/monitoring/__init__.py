@@ -1,0 +1,1 @@
+"""Watching a cluster: figures of groups and servers, thresholds, alarms, and where alarms go."""
