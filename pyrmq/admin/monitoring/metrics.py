@@ -15,6 +15,7 @@ class Part(Enum):
     EVENTS = "offsets that brokers moved"
     TRANSACTIONS = "the transactions of a broker"
     SERVERS = "whether a server answers"
+    REPLICATION = "how far the slaves of a master are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ METRICS = {
                "Messages whose consumption failed within the last hour, of all members."),
         Metric("subscriptions", Part.RUNNING, "group", "(1: they differ)", 1, 0, 2,
                "Members of the group subscribe to different topics or expressions."),
+        Metric("offline", Part.RUNNING, "group", "(1: no member)", 1, 0, 2,
+               "The group has no member, although messages wait for it."),
         Metric("dlq_growth", Part.DEAD_LETTERS, "group", "messages", 1, 0, 1,
                "Messages that came to the group's dead letters since the round before.",
                changes=True),
@@ -69,6 +72,8 @@ METRICS = {
                "For how long the oldest of them waits."),
         Metric("server_down", Part.SERVERS, "server", "(1: no answer)", 1, 0, 2,
                "A broker or a name server does not answer."),
+        Metric("replication_behind", Part.REPLICATION, "broker", "bytes", 256 << 20, 64 << 20, 2,
+               "Bytes of a master's log that the slave lacks that is farthest behind."),
     )
 }  # fmt: skip
 """By name, in the order in which they are printed."""

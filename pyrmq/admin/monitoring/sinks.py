@@ -4,13 +4,15 @@ stops the rounds, and what it did not take is counted and said."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
 
 from pyrmq.admin.monitoring.alarms import Event, State
 from pyrmq.admin.monitoring.command_sink import CommandSink
+from pyrmq.admin.monitoring.lines import NOTIFY, Lines, Write
 from pyrmq.admin.monitoring.sink_error import SinkError
 from pyrmq.admin.monitoring.sink_settings import (
     CommandSettings,
@@ -23,14 +25,10 @@ from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape, json_line
 
 log = logging.getLogger(__name__)
-PREFIX = "[MONITOR] "
-NOTIFY = "[MONITOR]  [NOTIFY] "
-"""How lines of RocketMQ's monitor begin. [DefaultMonitorListener]"""
 QUEUE = 1_000
 """Events that wait for a sink at most; further ones are dropped."""
 BACKOFF = 1.0
 """Seconds until the first retry; twice as long each time."""
-Write = Callable[[str], None]
 
 
 def as_json(event: Event) -> dict[str, Any]:
@@ -136,14 +134,18 @@ async def deliver(sink: Sink, event: Event) -> int:
 
 
 class Delivery:
-    """The queue of a sink. `run` delivers until `close`, and what waits then."""
+    """The queue of a sink. `run` delivers until `close`, and what waits then. `lines` gets what
+    could not be delivered."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, lines: Lines) -> None:
         self.sink = sink
         self.sent = 0
         self.failed = 0
         self.dropped = 0
+        self.waiting = 0
+        """Events that were not delivered yet."""
         self.last_error = ""
+        self._lines = lines
         self._send, self._receive = trio.open_memory_channel[Event](QUEUE)
 
     def put(self, event: Event) -> None:
@@ -152,6 +154,8 @@ class Delivery:
             self._send.send_nowait(event)
         except trio.WouldBlock:
             self.dropped += 1
+        else:
+            self.waiting += 1
 
     def close(self) -> None:
         self._send.close()
@@ -163,6 +167,35 @@ class Delivery:
             except Exception as e:
                 self.failed += 1
                 self.last_error = str(e) or type(e).__name__
-                log.error("alarms to %s: %s", escape(self.sink.name), escape(self.last_error))
+                self._lines.tell(f"failed: {self.sink.name}: {self.last_error}", bad=True)
             else:
                 self.sent += 1
+            self.waiting -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a sink made of a test alarm."""
+
+    sink: str
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+async def try_each(sinks: Sequence[Sink], event: Event) -> list[Tried]:
+    """Gives each sink an event, all at the same time; what they made of it, in their order."""
+    found = [Tried(sink.name) for sink in sinks]
+
+    async def one(at: int) -> None:
+        try:
+            await deliver(sinks[at], event)
+        except Exception as e:
+            found[at] = Tried(sinks[at].name, str(e) or type(e).__name__)
+
+    async with trio.open_nursery() as nursery:
+        for at in range(len(sinks)):
+            nursery.start_soon(one, at)
+    return found
