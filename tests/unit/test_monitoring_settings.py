@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pyrmq.admin.monitoring.alarms import number
 from pyrmq.admin.monitoring.metrics import METRICS, Subject
-from pyrmq.admin.monitoring.settings import Settings, Watched, parse, read
+from pyrmq.admin.monitoring.settings import ROUND_DOCS, Rounds, Settings, Watched, parse, read
 from pyrmq.admin.monitoring.sink_settings import (
     CommandSettings,
     JsonSettings,
@@ -156,3 +157,12 @@ def test_the_file_is_named(tmp_path: Path) -> None:
         read(path)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "absent")
+
+
+def test_the_page_has_every_figure_and_key_with_its_default() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
+    for m in METRICS.values():
+        numbers = f"{number(m.raise_at)} | {number(m.clear_at)} | {m.rounds} | {m.unit}"
+        assert f"| `{m.name}` | {m.per} | {m.doc} | {numbers} |" in page
+    for name, doc in ROUND_DOCS.items():
+        assert f"| `rounds.{name}` | {number(getattr(Rounds(), name))} | {doc} |" in page
