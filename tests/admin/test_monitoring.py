@@ -12,15 +12,19 @@ import pytest
 import trio
 
 from pyrmq.admin import Admin
-from pyrmq.admin.link import AdminLink
 from pyrmq.admin.monitoring import METRICS, Event, Monitor, Settings, State, parse
 from pyrmq.admin.monitoring.watchers import watchers
-from pyrmq.client import ConsumeFrom, Producer, PushConsumer
+from pyrmq.client import (
+    ConsumeFrom,
+    Producer,
+    PushConsumer,
+    TransactionalProducer,
+    TransactionState,
+)
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.names import DLQ_PREFIX
 from pyrmq.model.topic import TopicConfig
 from pyrmq.server import Running
-from tests.e2e.conftest import Serve
 from tests.e2e.waiting import take
 from tests.support.mqadmin import admin, mqadmin
 
@@ -149,47 +153,32 @@ async def test_an_event_of_an_offset_that_was_moved(
         assert await figures(monitor) == {}
 
 
-async def test_a_broker_that_dies_is_missed_though_name_servers_forget_it(
-    deadline: None, serve: Serve
-) -> None:
-    async with serve() as lasting, Admin(lasting.namesrv, timeout=2) as admin_:
-        from pyrmq.admin.link import Replica
-        from pyrmq.admin.monitoring.rounds import Round
-        from pyrmq.admin.monitoring.servers import ServerWatcher
+class Undecided:
+    """Leaves it open."""
 
-        now = 0.0
-        watcher = ServerWatcher(admin_.link, lambda: now)
+    async def execute_local_transaction(self, message: Message, arg: object) -> object:
+        return TransactionState.UNKNOWN
 
-        async def found() -> dict[str, float]:
-            values: dict[str, float] = {}
+    async def check_local_transaction(self, message: object) -> object:
+        return TransactionState.UNKNOWN
 
-            def take(sample: object) -> None:
-                values[sample.subject.server] = sample.value  # type: ignore[attr-defined]
 
-            round_ = Round(1, parse("[rounds]\nforget = 100\n[thresholds.replication_behind]\n"
-                                    "enabled = false"), take)  # fmt: skip
-            await watcher.watch(round_)
-            assert round_.report.problems == []
-            return values
-
-        here = "{}:{}".format(*lasting.broker_address)
-        assert await found() == {lasting.namesrv: 0, f"broker-a {here}": 0}
-        real = AdminLink.replicas
-
-        async def another(self: AdminLink, **options: object) -> list[Replica]:
-            return [Replica("DefaultCluster", "broker-b", 0, "127.0.0.1:1")]
-
-        AdminLink.replicas = another  # type: ignore[method-assign,assignment]
-        try:
-            now = 50.0
-            first = await found()
-        finally:
-            AdminLink.replicas = real  # type: ignore[method-assign]
-        assert first == {lasting.namesrv: 0, f"broker-a {here}": 0, "broker-b 127.0.0.1:1": 1}
-        now = 120.0
-        assert (await found())["broker-b 127.0.0.1:1"] == 1
-        now = 151.0
-        assert "broker-b 127.0.0.1:1" not in await found()
+async def test_transactions_that_wait(embedded: Running) -> None:
+    settings = parse(
+        "[thresholds.transactions]\nraise = 2\nclear = 1\n"
+        "[thresholds.transaction_age]\nraise = 0.001\nclear = 0\n"
+    )
+    server = "server broker-a {}:{}".format(*embedded.broker_address)
+    async with Admin(embedded.namesrv) as admin_:
+        monitor = Monitor.of(admin_, settings)
+        assert await figures(monitor) == {}
+        listener = Undecided()
+        async with TransactionalProducer("tg", listener, namesrv=embedded.namesrv) as producer:  # type: ignore[arg-type]
+            for _ in range(2):
+                await producer.send_in_transaction(Message("Topic", b"x"))
+            found = await figures(monitor)
+        assert found[f"transactions: {server}"] == 2
+        assert found[f"transaction_age: {server}"] > 0
 
 
 async def test_once_shows_what_is_too_high(embedded: Running, tmp_path: Path) -> None:
