@@ -204,7 +204,14 @@ async def test_once_without_a_server() -> None:
     ran = await admin("127.0.0.1:1", "monitor", "run", "--once", "--timeout", "1")
     assert ran.code in (2, 3)
     assert "server_down" in ran.out
-    assert "Error: groups: " in ran.err
+    assert ran.err.count("groups: ") == 1
+    assert ran.err.startswith("Error: ")
+
+
+async def test_output_is_for_once() -> None:
+    ran = await admin("127.0.0.1:1", "monitor", "run", "-o", "json")
+    assert ran.code == 1
+    assert "--output is for --once" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -273,6 +280,16 @@ async def test_a_signal_ends_it(
     assert await process.wait() == 0
     await process.stdout.aclose()  # type: ignore[union-attr]
     await process.stderr.aclose()  # type: ignore[union-attr]
+
+
+def test_a_reader_that_has_enough_ends_it() -> None:
+    words = [sys.executable, "-m", "pyrmq", "mqadmin", "startMonitoring", "-n", "127.0.0.1:1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
 
 
 async def test_the_options_of_start_monitoring() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
@@ -21,6 +22,18 @@ from pyrmq.errors import leaves
 DRAIN = 5.0
 """Seconds that sinks have at the end for what waits."""
 GONE = "it is not there any more"
+
+
+@contextmanager
+def os_errors() -> Iterator[None]:
+    """An OSError leaves nurseries as it is, not in a group."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        errors = leaves(group)
+        if all(isinstance(e, OSError) for e in errors):
+            raise errors[0] from None
+        raise
 
 
 class Monitor:
@@ -70,17 +83,12 @@ class Monitor:
 
     async def run(self, rounds: int = 0) -> None:
         """Rounds until `stop`, or `rounds` of them. OSError if lines cannot be written."""
-        try:
+        with os_errors():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.lines.run)
                 await self._run(rounds)
                 self.lines.close()
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN
-        except BaseExceptionGroup as group:
-            errors = leaves(group)
-            if all(isinstance(e, OSError) for e in errors):
-                raise errors[0] from None
-            raise
 
     async def _run(self, rounds: int) -> None:
         async with trio.open_nursery() as nursery:
@@ -169,7 +177,7 @@ class Monitor:
             self.lines.tell(f"failed: {left_out} alarms beyond max_alarms are not kept", bad=True)
             self._left_out = self.alarms.left_out
         lost = sum(d.failed + d.dropped for d in self.deliveries)
-        sinks = f", {lost} events that sinks did not take" if lost else ""
+        sinks = f", {lost} events so far that sinks did not take" if lost else ""
         fired = sum(e.state is State.FIRING for e in report.events)
         over = sum(e.state is State.RESOLVED for e in report.events)
         self.lines.tell(

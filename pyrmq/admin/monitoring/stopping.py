@@ -7,7 +7,7 @@ import threading
 
 import trio
 
-from pyrmq.admin.monitoring.monitor import Monitor
+from pyrmq.admin.monitoring.monitor import Monitor, os_errors
 
 
 async def run_until_signal(monitor: Monitor) -> None:
@@ -16,7 +16,7 @@ async def run_until_signal(monitor: Monitor) -> None:
     if threading.current_thread() is not threading.main_thread():
         await monitor.run()
         return
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with os_errors(), trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
 
             async def stop() -> None:

@@ -37,6 +37,8 @@ def run(session: Session, config: str | None, once: bool) -> None:
     """
     from pyrmq.admin.monitoring import Settings
 
+    if session.output != "table" and not once:
+        raise click.UsageError("--output is for --once: lines of JSON are of a sink of that type")
     settings = _read(session, config) if config else Settings()
     if once:
         _once(session, settings)
@@ -60,7 +62,8 @@ def _once(session: Session, settings: Settings) -> None:
         from pyrmq.admin.monitoring import Monitor
         from pyrmq.admin.monitoring.watchers import watchers
 
-        return await Monitor(settings, watchers(admin, settings), ()).round()
+        found = watchers(admin, settings)
+        return await Monitor(settings, found, (), write=lambda _: None).round()
 
     report = session.run(work)
     rows: list[dict[str, Any]] = [

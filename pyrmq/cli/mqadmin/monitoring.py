@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyrmq.admin.api import Admin
 from pyrmq.cli.mqadmin.options import Command, Values
 from pyrmq.cli.mqadmin.output import Output
@@ -15,7 +17,8 @@ async def start_monitoring(admin: Admin, values: Values, out: Output) -> None:
         out.line(line)
         out.flush()
 
-    await run_until_signal(Monitor.of(admin, write=write))
+    with suppress(BrokenPipeError):  # the reader has enough (`| head`)
+        await run_until_signal(Monitor.of(admin, write=write))
 
 
 COMMANDS = {"startMonitoring": Command("startMonitoring", (), start_monitoring)}
