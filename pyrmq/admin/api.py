@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyrmq.admin.acls import Acls
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
+from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import TIMEOUT, AdminLink
@@ -13,7 +15,9 @@ from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
 from pyrmq.admin.producers import Producers
+from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.topics import Topics
+from pyrmq.admin.users import Users
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
 
@@ -36,14 +40,18 @@ class Admin:
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
         self.link = AdminLink(addresses, timeout=timeout)
+        self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)
+        self.controllers = Controllers(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
         self.namesrv = Namesrv(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)
+        self.rocksdb = RocksDb(self.link)
         self.topics = Topics(self.link)
+        self.users = Users(self.link)
         self.messages = Messages(self.link)
 
     async def __aenter__(self) -> Self:

@@ -21,6 +21,10 @@ TIMEOUT = 15.0
 WHEEL_TIMER = "rmq_sys_wheel_timer"
 
 
+class BroadcastingError(ClientError):
+    """A group that is broadcast to has no offsets at brokers. [BROADCAST_CONSUMPTION]"""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
     """How far a group is in one queue. [OffsetWrapper]"""
@@ -109,7 +113,7 @@ class GroupProgress(GroupConnections, GroupRunning):
         route stands in for a `%LMQ%` topic's. Queues of static topics are the physical ones.
 
         A group without offsets is CONSUMER_NOT_ONLINE if it has no members, and
-        ClientError if its members keep their offsets themselves. [GET_CONSUME_STATS]
+        BroadcastingError if its members keep their offsets themselves. [GET_CONSUME_STATS]
         """
         brokers = await self._brokers(group, topic, cluster)
         found = await self._link.on_each(
@@ -163,7 +167,7 @@ class GroupProgress(GroupConnections, GroupRunning):
         except PyrmqError:
             raise offline(group) from None
         if online.message_model == BROADCASTING:
-            raise ClientError(
+            raise BroadcastingError(
                 f"group {group} is broadcast to: its members keep their offsets themselves"
             )
 

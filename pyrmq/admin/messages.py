@@ -8,8 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyrmq.admin.link import Part, Replica
+from pyrmq.admin.link import Replica
+from pyrmq.admin.message_tracks import MessageTracks
 from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.queue_index import QueueIndex
 from pyrmq.errors import (
     ClientError,
     NotFoundError,
@@ -70,7 +72,7 @@ class QueueSlice:
     end: int
 
 
-class Messages(Part):
+class Messages(MessageTracks, QueueIndex):
     """`admin.messages`."""
 
     async def get(self, topic: str, message_id: str) -> ReceivedMessage:

@@ -102,16 +102,38 @@ class Offsets(Part):
             except ResponseError as e:
                 if not is_offline(e):
                     raise
-                plan = await self._plan(address, group, topic, time_ms, force=force)
-                for row in plan:
-                    if row.offset != row.consumer_offset or force:
-                        await self.set(address, group, row.queue, row.offset)
-                return BrokerReset(plan, by_client=True)
+                return await self._by_client(address, group, topic, time_ms, force=force)
             rows = values.by_queue(values.table(answer, "offsetTable"))
             return BrokerReset([QueueReset(q, n) for q, n in sorted(rows) if isinstance(n, int)])
 
         brokers = await self._link.brokers_of(self._route_topic(topic, cluster))
         return await self._link.on_each(brokers, one)
+
+    async def reset_by_client(
+        self,
+        group: str,
+        topic: str,
+        time_ms: int,
+        *,
+        force: bool = True,
+        cluster: str | None = None,
+    ) -> Outcomes[BrokerReset]:
+        """The same for brokers that cannot do it themselves: each queue is searched and set. What
+        members of the group hold they commit over it. [resetOffsetByTimestampOld]"""
+        check_group(group)
+        brokers = await self._link.brokers_of(self._route_topic(topic, cluster))
+        return await self._link.on_each(
+            brokers, lambda address: self._by_client(address, group, topic, time_ms, force=force)
+        )
+
+    async def _by_client(
+        self, address: str, group: str, topic: str, time_ms: int, *, force: bool
+    ) -> BrokerReset:
+        plan = await self._plan(address, group, topic, time_ms, force=force)
+        for row in plan:
+            if row.offset != row.consumer_offset or force:
+                await self.set(address, group, row.queue, row.offset)
+        return BrokerReset(plan, by_client=True)
 
     async def plan(
         self,

@@ -91,3 +91,35 @@ def metadata(
             told=_told,
         ),
     )
+
+
+@export.command("pop-records")
+@session(destroys=True)
+@where
+def pop_records(session: Session, broker: str | None, cluster: str | None) -> None:
+    """Have Apache RocketMQ's brokers give back what RocksDB has of popped messages."""
+    session.confirm(f"Give records of popped messages back on {cluster or broker}?")
+    outcomes = session.run(
+        lambda admin: admin.rocksdb.export_pop_records(broker=broker, cluster=cluster)
+    )
+    session.done(outcomes, "done")
+
+
+@export.command()
+@session()
+@where
+@click.option("--type", "types", multiple=True,
+              type=click.Choice(["topics", "subscriptionGroups", "consumerOffsets"]),
+              help="[default: all]")  # fmt: skip
+def rocksdb(
+    session: Session, broker: str | None, cluster: str | None, types: tuple[str, ...]
+) -> None:
+    """Have Apache RocketMQ's brokers write what they keep in RocksDB to JSON files of theirs."""
+    from pyrmq.admin.rocksdb import CONFIG_TYPES
+
+    outcomes = session.run(
+        lambda admin: admin.rocksdb.export_configs(
+            types or CONFIG_TYPES, broker=broker, cluster=cluster
+        )
+    )
+    session.done(outcomes, "written")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.message_files import dump, queue_index
 from pyrmq.cli.admin.session import Session, printing, session
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ def _data(found: ReceivedMessage) -> dict[str, Any]:
     }
 
 
-def _one(found: ReceivedMessage) -> View:
+async def _one(admin: Admin, found: ReceivedMessage) -> View:
+    """A message, and what groups have made of it."""
     from pyrmq.cli.admin.view import fields, moment, plain
+    from pyrmq.errors import PyrmqError
 
     shown = _data(found)
     rows = {
@@ -62,7 +65,19 @@ def _one(found: ReceivedMessage) -> View:
         "body": plain(found.raw_body),
     }
     view = fields(rows)
-    view.data = shown
+    try:
+        tracks = await admin.messages.tracks(found)
+    except PyrmqError as e:
+        view.data = {**shown, "tracks": None}
+        view.notes = [f"who consumed it is not known: {e}"]
+        return view
+    view.data = {
+        **shown,
+        "tracks": [{"group": t.group, "type": t.type.value, "error": t.error} for t in tracks],
+    }
+    view.notes = [
+        f"group {t.group}: {t.type.value}{f' ({t.error})' if t.error else ''}" for t in tracks
+    ] or ["no group consumes this topic"]
     return view
 
 
@@ -91,10 +106,11 @@ def _many(found: Sequence[ReceivedMessage]) -> View:
 @_topic
 @click.argument("message_id", metavar="ID")
 def get(session: Session, topic: str, message_id: str) -> None:
-    """Show the message with an offset id, or with a unique id of the last three days."""
+    """Show the message with an offset id, or with a unique id of the last three days, and what
+    groups have made of it."""
 
     async def work(admin: Admin) -> View:
-        return _one(await admin.messages.get(topic, message_id))
+        return await _one(admin, await admin.messages.get(topic, message_id))
 
     session.report(work)
 
@@ -159,7 +175,8 @@ def by_offset(session: Session, topic: str, broker_name: str, queue: int, offset
     async def work(admin: Admin) -> View:
         from pyrmq.model.message import MessageQueue
 
-        return _one(await admin.messages.at(MessageQueue(topic, broker_name, queue), offset))
+        at = MessageQueue(topic, broker_name, queue)
+        return await _one(admin, await admin.messages.at(at, offset))
 
     session.report(work)
 
@@ -274,6 +291,10 @@ def decode_id(session: Session, message_id: str) -> None:
     view = fields({"host": said.host, "born": moment(said.born)})
     view.data = said
     session.show(view)
+
+
+for _command in (queue_index, dump):
+    message.add_command(_command)
 
 
 def _time(option: str, text: str | None) -> int | None:

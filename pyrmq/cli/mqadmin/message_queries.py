@@ -9,8 +9,8 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.messages import check_id, decode_id
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
-from pyrmq.cli.mqadmin.text import body_text, millis_text, send_result_text
-from pyrmq.errors import NotFoundError
+from pyrmq.cli.mqadmin.text import body_text, millis_text, send_result_text, track_text
+from pyrmq.errors import NotFoundError, PyrmqError
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.properties import SYSTEM_PROPERTIES
 from pyrmq.model.record import ReceivedMessage
@@ -106,6 +106,22 @@ def _body(message: ReceivedMessage, values: Values, out: Output) -> None:
         out.line(f"{'Message Body:':<20} {body_text('bodyFormat', charset, message)}")
 
 
+async def _tracks(admin: Admin, message: ReceivedMessage, out: Output) -> None:
+    """What groups have made of a message, a line each."""
+    out.line()
+    out.line()
+    try:
+        tracks = await admin.messages.tracks(message)
+    except PyrmqError as e:
+        out.succeeded()
+        out.failed(e, f"tracks of message {message.msg_id}")
+        return
+    for track in tracks:
+        out.line(track_text(track))
+    if not tracks:
+        out.line("WARN: No Consumer")
+
+
 async def by_id(admin: Admin, values: Values, out: Output) -> None:
     if values.has("unitName"):
         raise UsageError("--unitName: unit names are not supported")
@@ -121,7 +137,7 @@ async def by_id(admin: Admin, values: Values, out: Output) -> None:
             continue
         show(message, write_body(message, message.offset_msg_id, values), out, offset_id=True)
         _body(message, values, out)
-        out.line()
+        await _tracks(admin, message, out)
 
 
 async def by_key(admin: Admin, values: Values, out: Output) -> None:
@@ -151,7 +167,7 @@ async def by_unique_key(admin: Admin, values: Values, out: Output) -> None:
     for at, message in enumerate(found if values.has("showAll") else found[:1]):
         name = f"{message_id}_{at}" if at else message_id
         show(message, write_body(message, name, values), out, offset_id=False)
-        out.line()
+        await _tracks(admin, message, out)
 
 
 async def by_offset(admin: Admin, values: Values, out: Output) -> None:
@@ -163,7 +179,7 @@ async def by_offset(admin: Admin, values: Values, out: Output) -> None:
         return
     show(message, write_body(message, message.offset_msg_id, values), out, offset_id=True)
     _body(message, values, out)
-    out.line()
+    await _tracks(admin, message, out)
 
 
 async def decode(admin: Admin, values: Values, out: Output) -> None:

@@ -75,6 +75,24 @@ async def skip_accumulated_message(admin: Admin, values: Values, out: Output) ->
     _show(outcomes, out, "#rollbackOffset")
 
 
+async def reset_offset_by_time_old(admin: Admin, values: Values, out: Output) -> None:
+    """By the client: each queue is searched and set, whatever the broker could do itself."""
+    if values["timestamp"].lower() == "now":
+        raise UsageError("--timestamp takes a time here, not now: see resetOffsetByTime")
+    time_ms = time_value("timestamp", values["timestamp"])
+    note_cluster(values, values["topic"], out)
+    outcomes = await admin.offsets.reset_by_client(
+        values["group"], values["topic"], time_ms,
+        force=values.truth("force"), cluster=values.get("cluster"),
+    )  # fmt: skip
+    out.line(
+        f"reset consumer offset by specified consumerGroup[{values['group']}], "
+        f"topic[{values['topic']}], force[{_text(values.truth('force'))}], "
+        f"timestamp(string)[{values['timestamp']}], timestamp(long)[{time_ms}]"
+    )
+    _show(outcomes, out, "#resetOffset")
+
+
 def _show(outcomes: Outcomes[BrokerReset], out: Output, last: str) -> None:
     for outcome in outcomes.failed:
         assert outcome.error is not None
@@ -158,6 +176,22 @@ COMMANDS = {
                 _CLUSTER,
             ),
             reset_offset_by_time,
+        ),
+        Command(
+            "resetOffsetByTimeOld",
+            (
+                _GROUP,
+                _TOPIC,
+                Option(
+                    "s",
+                    "timestamp",
+                    "milliseconds since 1970, or yyyy-MM-dd#HH:mm:ss:SSS",
+                    required=True,
+                ),
+                _FORCE,
+                _CLUSTER,
+            ),
+            reset_offset_by_time_old,
         ),
         Command(
             "skipAccumulatedMessage",

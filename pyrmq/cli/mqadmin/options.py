@@ -54,7 +54,8 @@ class Command:
     exactly_one: tuple[tuple[str, ...], ...] = ()
     """Long names of which exactly one has to be given."""
     local: bool = False
-    """Whether it needs no name server: `run` gets an Admin that cannot be used."""
+    """Whether it needs no server: `run` gets an Admin that cannot be used."""
+    needs_name_server: bool = True
 
     @property
     def all_options(self) -> tuple[Option, ...]:

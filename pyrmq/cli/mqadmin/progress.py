@@ -92,6 +92,11 @@ def _summary(summary: GroupSummary, out: Output) -> None:
         out.failed(error, summary.group)
 
 
+async def consumer(admin: Admin, values: Values, out: Output) -> None:
+    """As consumerStatus, for all members. [the older ConsumerSubCommand]"""
+    await _status_of_all(admin, values["consumerGroup"], values.has("jstack"), None, out)
+
+
 async def consumer_status(admin: Admin, values: Values, out: Output) -> None:
     group, broker = values["consumerGroup"], values.get("brokerAddr")
     stacks, client = values.has("jstack"), values.get("clientId")
@@ -100,6 +105,12 @@ async def consumer_status(admin: Admin, values: Values, out: Output) -> None:
         for line in running_text(info):
             out.line(line)
         return
+    await _status_of_all(admin, group, stacks, broker, out)
+
+
+async def _status_of_all(
+    admin: Admin, group: str, stacks: bool, broker: str | None, out: Output
+) -> None:
     online = await admin.groups.connections(group, broker=broker)
     infos = await _write_each(admin, online, stacks, broker, out)
     if not infos:
@@ -178,6 +189,14 @@ COMMANDS = {
                 Option("s", "jstack", "with the stacks of its threads", flag=True),
             ),
             consumer_status,
+        ),
+        Command(
+            "consumer",
+            (
+                Option("g", "consumerGroup", "consumer group name", required=True),
+                Option("s", "jstack", "with the stacks of its threads", flag=True),
+            ),
+            consumer,
         ),
     )
 }

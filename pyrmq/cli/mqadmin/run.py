@@ -21,6 +21,8 @@ from pyrmq.cli.mqadmin.table import COMMANDS
 
 OK, USAGE, FAILED, PARTLY = 0, 1, 2, 3
 INTERRUPTED = 130
+NOBODY = "127.0.0.1:1"
+"""A name server for commands that ask none."""
 
 
 def main(arguments: Sequence[str], output: Output | None = None) -> int:
@@ -93,7 +95,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     from pyrmq.errors import PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")
-    if not namesrv and not command.local:
+    if not namesrv and not command.local and command.needs_name_server:
         out.note("no name server is known: give -n host:port, or set NAMESRV_ADDR")
         return USAGE
     interrupted = False
@@ -102,10 +104,11 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
         nonlocal interrupted
         async with trio.open_nursery() as nursery:
             await nursery.start(stop_on_signal, nursery.cancel_scope)
+            known = namesrv or NOBODY
             if command.local:
-                await command.run(Admin(namesrv or "127.0.0.1:1"), values, out)
+                await command.run(Admin(known), values, out)
             else:
-                async with Admin(namesrv) as admin:
+                async with Admin(known) as admin:
                     await command.run(admin, values, out)
             nursery.cancel_scope.cancel()
 

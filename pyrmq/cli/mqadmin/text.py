@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
+from pyrmq.admin.message_tracks import Track
 from pyrmq.cli.mqadmin.options import UsageError
 from pyrmq.model.message import MessageQueue, SendResult
 from pyrmq.model.record import ReceivedMessage
@@ -83,6 +84,13 @@ def message_text(message: ReceivedMessage, body: str | None) -> str:
         f"preparedTransactionOffset={message.prepared_transaction_offset}, "
         f"toString()=Message{{topic='{message.topic}', flag={message.flag}, "
         f"properties={{{properties}}}}}] BODY: {shown}"
+    )
+
+
+def track_text(track: Track) -> str:
+    return (
+        f"MessageTrack [consumerGroup={track.group}, trackType={track.type.value}, "
+        f"exceptionDesc={'null' if track.error is None else track.error}]"
     )
 
 

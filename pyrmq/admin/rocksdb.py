@@ -1,0 +1,90 @@
+"""What Apache RocketMQ's brokers do with their RocksDB stores when they are asked. pyrmq's brokers
+have none, and refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyrmq.admin import values
+from pyrmq.admin.link import Part
+from pyrmq.admin.outcome import Outcomes
+from pyrmq.errors import ConfigError
+from pyrmq.model.codes import RequestCode
+
+TIMEOUT = 30.0
+"""Seconds. [30 s in mqadmin]"""
+CONFIG_TYPES = ("topics", "subscriptionGroups", "consumerOffsets")
+CHECK_ERROR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCheck:
+    """A check that a broker has begun, or cannot do; what it finds is in its log.
+    [CheckRocksdbCqWriteResult]"""
+
+    result: str
+    status: int
+
+    @property
+    def failed(self) -> bool:
+        return self.status == CHECK_ERROR
+
+
+class RocksDb(Part):
+    """`admin.rocksdb`."""
+
+    async def export_configs(
+        self,
+        types: Sequence[str] = CONFIG_TYPES,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """Has brokers write what they keep in RocksDB to JSON files of theirs. `types`: of
+        `CONFIG_TYPES`. Without `broker` and `cluster`: all masters.
+        [EXPORT_ROCKSDB_CONFIG_TO_JSON]"""
+        if not types or any(one not in CONFIG_TYPES for one in types):
+            raise ConfigError(f"the types are {', '.join(CONFIG_TYPES)}, not {'; '.join(types)!r}")
+        ext = {"configType": "".join(f"{one};" for one in types)}
+        code = RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON
+
+        async def one(address: str) -> None:
+            await self._link.ask(address, code, ext, timeout=max(TIMEOUT, self._link.timeout))
+
+        masters = await self._link.masters(broker=broker, cluster=cluster, default_all=True)
+        return await self._link.on_each(masters, one)
+
+    async def check_queues(
+        self, *, cluster: str | None = None, topic: str = "", since: int = 0
+    ) -> Outcomes[QueueCheck]:
+        """Has masters compare their queues with those in RocksDB, from messages stored at `since`
+        (ms since 1970) on. [CHECK_ROCKSDB_CQ_WRITE_PROGRESS]"""
+        code = RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS
+
+        async def one(address: str) -> QueueCheck:
+            body = await self._link.ask_json(
+                address,
+                code,
+                {"topic": topic, "checkStoreTime": since},
+                timeout=max(TIMEOUT, self._link.timeout),
+            )
+            return QueueCheck(values.text(body, "checkResult"), values.number(body, "checkStatus"))
+
+        masters = await self._link.masters(cluster=cluster, default_all=True)
+        return await self._link.on_each(masters, one)
+
+    async def export_pop_records(
+        self, *, broker: str | None = None, cluster: str | None = None
+    ) -> Outcomes[None]:
+        """Has brokers give what they keep of popped messages in RocksDB back to the queues that
+        older brokers read. [POP_ROLLBACK]"""
+
+        async def one(address: str) -> None:
+            await self._link.ask(
+                address, RequestCode.POP_ROLLBACK, timeout=max(TIMEOUT, self._link.timeout)
+            )
+
+        return await self._link.on_each(
+            await self._link.replicas(broker=broker, cluster=cluster), one
+        )

@@ -1,0 +1,157 @@
+"""`pyrmq admin acl …`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.cli.admin.session import Session, session, where
+
+if TYPE_CHECKING:
+    from pyrmq.admin.acls import Acl
+    from pyrmq.admin.api import Admin
+    from pyrmq.cli.admin.view import View
+
+
+@click.group()
+def acl() -> None:
+    """Access lists of Apache RocketMQ's brokers (authorization). pyrmq's brokers have none."""
+
+
+def _entries(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--source-ip", multiple=True, help="From this address or network only."),
+        click.option("--deny", is_flag=True, help="Forbid it, in the place of allowing it."),
+        click.option("--action", multiple=True, required=True, help="Such as Pub or Sub."),
+        click.option("--resource", multiple=True, required=True, help="Such as Topic:orders."),
+        click.argument("subject"),
+    ):
+        command = option(command)
+    return command
+
+
+def _acl(
+    subject: str, resource: tuple[str, ...], action: tuple[str, ...], deny: bool,
+    source_ip: tuple[str, ...],
+) -> Acl:  # fmt: skip
+    from pyrmq.admin.acls import Acl, Entry
+
+    decision = "Deny" if deny else "Allow"
+    return Acl(subject, tuple(Entry(r, action, source_ip, decision) for r in resource))
+
+
+@acl.command()
+@session()
+@where
+@_entries
+def create(session: Session, broker: str | None, cluster: str | None, **given: Any) -> None:
+    """Say what a SUBJECT, such as User:alice, may do."""
+    made = _acl(**given)
+    outcomes = session.run(lambda admin: admin.acls.create(made, broker=broker, cluster=cluster))
+    session.done(outcomes, "created")
+
+
+@acl.command()
+@session()
+@where
+@_entries
+def update(session: Session, broker: str | None, cluster: str | None, **given: Any) -> None:
+    """Add entries of a SUBJECT, or change those of the same resources."""
+    made = _acl(**given)
+    outcomes = session.run(lambda admin: admin.acls.update(made, broker=broker, cluster=cluster))
+    session.done(outcomes, "changed")
+
+
+@acl.command()
+@session(destroys=True)
+@where
+@click.argument("subject")
+@click.option("--resource", help="Only the entries of this resource.")
+def delete(
+    session: Session, subject: str, resource: str | None, broker: str | None, cluster: str | None
+) -> None:
+    """Delete the entries of a SUBJECT."""
+    what = f" for {resource}" if resource else ""
+    session.confirm(f"Delete the entries of {subject}{what} from {cluster or broker}?")
+    outcomes = session.run(
+        lambda admin: admin.acls.delete(subject, resource, broker=broker, cluster=cluster)
+    )
+    session.done(outcomes, "deleted")
+
+
+@acl.command()
+@session()
+@where
+@click.argument("subject")
+def get(session: Session, subject: str, broker: str | None, cluster: str | None) -> None:
+    """Show the entries of a SUBJECT as each broker has them."""
+    from pyrmq.errors import ClientError
+
+    failed: list[str] = []
+
+    async def work(admin: Admin) -> View:
+        outcomes = (await admin.acls.get(subject, broker=broker, cluster=cluster)).check()
+        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        found = [(o.target, o.value) for o in outcomes.done if o.value is not None]
+        if not found and not failed:
+            raise ClientError(f"no broker has entries of {subject}")
+        return _view(found)
+
+    session.report(work)
+    session.partly(failed)
+
+
+@acl.command("list")
+@session()
+@where
+@click.option("--subject", default="", help="Subjects that have this in them.")
+@click.option("--resource", default="", help="Resources that have this in them.")
+def list_(
+    session: Session, subject: str, resource: str, broker: str | None, cluster: str | None
+) -> None:
+    """List what each broker has."""
+    failed: list[str] = []
+
+    async def work(admin: Admin) -> View:
+        outcomes = await admin.acls.list(subject, resource, broker=broker, cluster=cluster)
+        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.check().failed]
+        return _view([(o.target, found) for o in outcomes.done for found in o.value or []])
+
+    session.report(work)
+    session.partly(failed)
+
+
+def _view(found: list[tuple[str, Acl]]) -> View:
+    from pyrmq.cli.admin.view import Column, table
+
+    rows: list[Any] = [
+        {
+            "broker": at,
+            "subject": acl.subject,
+            "policy": entry.policy or None,
+            "resource": entry.resource,
+            "actions": list(entry.actions),
+            "source_ips": list(entry.source_ips),
+            "decision": entry.decision,
+        }
+        for at, acl in found
+        for entry in acl.entries
+    ]
+    return table(
+        rows, Column("BROKER", "broker"), Column("SUBJECT", "subject"),
+        Column("RESOURCE", "resource"), Column("ACTIONS", lambda r: ", ".join(r["actions"])),
+        Column("FROM", lambda r: ", ".join(r["source_ips"])), Column("DECISION", "decision"),
+        Column("POLICY", "policy"), empty="no entries",
+    )  # fmt: skip
+
+
+@acl.command()
+@session()
+@click.option("--from", "source", required=True, metavar="HOST:PORT", help="Who has them.")
+@click.option("--to", "target", required=True, metavar="HOST:PORT", help="Who gets them.")
+@click.argument("subjects", nargs=-1)
+def copy(session: Session, source: str, target: str, subjects: tuple[str, ...]) -> None:
+    """Give the entries of SUBJECTS of a broker, of all or some, to another one."""
+    session.done(session.run(lambda admin: admin.acls.copy(source, target, subjects)), "copied")
