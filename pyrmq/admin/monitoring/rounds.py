@@ -152,10 +152,7 @@ class Round:
             self.problem(what, e)
         except* Exception as e:
             # What a peer sends must not end the service.
-            log.error(
-                "%s: unexpected: %s", escape(what), escape("; ".join(map(repr, leaves(e)))),
-                exc_info=e if log.isEnabledFor(logging.DEBUG) else None,
-            )  # fmt: skip
+            log.debug("%s: unexpected", escape(what), exc_info=e)
             self.problem(what, f"unexpected: {'; '.join(map(repr, leaves(e)))}")
 
 
