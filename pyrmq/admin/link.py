@@ -67,6 +67,11 @@ class AdminLink:
     async def __aexit__(self, *error: Any) -> None:
         await self._channels.__aexit__(*error)
 
+    @property
+    def channels(self) -> Channels:
+        """The connections, for procedures that use them themselves."""
+        return self._channels
+
     # Requests
 
     async def call(

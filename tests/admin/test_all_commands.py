@@ -34,16 +34,12 @@ NAMES = tuple(
 """Of RocketMQ 5.3's mqadmin: 89 that it registers, and 4 classes that it does not."""
 
 
-PENDING = {"startMonitoring"}
-THERE = [name for name in NAMES if name not in PENDING]
-
-
 def test_every_command_is_there() -> None:
     assert len(NAMES) == 93
-    assert sorted(COMMANDS) == sorted(THERE)
+    assert sorted(COMMANDS) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", THERE)
+@pytest.mark.parametrize("name", NAMES)
 def test_help_of_a_command(name: str) -> None:
     command = find(name)
     assert command is not None
@@ -62,7 +58,7 @@ def test_help_of_a_command(name: str) -> None:
             assert option.help in line
 
 
-@pytest.mark.parametrize("name", THERE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_command_line_that_cannot_be_meant(name: str) -> None:
     out, err = io.StringIO(), io.StringIO()
     assert main([name, "--nonsense", "x", "-n", "127.0.0.1:1"], Output(out, err)) == 1

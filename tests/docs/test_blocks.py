@@ -25,7 +25,7 @@ import pyrmq
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADDRESS = "127.0.0.1:9876"
-RUN = ("guide.md", "delay.md", "filters.md", "oms.md", "store.md")
+RUN = ("guide.md", "delay.md", "filters.md", "monitoring.md", "oms.md", "store.md")
 """Pages of which every block runs here."""
 ELSEWHERE = {
     "README.md": (3, "tests/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),

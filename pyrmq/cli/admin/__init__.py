@@ -21,6 +21,7 @@ BRANCHES = {
     "export": ("pyrmq.cli.admin.export", "Files that say what a cluster is."),
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),
+    "monitor": ("pyrmq.cli.admin.monitor", "Watching groups and servers, and raising alarms."),
     "namesrv": (
         "pyrmq.cli.admin.namesrv",
         "Name servers: configuration, values by key, permissions of brokers.",

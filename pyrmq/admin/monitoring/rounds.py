@@ -1,0 +1,164 @@
+"""One round: who asks for figures gives them here, and says what could not be asked."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import trio
+
+from pyrmq.admin.monitoring.alarms import Event, Reading, Sample, reading_of
+from pyrmq.admin.monitoring.metrics import METRICS, Part, Subject
+from pyrmq.admin.monitoring.settings import Settings
+from pyrmq.errors import PyrmqError, leaves
+from pyrmq.escape import escape
+
+log = logging.getLogger(__name__)
+MAX_PROBLEMS = 20
+"""Problems of a round that are told one by one."""
+MAX_HIGH = 10_000
+"""Figures of a round that are kept for a report."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a round found."""
+
+    asked: int = 0
+    """Groups and servers that were asked for something."""
+    failed: int = 0
+    """Those that could not be, wholly or in part."""
+    left: int = 0
+    """Those that the round did not come to: they are the first ones of the next."""
+    problems: list[str] = field(default_factory=list)
+    """Why, the first of them."""
+    high: list[Sample] = field(default_factory=list)
+    """Figures at or above the value at which an alarm is raised."""
+    events: list[Event] = field(default_factory=list)
+    """What was told."""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Turn:
+    """Which of many names is the first one in the next round."""
+
+    name: str = ""
+
+
+class Round:
+    """One round, as those see it who ask. `take` gets the figures."""
+
+    def __init__(self, number: int, settings: Settings, take: Callable[[Sample], object]) -> None:
+        self.number = number
+        self.settings = settings
+        self.report = Report()
+        self._take = take
+        self._seen: set[tuple[Part, str]] = set()
+        self._listed: dict[Part, set[str]] = {}
+
+    def sample(self, sample: Sample) -> None:
+        """A figure."""
+        threshold = self.settings.threshold(sample.subject)
+        high = reading_of(sample.value, threshold) is Reading.HIGH
+        if threshold.enabled and high and len(self.report.high) < MAX_HIGH:
+            self.report.high.append(sample)
+        self._take(sample)
+
+    def figure(
+        self,
+        metric: str,
+        value: float,
+        *,
+        group: str = "",
+        topic: str = "",
+        server: str = "",
+        detail: str = "",
+        partial: bool = False,
+    ) -> None:
+        self.sample(Sample(Subject(metric, group, topic, server), value, detail, partial))
+
+    def seen(self, part: Part, scope: str) -> None:
+        """A part was answered as a whole: a figure that it did not have is 0."""
+        self._seen.add((part, scope))
+
+    def listed(self, parts: Iterable[Part], scopes: set[str]) -> None:
+        """What there is: of anything else there are no figures any more."""
+        for part in parts:
+            self._listed[part] = scopes
+
+    def is_gone(self, subject: Subject) -> bool:
+        """Whether it is known that a figure, which nobody gave, is 0."""
+        part, scope = METRICS[subject.metric].part, subject.scope
+        if part is Part.EVENTS:
+            return (part, "") in self._seen
+        if (part, scope) in self._seen:
+            return True
+        return part in self._listed and scope not in self._listed[part]
+
+    def problem(self, what: str, error: BaseException | str) -> None:
+        """A part that could not be asked; its alarms stay as they are."""
+        self.report.failed += 1
+        if len(self.report.problems) < MAX_PROBLEMS:
+            texts = [error] if isinstance(error, str) else [str(e) for e in leaves(error)]
+            self.report.problems.append(f"{what}: {'; '.join(texts)}")
+
+    async def each(
+        self, names: Iterable[str], what: str, work: Callable[[str], Awaitable[None]], turn: Turn
+    ) -> None:
+        """Does `work` for each name, some at the same time, each for its time at most. What fails
+        is a problem of its own. It begins with the name that `turn` has, and notes there the first
+        one that the round did not come to."""
+        rounds = self.settings.rounds
+        ordered = sorted(names)
+        at = bisect_left(ordered, turn.name)
+        ordered = ordered[at:] + ordered[:at]
+        waiting = iter(ordered)
+        begun = 0
+
+        async def lane() -> None:
+            nonlocal begun
+            for name in waiting:
+                begun += 1
+                await self._one(name, what, work, rounds.part_timeout)
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for _ in range(min(rounds.at_once, len(ordered))):
+                    nursery.start_soon(lane)
+        finally:
+            left = ordered[begun:]
+            turn.name = left[0] if left else ""
+            self.report.left += len(left)
+
+    async def _one(
+        self, name: str, what: str, work: Callable[[str], Awaitable[None]], limit: float
+    ) -> None:
+        self.report.asked += 1
+        label = f"{what} {name}"
+        with trio.move_on_after(limit) as scope:
+            await self.guarded(label, work(name))
+        if scope.cancelled_caught:
+            self.problem(label, f"no answer within {limit:g} s")
+
+    async def guarded(self, what: str, work: Awaitable[None]) -> None:
+        """Does something whose failure is a problem of the round, and no more."""
+        try:
+            await work
+        except* PyrmqError as e:
+            self.problem(what, e)
+        except* Exception as e:
+            # What a peer sends must not end the service.
+            log.debug("%s: unexpected", escape(what), exc_info=e)
+            self.problem(what, f"unexpected: {'; '.join(map(repr, leaves(e)))}")
+
+
+class Watcher(Protocol):
+    """Asks for figures. PyrmqError if it cannot ask for anything."""
+
+    name: str
+
+    async def watch(self, round_: Round) -> None: ...

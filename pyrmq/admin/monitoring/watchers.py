@@ -1,0 +1,29 @@
+"""All that is watched, as far as the thresholds want it."""
+
+from __future__ import annotations
+
+from pyrmq.admin.api import Admin
+from pyrmq.admin.monitoring.dead_letters import DeadLetterWatcher
+from pyrmq.admin.monitoring.groups import GroupWatcher
+from pyrmq.admin.monitoring.metrics import METRICS, Part
+from pyrmq.admin.monitoring.moved_offsets import MovedOffsetWatcher
+from pyrmq.admin.monitoring.names import TopicNames
+from pyrmq.admin.monitoring.pending import TransactionWatcher
+from pyrmq.admin.monitoring.rounds import Watcher
+from pyrmq.admin.monitoring.servers import ServerWatcher
+from pyrmq.admin.monitoring.settings import Settings
+
+
+def watchers(admin: Admin, settings: Settings) -> list[Watcher]:
+    """Those of which a figure is wanted."""
+    names = TopicNames(admin.link)
+    link = admin.link
+    every: tuple[tuple[set[Part], Watcher], ...] = (
+        ({Part.SERVERS, Part.REPLICATION}, ServerWatcher(link)),
+        ({Part.PROGRESS, Part.RUNNING}, GroupWatcher(link, names)),
+        ({Part.DEAD_LETTERS}, DeadLetterWatcher(link, names)),
+        ({Part.EVENTS}, MovedOffsetWatcher(link)),
+        ({Part.TRANSACTIONS}, TransactionWatcher(link)),
+    )
+    wanted = {m.part for m in METRICS.values() if settings.watches(m.name)}
+    return [watcher for parts, watcher in every if parts & wanted]
