@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from pyrmq.admin.near import near as near
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, PyrmqError, ResponseError
@@ -250,17 +250,6 @@ class Part:
 
     def __init__(self, link: AdminLink) -> None:
         self._link = link
-
-
-def near(name: str, known: Iterable[str], most: int = 3) -> str:
-    """`: did you mean …?`, or `: there are …`, for the end of an error's text."""
-    names = sorted(known)
-    if alike := difflib.get_close_matches(name, names, most):
-        return f": did you mean {' or '.join(alike)}?"
-    if not names:
-        return ": there is none"
-    more = ", …" if len(names) > 8 else ""
-    return f": there are {', '.join(names[:8])}{more}"
 
 
 @asynccontextmanager

@@ -35,6 +35,7 @@ def main() -> None:
 def _add_commands() -> None:
     from pyrmq.cli import config, messages, pipeline, serve, store
     from pyrmq.cli.admin import admin
+    from pyrmq.cli.completion import completion
     from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
@@ -45,6 +46,7 @@ def _add_commands() -> None:
         messages.consume,
         store.store,
         config.config,
+        completion,
         admin,
         mqadmin,
         pipeline.pipeline,

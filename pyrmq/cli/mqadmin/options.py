@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.admin.link import near
+from pyrmq.admin.near import near
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin

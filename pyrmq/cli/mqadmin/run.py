@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pyrmq.admin.link import near
+from pyrmq.admin.near import near
 from pyrmq.cli.mqadmin.options import Command, UsageError, Values, parse, usage
 from pyrmq.cli.mqadmin.output import Output, describe
 from pyrmq.cli.mqadmin.table import COMMANDS
