@@ -10,7 +10,7 @@ from pyrmq.admin.clusters import Clusters
 from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
-from pyrmq.admin.link import TIMEOUT, AdminLink
+from pyrmq.admin.link import TIMEOUT, AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
@@ -29,17 +29,20 @@ class Admin:
             for topic in await admin.topics.list():
                 print(topic)
 
-    `namesrv`: `host:port;host:port`; `timeout`: seconds for one request. ConfigError if that is no
+    `namesrv`: `host:port;host:port`; `timeout`: seconds for one request; `progress`: is called with
+    what takes long, how many of it are done and how many there are. ConfigError if `namesrv` is no
     list of addresses. Methods raise ResponseError for what a server refuses (`server` says which),
     ConnectError and RequestTimeoutError for one that cannot be reached or does not answer; those
     that ask several servers return Outcomes.
     """
 
-    def __init__(self, namesrv: str, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, namesrv: str, *, timeout: float = TIMEOUT, progress: Progress | None = None
+    ) -> None:
         addresses = parse_addresses(namesrv)
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
-        self.link = AdminLink(addresses, timeout=timeout)
+        self.link = AdminLink(addresses, timeout=timeout, progress=progress)
         self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)

@@ -176,7 +176,8 @@ class GroupProgress(GroupConnections, GroupRunning):
         form of pop's retry topics names no group; such names are left out, as nobody has them."""
         names = await self._link.topics()
         groups = {group_of_retry_topic(t) for t in names if t.startswith(RETRY_PREFIX)}
-        for group in sorted(groups):
+        for done, group in enumerate(sorted(groups)):
+            self._link.progress("groups", done, len(groups))
             stats = online = None
             failed: list[PyrmqError] = []
             try:

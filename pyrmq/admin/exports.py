@@ -104,8 +104,10 @@ class Exports(Part):
         name are added up, all else is as the last broker has it. `special`: retry and dead-letter
         topics as well. One kind of one broker comes with its dataVersion."""
         found: Table = {}
-        for master in await self._link.masters(broker=broker, cluster=cluster):
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        for done, master in enumerate(masters):
             told(f"{master.broker_name} {master.address}".strip())
+            self._link.progress("brokers", done, len(masters))
             tables: list[tuple[str, Table, tuple[str, ...]]] = []
             if topics:
                 table = await self._topics(master.address, special=special)

@@ -27,6 +27,8 @@ AT_ONCE = 8
 """Most servers that are asked at the same time."""
 MAX_TOPICS = 4 << 20
 """Most values in a list of topics that is taken from a name server."""
+Progress = Callable[[str, int, int], None]
+"""Is told what is asked, how many of it are done, and how many there are (0: nobody knows)."""
 R = TypeVar("R")
 S = TypeVar("S")
 
@@ -54,7 +56,14 @@ class AdminLink:
     A ResponseError that a server answered with has its address in `server`.
     """
 
-    def __init__(self, namesrv: Sequence[Address], *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        namesrv: Sequence[Address],
+        *,
+        timeout: float = TIMEOUT,
+        progress: Progress | None = None,
+    ) -> None:
+        self.progress = progress or no_progress
         self.namesrv = tuple(namesrv)
         self.timeout = timeout
         self.name_servers = NameServers(namesrv, timeout=timeout)
@@ -243,6 +252,10 @@ class AdminLink:
                 number = next(n for n, a in b.broker_addrs.items() if a == address)
                 found.append(Replica(b.cluster, b.broker_name, number, address))
         return sorted(found)
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 class Part:

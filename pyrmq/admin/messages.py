@@ -137,7 +137,18 @@ class Messages(MessageTracks, QueueIndex):
         if not brokers:
             raise TopicNotExistError(f"topic {topic} has no broker in cluster {cluster}")
 
+        answered = 0
+        self._link.progress("brokers", 0, len(brokers))
+
         async def ask(address: str) -> list[ReceivedMessage]:
+            nonlocal answered
+            try:
+                return await search(address)
+            finally:
+                answered += 1
+                self._link.progress("brokers", answered, len(brokers))
+
+        async def search(address: str) -> list[ReceivedMessage]:
             ext: dict[str, str | int | bool] = {
                 "topic": topic,
                 "key": key,
@@ -259,6 +270,10 @@ class Messages(MessageTracks, QueueIndex):
         queue, at = part.queue, part.begin
         address = await self._address(queue)
         while at < part.end:
+            self._link.progress(
+                f"queue {queue.queue_id} of {queue.broker_name}", at - part.begin,
+                part.end - part.begin,
+            )  # fmt: skip
             ext = pull_fields(
                 queue.topic,
                 queue.queue_id,

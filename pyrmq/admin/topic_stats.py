@@ -101,7 +101,9 @@ class TopicStats(Part):
             for row in await self._flows_of(topic):
                 yield row
             return
-        for name in sorted(await self._link.topics()):
+        topics = sorted(await self._link.topics())
+        for done, name in enumerate(topics):
+            self._link.progress("topics", done, len(topics))
             if name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                 continue
             try:

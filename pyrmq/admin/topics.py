@@ -53,7 +53,9 @@ class Topics(TopicChanges, TopicStats):
 
     async def with_groups(self) -> AsyncIterator[TopicGroups]:
         """Each topic with its groups, but for retry and dead-letter topics, by cluster and name."""
-        for topic in await self.list():
+        topics = await self.list()
+        for done, topic in enumerate(topics):
+            self._link.progress("topics", done, len(topics))
             if topic.startswith(("%RETRY%", "%DLQ%")):
                 continue
             try:

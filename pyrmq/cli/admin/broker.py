@@ -145,7 +145,7 @@ def probe(session: Session, topic: str, count: int, size: int) -> None:
                 show_each(one, session.output, text)
 
     with printing():
-        session.run(work)
+        session.run(work, prints=True)
 
 
 @broker.command()

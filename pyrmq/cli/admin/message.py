@@ -221,7 +221,7 @@ def print_(
                     printed += 1
 
     with printing():
-        session.run(work)
+        session.run(work, prints=True)
 
 
 def _line(shown: dict[str, Any]) -> str:

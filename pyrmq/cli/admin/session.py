@@ -35,26 +35,32 @@ class Session:
     yes: bool = False
     watch: float | None = None
 
-    def run(self, work: Callable[[Admin], Awaitable[T]]) -> T:
-        """Runs `work` with an Admin that is connected. Errors end the command with exit code 2, an
-        interruption with 130."""
+    def run(self, work: Callable[[Admin], Awaitable[T]], *, prints: bool = False) -> T:
+        """Runs `work` with an Admin that is connected; progress is shown unless it `prints` to the
+        same terminal. Errors end the command with exit code 2, an interruption with 130."""
         import trio
 
         from pyrmq.admin.api import Admin
+        from pyrmq.cli.progress_line import ProgressLine
 
+        line = None if prints and sys.stdout.isatty() else ProgressLine()
         done: list[T] = []
 
         async def run() -> None:
             async with trio.open_nursery() as nursery:
                 await nursery.start(_stop_on_signal, nursery.cancel_scope)
-                async with Admin(self.namesrv, timeout=self.timeout) as admin:
+                async with Admin(self.namesrv, timeout=self.timeout, progress=line) as admin:
                     done.append(await work(admin))
                 nursery.cancel_scope.cancel()
 
         try:
             trio.run(run)
         except BaseException as e:
+            if line:
+                line.clear()
             self.fail(e)
+        if line:
+            line.clear()
         if not done:
             raise click.exceptions.Exit(INTERRUPTED)
         return done[0]

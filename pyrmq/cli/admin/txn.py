@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyrmq.admin.txn.halves import Filter, Half
     from pyrmq.admin.txn.link import BrokerLink
     from pyrmq.admin.txn.transactions import Answer
-    from pyrmq.cli.admin.txn_text import ScanLine
+    from pyrmq.cli.progress_line import ProgressLine
 
 MAX_LIMIT = 100_000
 
@@ -73,7 +73,7 @@ def list_(
 
     wanted = _wanted(topic, group, older_than)
 
-    async def scan_broker(link: BrokerLink, line: ScanLine) -> tuple[list[Half], list[str]]:
+    async def scan_broker(link: BrokerLink, line: ProgressLine) -> tuple[list[Half], list[str]]:
         if discarded:
             halves, count = await list_discarded(link, limit, wanted, line)
             return halves, list(text.discarded_lines(link.name, count, limit))
@@ -172,7 +172,7 @@ def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
     from pyrmq.admin.txn.scan import NoTransactionsError
     from pyrmq.errors import PyrmqError
 
-    async def work(links: Sequence[BrokerLink], line: ScanLine) -> tuple[Found, list[str]]:
+    async def work(links: Sequence[BrokerLink], line: ProgressLine) -> tuple[Found, list[str]]:
         found: Found = {}
         problems: list[str] = []
         finders = [TransactionFinder(link, line) for link in links]
@@ -259,7 +259,7 @@ def _change(
             raise ClientError("it is not there any more")
         return found[0]
 
-    async def work(links: Sequence[BrokerLink], line: ScanLine) -> list[str]:
+    async def work(links: Sequence[BrokerLink], line: ProgressLine) -> list[str]:
         finders = {link.name: TransactionFinder(link, line) for link in links}
         failed: list[str] = []
         for t in ready:

@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from pyrmq.admin.txn.link import BrokerLink
-    from pyrmq.cli.admin.txn_text import ScanLine
+    from pyrmq.cli.progress_line import ProgressLine
     from pyrmq.net.address import Address
 
 T = TypeVar("T")
@@ -84,14 +84,14 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def ask(target: Target, work: Callable[[Sequence[BrokerLink], ScanLine], Awaitable[T]]) -> T:
+def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awaitable[T]]) -> T:
     """Runs `work` with the brokers that are meant; Ctrl-C ends it in order."""
     import trio
 
     from pyrmq.admin.txn.link import Cluster
-    from pyrmq.cli.admin.txn_text import ScanLine
+    from pyrmq.cli.progress_line import ProgressLine
 
-    line = ScanLine()
+    line = ProgressLine(logs=True)
     done: list[T] = []
 
     async def run() -> None:
@@ -119,11 +119,11 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ScanLine], Awaitab
     return done[0]
 
 
-def ask_each(target: Target, work: Callable[[BrokerLink, ScanLine], Awaitable[T]]) -> list[Any]:
+def ask_each(target: Target, work: Callable[[BrokerLink, ProgressLine], Awaitable[T]]) -> list[Any]:
     """The result, or the error, of each broker. Of a single broker errors come as they are."""
     from pyrmq.errors import PyrmqError
 
-    async def all_of(links: Sequence[BrokerLink], line: ScanLine) -> list[Any]:
+    async def all_of(links: Sequence[BrokerLink], line: ProgressLine) -> list[Any]:
         found: list[Any] = []
         for link in links:
             try:

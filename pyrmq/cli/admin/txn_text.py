@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from pyrmq.admin.txn.finder import Transaction, body_head
 from pyrmq.admin.txn.halves import Half, immune_until
 from pyrmq.admin.txn.scan import Scan, Statistics
@@ -46,34 +44,6 @@ def printing() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class ScanLine:
-    """Progress of long scans on stderr: one line that changes, or a line now and then in a log."""
-
-    FIRST, TERMINAL, LOG = 1.0, 0.2, 10.0
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._shown = False
-        self._next = time.monotonic() + self.FIRST
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (self.TERMINAL if self._terminal else self.LOG)
-        text = f"{escape(what)}: {done} of {total} ({100 * done // max(total, 1)} %)"
-        if self._terminal:
-            click.echo(f"\r\x1b[K{text}", err=True, nl=False)
-            self._shown = True
-        else:
-            click.echo(text, err=True)
-
-    def clear(self) -> None:
-        if self._shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
-            self._shown = False
 
 
 def half_json(half: Half, discarded: bool = False) -> dict[str, Any]:

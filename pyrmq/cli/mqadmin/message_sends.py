@@ -57,6 +57,7 @@ async def round_trips(admin: Admin, values: Values, out: Output) -> None:
         queues = sorted(await producer.queues(topic), key=lambda q: (q.broker_name, q.queue_id))
         out.head(_TIMED)
         for at in range(amount):
+            out.progress("sends", at, amount)
             queue: MessageQueue = queues[at % len(queues)]
             begun = trio.current_time()
             try:

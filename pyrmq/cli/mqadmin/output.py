@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from pyrmq.admin.outcome import Outcomes
+from pyrmq.cli.progress_line import ProgressLine
 from pyrmq.errors import PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
+
+FLUSH = 0.5
+"""Seconds after which a line is not kept back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Output:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
+        self.progress = ProgressLine(stream=self._err)
+        self._flushed = time.monotonic()
         self.failures = 0
         """Targets, or parts of the work, that failed."""
         self.successes = 0
@@ -40,11 +47,19 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """One line."""
-        self._out.write(f"{escape(text)}\n")
+        self._write(escape(text))
+
+    def _write(self, line: str) -> None:
+        self.progress.clear()
+        self._out.write(f"{line}\n")
+        now = time.monotonic()
+        if now - self._flushed > FLUSH:  # who reads a pipe sees what comes slowly
+            self._out.flush()
+            self._flushed = now
 
     def tabbed(self, *cells: str) -> None:
         """One line of cells with tabs between them."""
-        self._out.write("\t".join(escape(cell) for cell in cells) + "\n")
+        self._write("\t".join(escape(cell) for cell in cells))
 
     def lines(self, text: str) -> None:
         """Text that may have several lines, such as JSON of ours."""
@@ -64,6 +79,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A line on stderr that is neither result nor failure."""
+        self.progress.clear()
         self._err.write(f"{escape(text)}\n")
         self._err.flush()
 

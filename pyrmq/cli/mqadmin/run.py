@@ -108,7 +108,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
             if command.local:
                 await command.run(Admin(known), values, out)
             else:
-                async with Admin(known) as admin:
+                async with Admin(known, progress=out.progress) as admin:
                     await command.run(admin, values, out)
             nursery.cancel_scope.cancel()
 
@@ -126,7 +126,10 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
                 scope.cancel()
 
     try:
-        trio.run(work)
+        try:
+            trio.run(work)
+        finally:
+            out.progress.clear()
     except BaseException as error:
         parts = leaves(error)
         if debug:
