@@ -100,3 +100,21 @@ async def test_the_tree(embedded: Running) -> None:
     assert "127.0.0.1:1" in nobody.err
     assert "Did you mean topic?" in (await admin("", "topik")).err
     assert (await admin("", "topik")).code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("topi",), "topic"),
+        (("topic", "statu"), "status"),
+        (("namesrv", "kv", "puts"), "put"),
+        (("monitor", "rum"), "run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+async def test_a_command_of_the_tree_that_may_have_been_meant(
+    words: tuple[str, ...], meant: str
+) -> None:
+    ran = await admin("", *words)
+    assert ran.code == 1
+    assert f"Did you mean {meant}" in ran.err

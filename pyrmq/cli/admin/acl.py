@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def acl() -> None:
     """Access lists of Apache RocketMQ's brokers (authorization). pyrmq's brokers have none."""
 

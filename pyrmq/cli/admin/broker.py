@@ -16,6 +16,7 @@ from pyrmq.cli.admin.broker_changes import (
     promote,
     read_ahead,
 )
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import Column, View
 
 
-@click.group()
+@click.group(cls=Group)
 def broker() -> None:
     """Brokers: state, configuration, cleaning up."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyrmq.admin.outcome import Outcomes
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Configuration of brokers."""
 
@@ -47,7 +48,7 @@ def config_set(
     session.done(session.run(work), f"{key} is {value} now")
 
 
-@click.group()
+@click.group(cls=Group)
 def clean() -> None:
     """Have brokers delete what is not needed any more. Without --broker and --cluster: all."""
 
@@ -104,7 +105,7 @@ def clean_log(session: Session, broker: str | None, cluster: str | None, place: 
     session.done(session.run(work), "cleaned")
 
 
-@click.group("cold-data")
+@click.group(cls=Group, name="cold-data")
 def cold_data() -> None:
     """Groups that read old messages, and how much they may."""
 
@@ -191,7 +192,7 @@ def promote(session: Session, broker: str, sync: bool) -> None:
     _said(session, work, broker, "is master")
 
 
-@click.group()
+@click.group(cls=Group)
 def container() -> None:
     """Brokers of a container."""
 

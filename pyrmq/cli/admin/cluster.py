@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def cluster() -> None:
     """Clusters: their brokers, how long sends to each take, what changed in one."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
 
 
-@click.group()
+@click.group(cls=Group)
 def export() -> None:
     """Files that say what a cluster is."""
 

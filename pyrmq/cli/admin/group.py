@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.group_changes import create, create_batch, delete, mode
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def group() -> None:
     """Consumer groups: how far they are, who is online, their configuration."""
 

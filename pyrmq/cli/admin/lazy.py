@@ -1,4 +1,4 @@
-"""A click group whose branches are imported when they are used."""
+"""Click groups: with suggestions, and with branches that are imported when they are used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from typing import Any
 import click
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group that says which command may have been meant."""
+
+    group_class = type  # groups within it are of this kind
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            alike = difflib.get_close_matches(args[0], self.list_commands(ctx), 3)
+            hint = f" Did you mean {' or '.join(alike)}?" if alike else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from None
+
+
+class LazyGroup(Group):
     """`branches`: by name the module that has the branch, and its help in a line."""
 
     def __init__(self, *args: Any, branches: Mapping[str, tuple[str, str]], **options: Any) -> None:
@@ -37,13 +53,3 @@ class LazyGroup(click.Group):
         except click.UsageError as e:
             setattr(e, "exit_code", 1)  # noqa: B010 (click says ClassVar, and reads the instance)
             raise
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError:
-            alike = difflib.get_close_matches(args[0], self.list_commands(ctx), 3)
-            hint = f" Did you mean {' or '.join(alike)}?" if alike else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.message_files import dump, queue_index
 from pyrmq.cli.admin.session import Session, printing, session
 
@@ -22,7 +23,7 @@ _limit = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def message() -> None:
     """Messages: find, print, send."""
 

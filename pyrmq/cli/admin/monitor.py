@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import FAILED, PARTLY, Session, session
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json", "ya
 _DEBUG = click.option("--debug", is_flag=True, help="Show where an error comes from.")
 
 
-@click.group()
+@click.group(cls=Group)
 def monitor() -> None:
     """Watch groups and servers, and raise alarms."""
 

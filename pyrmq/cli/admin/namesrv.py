@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def namesrv() -> None:
     """Name servers: configuration, values by key, permissions of brokers."""
 

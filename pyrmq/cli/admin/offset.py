@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def offset() -> None:
     """Offsets of consumer groups: to a time, to the end, from another group."""
 

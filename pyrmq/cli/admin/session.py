@@ -124,7 +124,7 @@ class Session:
         if self.yes:
             return
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{escape(text)}: say --yes, nobody can be asked here")
+            raise click.UsageError(f"{escape(text)} Say --yes: nobody can be asked here")
         if not click.confirm(escape(text), err=True):
             raise click.exceptions.Exit(USAGE)
 

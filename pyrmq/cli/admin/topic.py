@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 from pyrmq.cli.admin.topic_changes import create, create_batch, delete, order, set_perm
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """Topics: list, create, change, delete, where they are."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def set_perm(
     session.done(outcomes, f"the permission is {perm} now")
 
 
-@click.group()
+@click.group(cls=Group)
 def order() -> None:
     """Order configurations: which queues of which brokers an ordered topic has."""
 

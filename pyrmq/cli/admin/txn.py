@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.txn_targets import Target, ask, ask_each, targeted
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MAX_LIMIT = 100_000
 
 
-@click.group()
+@click.group(cls=Group)
 def txn() -> None:
     """Transactions: what is pending, and deciding it in the producer's place.
 
