@@ -142,7 +142,7 @@ async def test_sending(embedded: Running) -> None:
     ran = await mqadmin(
         embedded.namesrv, "sendMessage", "-t", TOPIC, "-p", "hello", "-k", "sent", "-c", "T"
     )
-    assert ran.lines[0] == f"{'#Broker Name':<32}  {'#QID':<4}  {'#Send Result':<20}      #MsgId"
+    assert ran.lines[0] == f"{'#Broker Name':<32}  {'#QID':<4}  {'#Send Result':<20}    #MsgId"
     broker, _, status, message_id = ran.lines[1].split()
     assert status == "SEND_OK"
     await _indexed(embedded, "sent", 1)

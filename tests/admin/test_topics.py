@@ -35,7 +35,7 @@ async def test_the_life_of_a_topic(embedded: Running) -> None:
         sent = await producer.send(Message("Made", b"x"))
     status = await mqadmin(embedded.namesrv, "topicStatus", "-t", "Made")
     assert status.lines[0] == (
-        f"{'#Broker Name':<32}  {'#QID':<4}  {'#Min Offset':<20}  {'#Max Offset':<20}      "
+        f"{'#Broker Name':<32}  {'#QID':<4}  {'#Min Offset':<20}  {'#Max Offset':<20}    "
         "#Last Updated"
     )
     rows = [line.split() for line in status.lines[1:4]]

@@ -80,7 +80,7 @@ def _in(runtime: Runtime) -> str:
 
 
 def _out(runtime: Runtime) -> str:
-    acks = _load(runtime, "ack") if "ackThreadPoolQueueSize" in runtime else "N"
+    acks = _load(runtime, "ack") if "ackThreadPoolQueueSize" in runtime else "N,Nms"
     tps = first_number(runtime, "getTransferredTps") or first_number(runtime, "getTransferedTps")
     return f"{tps:9.2f}({_load(runtime, 'pull')}|{acks})"
 

@@ -14,9 +14,9 @@ from pyrmq.model.message import Message, MessageQueue
 from pyrmq.net.address import format_address
 
 _TOPIC = Option("t", "topic", "topic name", required=True)
-_SENT = (Column("#Broker Name", 32), Column("#QID", 4), Column("#Send Result", 20, gap=6),
+_SENT = (Column("#Broker Name", 32), Column("#QID", 4), Column("#Send Result", 20, gap=4),
          Column("#MsgId", gap=0))  # fmt: skip
-_TIMED = (Column("#Broker Name", 32), Column("#QID", 4), Column("#Send Result", 20, gap=6),
+_TIMED = (Column("#Broker Name", 32), Column("#QID", 4), Column("#Send Result", 20, gap=4),
           Column("#RT", gap=0))  # fmt: skip
 MAX_SIZE = 64 << 20
 

@@ -24,7 +24,8 @@ _CONSUMED = _columns("#ConsumerGroup", "#ConsumerTime")
 def _row(columns: tuple[Column, ...], trace: Trace, out: Output) -> None:
     status = "success" if trace.success else "failed"
     when, cost = seconds_text(trace.time), f"{trace.cost_ms}ms"
-    out.row(columns, trace.kind, trace.group, trace.client_host, when, cost, status)
+    kind = "Pub" if trace.kind == "Pub" else "Sub"
+    out.row(columns, kind, trace.group, trace.client_host, when, cost, status)
 
 
 async def show(admin: Admin, values: Values, out: Output) -> None:

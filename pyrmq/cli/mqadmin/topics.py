@@ -19,7 +19,7 @@ _ROUTE = (Column("#ClusterName", 45, gap=1), Column("#BrokerName", 32, gap=1),
           Column("#BrokerAddrs", 50, gap=1), Column("#ReadQueue", 10, gap=1),
           Column("#WriteQueue", 11, gap=1), Column("#Perm", 5, gap=0))  # fmt: skip
 _STATUS = (Column("#Broker Name", 32, cut=32), Column("#QID", 4), Column("#Min Offset", 20),
-           Column("#Max Offset", 20, gap=6), Column("#Last Updated", gap=0))  # fmt: skip
+           Column("#Max Offset", 20, gap=4), Column("#Last Updated", gap=0))  # fmt: skip
 
 
 async def topic_list(admin: Admin, values: Values, out: Output) -> None:
