@@ -9,6 +9,7 @@ import pytest
 from pyrmq.cli.mqadmin.output import Output
 from pyrmq.cli.mqadmin.run import find, main
 from pyrmq.cli.mqadmin.table import COMMANDS
+from tests.admin.original_options import OPTIONS
 
 NAMES = tuple(
     """
@@ -65,3 +66,18 @@ def test_a_command_line_that_cannot_be_meant(name: str) -> None:
     assert out.getvalue() == ""
     assert "Unrecognized option: --nonsense" in err.getvalue()
     assert "Traceback" not in err.getvalue()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_options_of_the_original(name: str) -> None:
+    command = find(name)
+    assert command is not None
+    own = {(o.short, o.long.replace(" ", "")) for o in command.all_options}
+    for option in OPTIONS[name].split():
+        short, _, long = option.partition("/")
+        if short.startswith("--"):
+            assert short[2:] in {long for _, long in own}, option
+        elif long:
+            assert (short[1:], long[2:]) in own, option
+        else:
+            assert short[1:] in {short for short, _ in own}, option
