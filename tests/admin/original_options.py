@@ -1,5 +1,7 @@
 """The options of RocketMQ 5.3's mqadmin by command: `-short/--long`, or one of both."""
 
+# ruff: noqa: E501
+
 OPTIONS = {
     "updateTopic": "-b/--brokerAddr -c/--clusterName -t/--topic -r/--readQueueNums -w/--writeQueueNums -p/--perm -o/--order -u/--unit -s/--hasUnitSub -a/--attributes",
     "updateTopicList": "-b/--brokerAddr -c/--clusterName -f/--filename",
