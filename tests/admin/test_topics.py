@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from pyrmq import Message, Producer
+from pyrmq.admin import Admin
 from pyrmq.server import Running
 from tests.support.mqadmin import mqadmin
+from tests.support.scripted.replicas import replicas
 
 CLUSTER = "DefaultCluster"
 
@@ -76,3 +80,27 @@ async def test_topics_with_their_groups(embedded: Running) -> None:
     await mqadmin(embedded.namesrv, "updateTopic", "-t", "Grouped", "-c", CLUSTER)
     ran = await mqadmin(embedded.namesrv, "topicList", "-c")
     assert [CLUSTER, "Grouped"] in [line.split() for line in ran.lines]
+
+
+async def test_very_many_topics() -> None:
+    with replicas() as scripted:
+        names = [f"topic-{n:06d}" for n in range(100_000)]
+        scripted.on_namesrv.says(206, {"topicList": names[::-1]})
+        ran = await mqadmin(scripted.namesrv, "topicList")
+        assert (ran.code, ran.lines) == (0, names)
+        async with Admin(scripted.namesrv) as admin:
+            found: Any = admin.topics.with_groups()
+            async with aclosing(found) as rows:
+                async for row in rows:
+                    assert row.topic == names[0]
+                    break
+        asked = [c.code for c in scripted.on_namesrv.asked if c.code == 105]
+        assert len(asked) == 1
+
+
+async def test_a_list_of_topics_that_no_frame_holds() -> None:
+    with replicas() as scripted:
+        scripted.on_namesrv.says(206, b" " * (16 << 20))
+        ran = await mqadmin(scripted.namesrv, "topicList")
+        assert ran.code == 2
+        assert "16777216" in ran.err

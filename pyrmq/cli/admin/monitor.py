@@ -52,7 +52,7 @@ def run(session: Session, config: str | None, once: bool) -> None:
 
         await run_until_signal(Monitor.of(admin, settings, write=to_stderr))
 
-    session.run(work)
+    session.run(work, progress=False)
 
 
 def _once(session: Session, settings: Settings) -> None:

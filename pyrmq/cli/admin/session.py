@@ -35,15 +35,22 @@ class Session:
     yes: bool = False
     watch: float | None = None
 
-    def run(self, work: Callable[[Admin], Awaitable[T]], *, prints: bool = False) -> T:
-        """Runs `work` with an Admin that is connected; progress is shown unless it `prints` to the
-        same terminal. Errors end the command with exit code 2, an interruption with 130."""
+    def run(
+        self,
+        work: Callable[[Admin], Awaitable[T]],
+        *,
+        prints: bool = False,
+        progress: bool = True,
+    ) -> T:
+        """Runs `work` with an Admin that is connected; `progress` is shown unless it `prints` to
+        the same terminal. Errors end the command with exit code 2, an interruption with 130."""
         import trio
 
         from pyrmq.admin.api import Admin
         from pyrmq.cli.progress_line import ProgressLine
 
-        line = None if prints and sys.stdout.isatty() else ProgressLine()
+        shown = progress and not (prints and sys.stdout.isatty())
+        line = ProgressLine() if shown else None
         done: list[T] = []
 
         async def run() -> None:

@@ -21,4 +21,4 @@ async def start_monitoring(admin: Admin, values: Values, out: Output) -> None:
         await run_until_signal(Monitor.of(admin, write=write))
 
 
-COMMANDS = {"startMonitoring": Command("startMonitoring", (), start_monitoring)}
+COMMANDS = {"startMonitoring": Command("startMonitoring", (), start_monitoring, progress=False)}

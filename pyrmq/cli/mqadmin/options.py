@@ -56,6 +56,8 @@ class Command:
     local: bool = False
     """Whether it needs no server: `run` gets an Admin that cannot be used."""
     needs_name_server: bool = True
+    progress: bool = True
+    """Whether it is shown how far it is."""
 
     @property
     def all_options(self) -> tuple[Option, ...]:

@@ -108,7 +108,8 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
             if command.local:
                 await command.run(Admin(known), values, out)
             else:
-                async with Admin(known, progress=out.progress) as admin:
+                progress = out.progress if command.progress else None
+                async with Admin(known, progress=progress) as admin:
                     await command.run(admin, values, out)
             nursery.cancel_scope.cancel()
 
