@@ -17,8 +17,11 @@ from pyrmq.net.config_table import keys_of
 
 LIVE = {field for field, row in keys_of(BrokerConfig).values() if row.live}
 HOLDERS = {"config", "_config", "broker_config"}
-AT_START = {("broker/topics.py", "auto_create_topic_enable")}
-"""Read once; TopicTable.set_auto_create takes what comes later."""
+AT_START = {
+    ("broker/topics.py", "auto_create_topic_enable"),
+    ("broker/topics.py", "enable_mixed_message_type"),
+}
+"""Read of what TopicTable keeps: it is given what changes (set_auto_create, configure)."""
 
 
 def kept_reads(source: str) -> Iterator[tuple[int, str]]:
