@@ -33,7 +33,16 @@ def record_at(client: Client, phys: int) -> Record:
 
 
 def runtime_info(client: Client) -> dict[str, str]:
-    answer = client.call(GET_BROKER_RUNTIME_INFO)
+    """What a broker tells about itself.
+
+    Apache's fails until it has taken its first sample, a second after its start.
+    [StoreStatsService.getPutTps takes the last of a list that is empty]
+    """
+    answer = eventually(
+        lambda: client.call(GET_BROKER_RUNTIME_INFO),
+        "a broker that has taken a sample of its counts",
+        until=lambda found: "LinkedList.getLast" not in (found.remark or ""),
+    )
     assert answer.code == 0, f"{answer.code} {answer.remark}"
     table: dict[str, str] = json.loads(answer.body)["table"]
     return table
