@@ -107,11 +107,13 @@ class Exports(_Part):
 class Groups(_Part):
     __doc__ = groups_.Groups.__doc__
 
+    change = awaited(groups_.Groups.change)
     configs = awaited(groups_.Groups.configs)
     connections = awaited(groups_.Groups.connections)
     consume_stats = awaited(groups_.Groups.consume_stats)
     delete = awaited(groups_.Groups.delete)
     delete_topics = awaited(groups_.Groups.delete_topics)
+    names = awaited(groups_.Groups.names)
     queue_owners = awaited(groups_.Groups.queue_owners)
     running_info = awaited(groups_.Groups.running_info)
     set_consume_mode = awaited(groups_.Groups.set_consume_mode)
@@ -134,6 +136,7 @@ class Messages(_Part):
     read = streamed(messages_.Messages.read)
     send = awaited(messages_.Messages.send)
     slice = awaited(messages_.Messages.slice)
+    traces = awaited(messages_.Messages.traces)
     tracks = awaited(messages_.Messages.tracks)
 
 
@@ -196,6 +199,7 @@ class Topics(_Part):
     route = awaited(topics_.Topics.route)
     set_perm = awaited(topics_.Topics.set_perm)
     status = awaited(topics_.Topics.status)
+    system = awaited(topics_.Topics.system)
     update = awaited(topics_.Topics.update)
     update_many = awaited(topics_.Topics.update_many)
     update_ordered = awaited(topics_.Topics.update_ordered)

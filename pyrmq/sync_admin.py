@@ -107,11 +107,13 @@ class Exports(_Part):
 class Groups(_Part):
     __doc__ = groups_.Groups.__doc__
 
+    change = blocking(groups_.Groups.change)
     configs = blocking(groups_.Groups.configs)
     connections = blocking(groups_.Groups.connections)
     consume_stats = blocking(groups_.Groups.consume_stats)
     delete = blocking(groups_.Groups.delete)
     delete_topics = blocking(groups_.Groups.delete_topics)
+    names = blocking(groups_.Groups.names)
     queue_owners = blocking(groups_.Groups.queue_owners)
     running_info = blocking(groups_.Groups.running_info)
     set_consume_mode = blocking(groups_.Groups.set_consume_mode)
@@ -134,6 +136,7 @@ class Messages(_Part):
     read = streamed(messages_.Messages.read)
     send = blocking(messages_.Messages.send)
     slice = blocking(messages_.Messages.slice)
+    traces = blocking(messages_.Messages.traces)
     tracks = blocking(messages_.Messages.tracks)
 
 
@@ -196,6 +199,7 @@ class Topics(_Part):
     route = blocking(topics_.Topics.route)
     set_perm = blocking(topics_.Topics.set_perm)
     status = blocking(topics_.Topics.status)
+    system = blocking(topics_.Topics.system)
     update = blocking(topics_.Topics.update)
     update_many = blocking(topics_.Topics.update_many)
     update_ordered = blocking(topics_.Topics.update_ordered)

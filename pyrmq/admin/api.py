@@ -10,7 +10,7 @@ from pyrmq.admin.clusters import Clusters
 from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
-from pyrmq.admin.link import TIMEOUT, AdminLink, Progress
+from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
@@ -37,7 +37,7 @@ class Admin:
     """
 
     def __init__(
-        self, namesrv: str, *, timeout: float = TIMEOUT, progress: Progress | None = None
+        self, namesrv: str, *, timeout: float | None = None, progress: Progress | None = None
     ) -> None:
         addresses = parse_addresses(namesrv)
         if not addresses:

@@ -26,6 +26,8 @@ from pyrmq.net.properties_file import format_properties, parse_properties
 
 R = TypeVar("R")
 CONSUME_STATS_TIMEOUT = 50.0
+ROLE_TIMEOUT = 20.0
+"""Seconds for a slave to say that it takes over: it asks first whether its master answers."""
 PROMOTION_TIMEOUT = 60.0
 CONTAINER_TIMEOUT = 20.0
 """Seconds for a container to start or stop a broker."""
@@ -90,11 +92,14 @@ class Brokers(Part):
         return await self.each(self.config_of, broker=broker, cluster=cluster)
 
     async def consume_stats(
-        self, broker: str, *, ordered: bool = False, timeout: float = CONSUME_STATS_TIMEOUT
+        self, broker: str, *, ordered: bool = False, timeout: float | None = None
     ) -> BrokerConsumeStats:
         """How far all groups of a broker are; `ordered`: in topics that are ordered only."""
         answer = await self._link.ask_json(
-            broker, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": ordered}, timeout=timeout
+            broker,
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            {"isOrder": ordered},
+            timeout=self._link.patience(CONSUME_STATS_TIMEOUT) if timeout is None else timeout,
         )
         return BrokerConsumeStats.from_json(answer)
 
@@ -150,7 +155,10 @@ class Brokers(Part):
         ClientError if it is not back as master in time. `sync`: it becomes a SYNC_MASTER."""
         role = "SYNC_MASTER" if sync else "ASYNC_MASTER"
         body = format_properties({"brokerRole": role}).encode()
-        await self._link.ask(broker, RequestCode.UPDATE_BROKER_CONFIG, body=body, timeout=timeout)
+        await self._link.ask(
+            broker, RequestCode.UPDATE_BROKER_CONFIG, body=body,
+            timeout=self._link.patience(ROLE_TIMEOUT),
+        )  # fmt: skip
         with trio.move_on_after(timeout):
             while True:
                 with suppress(ConnectError, RequestTimeoutError):
@@ -226,7 +234,7 @@ class Brokers(Part):
         """Has a container start a broker; `config_path` is a file of the container's machine."""
         await self._link.ask(
             container, RequestCode.ADD_BROKER, {"configPath": config_path},
-            timeout=CONTAINER_TIMEOUT,
+            timeout=self._link.patience(CONTAINER_TIMEOUT),
         )  # fmt: skip
 
     async def remove(self, container: str, cluster: str, broker_name: str, broker_id: int) -> None:
@@ -235,7 +243,7 @@ class Brokers(Part):
             container,
             RequestCode.REMOVE_BROKER,
             {"brokerClusterName": cluster, "brokerName": broker_name, "brokerId": broker_id},
-            timeout=CONTAINER_TIMEOUT,
+            timeout=self._link.patience(CONTAINER_TIMEOUT),
         )
 
     async def _change(

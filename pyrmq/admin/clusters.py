@@ -88,7 +88,9 @@ class Clusters(Part):
 
         async def one(address: str) -> Epochs:
             answer = await self._link.ask_json(
-                address, RequestCode.GET_BROKER_EPOCH_CACHE, timeout=EPOCH_TIMEOUT
+                address,
+                RequestCode.GET_BROKER_EPOCH_CACHE,
+                timeout=self._link.patience(EPOCH_TIMEOUT),
             )
             return Epochs.from_json(answer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,7 @@ class GroupProgress(GroupConnections, GroupRunning):
             address,
             RequestCode.GET_CONSUME_STATS,
             {"consumerGroup": group, **({"topic": topic} if topic else {})},
-            timeout=max(TIMEOUT, self._link.timeout),
+            timeout=self._link.patience(TIMEOUT),
         )
         rows = values.by_queue(values.table(answer, "offsetTable"))
         queues = [QueueProgress.from_json(q, row) for q, row in rows if isinstance(row, dict)]
@@ -171,11 +171,14 @@ class GroupProgress(GroupConnections, GroupRunning):
                 f"group {group} is broadcast to: its members keep their offsets themselves"
             )
 
-    async def summaries(self) -> AsyncIterator[GroupSummary]:
-        """Each group that has a retry topic, by name: how far it is, and who is online. The first
-        form of pop's retry topics names no group; such names are left out, as nobody has them."""
+    async def summaries(self, also: Iterable[str] = ()) -> AsyncIterator[GroupSummary]:
+        """Each group that has a retry topic, and those that are named, by name: how far it is, and
+        who is online. The first form of pop's retry topics names no group; such names are left
+        out, as nobody has them."""
         names = await self._link.topics()
         groups = {group_of_retry_topic(t) for t in names if t.startswith(RETRY_PREFIX)}
+        named = set(also)
+        groups |= named
         for done, group in enumerate(sorted(groups)):
             self._link.progress("groups", done, len(groups))
             stats = online = None
@@ -193,7 +196,8 @@ class GroupProgress(GroupConnections, GroupRunning):
                 pass  # it is offline
             except PyrmqError as e:
                 failed.append(e)
-            if not (stats or online or failed) and self._is_pop_name(group, names, groups):
+            told = stats or online or failed or group in named
+            if not told and self._is_pop_name(group, names, groups):
                 continue
             yield GroupSummary(group, stats, online, failed)
 

@@ -213,7 +213,9 @@ class Exports(Part):
         """A broker's table of topics, those of its users. [getUserTopicConfig]"""
         found = await self._table(address, RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable")
         system = await self._link.ask_json(
-            address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, timeout=TABLE_TIMEOUT
+            address,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+            timeout=self._link.patience(TABLE_TIMEOUT),
         )
         named = system.get("topicList")
         hidden = {str(t) for t in named} if isinstance(named, list) else set()
@@ -241,7 +243,7 @@ class Exports(Part):
 
     async def _table(self, address: str, code: int, name: str) -> Table:
         """A broker's table and its dataVersion. ProtocolError for a row that is no object."""
-        answer = await self._link.ask(address, code, timeout=TABLE_TIMEOUT)
+        answer = await self._link.ask(address, code, timeout=self._link.patience(TABLE_TIMEOUT))
         body = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
         rows = values.table(body, name)
         if not all(isinstance(row, dict) for row in rows.values()):

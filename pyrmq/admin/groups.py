@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_config import GroupConfig
 from pyrmq.admin.link import Replica
-from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.admin.outcome import Outcome, Outcomes, Partial
 from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_group, retry_topic
@@ -38,13 +39,7 @@ class Groups(GroupProgress):
     async def configs(self, group: str) -> Outcomes[GroupAt | None]:
         """A group's configuration on one broker of each name; None where a broker has no such
         group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
-        info = await self._link.cluster_info()
-        brokers = [
-            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
-            for _, b in sorted(info.brokers.items())
-            if b.broker_addrs
-            for number in [min(b.broker_addrs)]
-        ]
+        brokers = await self._one_of_each()
         at = {r.address: r for r in brokers}
 
         async def one(address: str) -> GroupAt | None:
@@ -55,14 +50,56 @@ class Groups(GroupProgress):
 
         return await self._link.on_each(brokers, one)
 
-    async def _config(self, address: str, group: str) -> GroupConfig | None:
+    async def names(self) -> Partial[str]:
+        """The groups that brokers have a configuration of, by name: also those that have consumed
+        nothing, and the system's. The error of a broker if none answered."""
+
+        async def one(address: str) -> list[str]:
+            return [str(name) for name in await self._table(address)]
+
+        asked = (await self._link.on_each(await self._one_of_each(), one)).check()
+        return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
+
+    async def _one_of_each(self) -> list[Replica]:
+        """One broker of each name."""
+        info = await self._link.cluster_info()
+        return [
+            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
+            for _, b in sorted(info.brokers.items())
+            if b.broker_addrs
+            for number in [min(b.broker_addrs)]
+        ]
+
+    async def _table(self, address: str) -> Mapping[Any, Any]:
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         answer = await self._link.ask(address, code)
         found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
-        table = values.table(found, "subscriptionGroupTable")
-        row = values.table(table, group)
+        return values.table(found, "subscriptionGroupTable")
+
+    async def _config(self, address: str, group: str) -> GroupConfig | None:
+        row = values.table(await self._table(address), group)
         return GroupConfig.from_json({"groupName": group, **row}) if row else None
+
+    async def change(
+        self,
+        group: str,
+        members: Mapping[str, Any],
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[None]:
+        """Changes members of a group's configuration (by the names of GroupConfig) on a broker or
+        on the masters of a cluster, and nothing else of it. Where there is no such group it is
+        made, with the defaults for the others."""
+        check_group(group)
+
+        async def one(address: str) -> None:
+            known = await self._config(address, group) or GroupConfig(group)
+            # A broker keeps the attributes that are not named.
+            await self._update(address, replace(known, **{"attributes": {}, **members}))
+
+        return await self._on_masters(one, broker, cluster)
 
     async def update(
         self, config: GroupConfig, *, broker: str | None = None, cluster: str | None = None

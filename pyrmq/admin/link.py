@@ -9,11 +9,12 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from pyrmq.admin.channels import AdminChannels
 from pyrmq.admin.near import near as near
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, PyrmqError, ResponseError
-from pyrmq.model.codes import ResponseCode
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.model.codes import ResponseCode, request_text
 from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
@@ -52,7 +53,7 @@ class Replica:
 class AdminLink:
     """Connections to the servers of a cluster. An async context manager.
 
-    `namesrv`: the name servers; `timeout`: seconds for a request that does not say its own.
+    `namesrv`: the name servers; `timeout`: seconds for a request, TIMEOUT if nothing is said.
     A ResponseError that a server answered with has its address in `server`.
     """
 
@@ -60,14 +61,15 @@ class AdminLink:
         self,
         namesrv: Sequence[Address],
         *,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.progress = progress or no_progress
         self.namesrv = tuple(namesrv)
-        self.timeout = timeout
-        self.name_servers = NameServers(namesrv, timeout=timeout)
-        self._channels = Channels()
+        self._said = timeout
+        self.timeout = TIMEOUT if timeout is None else timeout
+        self.name_servers = NameServers(namesrv, timeout=self.timeout)
+        self._channels = AdminChannels()
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()
@@ -80,6 +82,11 @@ class AdminLink:
     def channels(self) -> Channels:
         """The connections, for procedures that use them themselves."""
         return self._channels
+
+    def patience(self, usual: float) -> float:
+        """Seconds for a request that a server needs longer for: `usual`, unless the timeout was
+        said."""
+        return usual if self._said is None else self._said
 
     # Requests
 
@@ -125,7 +132,11 @@ class AdminLink:
     ) -> dict[Any, Any]:
         """The JSON object of a server's answer; an empty body is an empty object."""
         answer = await self.ask(server, code, ext, body, timeout=timeout)
-        return fastjson.loads_object(answer.body) if answer.body else {}
+        try:
+            return fastjson.loads_object(answer.body) if answer.body else {}
+        except ProtocolError as e:
+            where = server if isinstance(server, str) else format_address(server)
+            raise ProtocolError(f"{where}: {e} (request {request_text(code)})") from e
 
     async def ask_name_server(self, code: int, ext: Ext | None = None) -> Command:
         """The answer of one name server; the next one is asked where one does not answer."""

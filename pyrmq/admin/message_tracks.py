@@ -10,6 +10,7 @@ import trio
 from pyrmq.admin.connections import BROADCASTING, PUSH, ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, GroupProgress, is_offline
 from pyrmq.admin.link import AT_ONCE, Part
+from pyrmq.admin.outcome import Partial
 from pyrmq.admin.topic_stats import TopicStats
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.record import ReceivedMessage
@@ -44,9 +45,10 @@ class Track:
 class MessageTracks(Part):
     """The part of `admin.messages` that tells who has consumed a message."""
 
-    async def tracks(self, message: ReceivedMessage) -> list[Track]:
+    async def tracks(self, message: ReceivedMessage) -> Partial[Track]:
         """What each group that consumes the message's topic has made of it, by group; a group that
-        cannot be asked has a Track that says why. TopicNotExistError. [messageTrackDetail]"""
+        cannot be asked has a Track that says why. TopicNotExistError; the error of a broker if
+        none told its groups. [messageTrackDetail]"""
         groups = await TopicStats(self._link).groups(message.topic)
         broker = message.broker_name or await self._broker_at(message.store_host)
         found: dict[str, Track] = {}
@@ -59,7 +61,7 @@ class MessageTracks(Part):
         async with trio.open_nursery() as nursery:
             for _ in range(min(AT_ONCE, len(groups))):
                 nursery.start_soon(lane)
-        return [found[group] for group in groups]
+        return Partial([found[group] for group in groups], groups.failed)
 
     async def _broker_at(self, address: str) -> str:
         """The name of the broker whose master is at an address, empty if there is none."""

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pyrmq.admin.link import Replica
 from pyrmq.admin.message_tracks import MessageTracks
-from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_index import QueueIndex
+from pyrmq.admin.traces import Trace, read_traces
 from pyrmq.errors import (
     ClientError,
     NotFoundError,
     ProtocolError,
+    PyrmqError,
     QueryNotFoundError,
     ResponseError,
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue, SendResult
+from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.properties import UNIQ_KEY
-from pyrmq.model.record import ReceivedMessage, decode_record, decode_records
+from pyrmq.model.record import ReceivedMessage, decode_records
 from pyrmq.model.topic import as_int
-from pyrmq.net.address import address_of_message_id, format_address, offset_of_message_id
+from pyrmq.net.address import Address, address_of_message_id, format_address, offset_of_message_id
 from pyrmq.net.answer import MAX_NUMBER, number
 from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 
+INDEX_UNIT = 1000
+"""The index counts whole seconds: a message may stand there as much earlier, in ms."""
 QUERY_TIMEOUT = 18.0
 """Seconds for a query by key at one broker. [MQAdminImpl.queryMessage: 6 s times 3]"""
 PULL_TIMEOUT = 10.0
@@ -79,25 +84,41 @@ class Messages(MessageTracks, QueueIndex):
         """A message by its offset id or, failing that, by its unique id among those of the last
         three days. NotFoundError if there is none."""
         check_id(message_id)
-        found = await self._at(message_id)
-        if found is not None:
-            return found
+        place = self._place(message_id)
+        unreached: PyrmqError | None = None
+        if place is not None:
+            try:
+                return await self._at(*place)
+            except (ProtocolError, ResponseError):
+                pass  # a unique id that looks like an offset id, or it was deleted
+            except ClientError as e:
+                unreached = e
         begin = time.time_ns() // 1_000_000 - THREE_DAYS
-        return (await self.by_unique_key(topic, message_id, begin=begin))[0]
+        try:
+            return (await self.by_unique_key(topic, message_id, begin=begin))[0]
+        except NotFoundError as e:
+            if unreached is not None:
+                e.hint = f"if it is an offset id: {unreached}"
+            raise
 
-    async def _at(self, message_id: str) -> ReceivedMessage | None:
-        """The message that an offset id leads to, if it is one, and the broker has it."""
+    @staticmethod
+    def _place(message_id: str) -> tuple[Address, int] | None:
+        """The address and the offset of an offset id; None for what can be none."""
         address, offset = address_of_message_id(message_id), offset_of_message_id(message_id)
         port = message_id[-24:-16]
         if address is None or offset is None or int(port, 16) > 65_535:
             return None  # a unique id, which has as many digits
-        try:
-            answer = await self._link.ask(
-                address, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset}
-            )
-            return decode_record(answer.body)
-        except (ClientError, ProtocolError, ResponseError):
-            return None
+        return address, offset
+
+    async def _at(self, address: Address, offset: int) -> ReceivedMessage:
+        answer = await self._link.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+        name = ""
+        with suppress(PyrmqError):  # the message is there, whatever its broker is called
+            name = await self._broker_at(format_address(address))
+        found = decode_records(answer.body, broker_name=name)
+        if not found:
+            raise ProtocolError("an answer without a message")
+        return found[0]
 
     async def by_key(
         self,
@@ -108,19 +129,24 @@ class Messages(MessageTracks, QueueIndex):
         end: int = MAX_NUMBER,
         limit: int = 64,
         cluster: str | None = None,
-    ) -> list[ReceivedMessage]:
+    ) -> Partial[ReceivedMessage]:
         """Messages of a topic that were sent with a key, by store time; times are ms since 1970,
-        `limit` counts for each broker. NotFoundError if there are none."""
+        `limit` counts for each broker. NotFoundError if there are none; the error of a broker that
+        did not answer if the others have none."""
         found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
-        return _some([m for m in found if m.topic == topic and key in m.keys], key)
+
+        def wanted(m: ReceivedMessage) -> bool:
+            return m.topic == topic and key in m.keys and begin <= m.store_timestamp <= end
+
+        return _some(found, wanted, f"the key {key}")
 
     async def by_unique_key(
         self, topic: str, key: str, *, begin: int = 0, cluster: str | None = None
-    ) -> list[ReceivedMessage]:
-        """Messages with a unique id, by store time: more than one if it was sent again.
-        NotFoundError if there are none."""
+    ) -> Partial[ReceivedMessage]:
+        """Messages with a unique id, by store time: more than one if it was sent again. Errors as
+        of `by_key`."""
         found = await self._query(topic, key, begin, MAX_NUMBER, UNIQUE_COUNT, cluster, unique=True)
-        return _some([m for m in found if m.properties.get(UNIQ_KEY) == key], key)
+        return _some(found, lambda m: m.properties.get(UNIQ_KEY) == key, f"the id {key}")
 
     async def _query(
         self,
@@ -132,7 +158,7 @@ class Messages(MessageTracks, QueueIndex):
         cluster: str | None,
         *,
         unique: bool,
-    ) -> list[ReceivedMessage]:
+    ) -> Partial[ReceivedMessage]:
         brokers = [b for b in await self._link.brokers_of(topic) if cluster in (None, b.cluster)]
         if not brokers:
             raise TopicNotExistError(f"topic {topic} has no broker in cluster {cluster}")
@@ -153,13 +179,16 @@ class Messages(MessageTracks, QueueIndex):
                 "topic": topic,
                 "key": key,
                 "maxNum": limit,
-                "beginTimestamp": begin,
+                "beginTimestamp": max(begin - INDEX_UNIT, 0),
                 "endTimestamp": end,
                 "_UNIQUE_KEY_QUERY": unique,
             }
             try:
                 answer = await self._link.ask(
-                    address, RequestCode.QUERY_MESSAGE, ext, timeout=QUERY_TIMEOUT
+                    address,
+                    RequestCode.QUERY_MESSAGE,
+                    ext,
+                    timeout=self._link.patience(QUERY_TIMEOUT),
                 )
             except QueryNotFoundError:
                 return []
@@ -167,7 +196,23 @@ class Messages(MessageTracks, QueueIndex):
 
         asked: Outcomes[list[ReceivedMessage]] = await self._link.on_each(brokers, ask)
         found = [m for messages in asked.check().values for m in messages]
-        return sorted(found, key=lambda m: (m.store_timestamp, m.commit_log_offset))
+        found.sort(key=lambda m: (m.store_timestamp, m.commit_log_offset))
+        return Partial(found, asked.failed)
+
+    async def traces(
+        self,
+        message_id: str,
+        *,
+        topic: str = TRACE_TOPIC,
+        begin: int = 0,
+        end: int = MAX_NUMBER,
+        limit: int = 64,
+    ) -> Partial[Trace]:
+        """What clients did with a message, by time, as they wrote it to the trace topic. `limit`
+        counts messages of that topic; errors as of `by_key`."""
+        found = await self.by_key(topic, message_id, begin=begin, end=end, limit=limit)
+        shown = [t for m in found for t in read_traces(m) if t.message_id == message_id]
+        return Partial(sorted(shown, key=lambda t: t.time), found.failed)
 
     async def consume_directly(
         self, message: ReceivedMessage, group: str, client_id: str
@@ -283,7 +328,12 @@ class Messages(MessageTracks, QueueIndex):
                 expression=expression,
             )
             pulled = read_pull(
-                await self._link.call(address, RequestCode.PULL_MESSAGE, ext, timeout=PULL_TIMEOUT)
+                await self._link.call(
+                    address,
+                    RequestCode.PULL_MESSAGE,
+                    ext,
+                    timeout=self._link.patience(PULL_TIMEOUT),
+                )
             )
             if pulled.status is PullStatus.FOUND:
                 for message in decode_records(pulled.body, broker_name=queue.broker_name):
@@ -344,7 +394,14 @@ def _name(brokers: list[Replica], address: str) -> str:
     return next(b.broker_name for b in brokers if b.address == address)
 
 
-def _some(found: list[ReceivedMessage], key: str) -> list[ReceivedMessage]:
-    if not found:
-        raise NotFoundError(f"no message has the key {key}")
-    return found
+def _some(
+    found: Partial[ReceivedMessage], wanted: Callable[[ReceivedMessage], bool], what: str
+) -> Partial[ReceivedMessage]:
+    some = Partial([m for m in found if wanted(m)], found.failed)
+    if some:
+        return some
+    error = some.failed[0].error if some.failed else None
+    if error is None:
+        raise NotFoundError(f"no message has {what}")
+    error.hint = f"no message has {what} where brokers answered"
+    raise error

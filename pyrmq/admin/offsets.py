@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress, is_offline, stands_for_route
+from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.errors import ClientError, ResponseError
@@ -144,8 +145,11 @@ class Offsets(Part):
         force: bool = True,
         cluster: str | None = None,
     ) -> Outcomes[list[QueueReset]]:
-        """What `reset` would do, without doing it."""
+        """What `reset` would do, without doing it. ClientError if no broker has the group."""
         check_group(group)
+        known = await Groups(self._link).configs(group)
+        if known and not known.failed and all(o.value is None for o in known):
+            raise ClientError(f"no broker has group {group}")
         brokers = await self._link.brokers_of(self._route_topic(topic, cluster))
         return await self._link.on_each(
             brokers, lambda address: self._plan(address, group, topic, time_ms, force=force)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyrmq.errors import PyrmqError
 
 R = TypeVar("R")
+
+
+def problem(target: str, error: BaseException | None) -> str:
+    """A server, and what failed there; the server is not named twice."""
+    text = str(error)
+    return text if target in text else f"{target}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,11 @@ class Outcome(Generic[R]):
     @property
     def ok(self) -> bool:
         return self.error is None
+
+    @property
+    def problem(self) -> str:
+        """What failed, and where."""
+        return problem(self.target, self.error)
 
 
 class Outcomes(list[Outcome[R]]):
@@ -57,6 +68,15 @@ class Outcomes(list[Outcome[R]]):
             assert outcome.error is not None
             raise outcome.error
         return self
+
+
+class Partial(list[R]):
+    """What the servers gave that answered. `failed`: those that did not; what they have is missing
+    here."""
+
+    def __init__(self, found: Iterable[R] = (), failed: Iterable[Outcome[Any]] = ()) -> None:
+        super().__init__(found)
+        self.failed: list[Outcome[Any]] = list(failed)
 
 
 def merged(parts: Iterable[Outcomes[R]]) -> Outcomes[R]:

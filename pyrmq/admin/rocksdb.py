@@ -50,7 +50,7 @@ class RocksDb(Part):
         code = RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON
 
         async def one(address: str) -> None:
-            await self._link.ask(address, code, ext, timeout=max(TIMEOUT, self._link.timeout))
+            await self._link.ask(address, code, ext, timeout=self._link.patience(TIMEOUT))
 
         masters = await self._link.masters(broker=broker, cluster=cluster, default_all=True)
         return await self._link.on_each(masters, one)
@@ -67,7 +67,7 @@ class RocksDb(Part):
                 address,
                 code,
                 {"topic": topic, "checkStoreTime": since},
-                timeout=max(TIMEOUT, self._link.timeout),
+                timeout=self._link.patience(TIMEOUT),
             )
             return QueueCheck(values.text(body, "checkResult"), values.number(body, "checkStatus"))
 
@@ -82,7 +82,7 @@ class RocksDb(Part):
 
         async def one(address: str) -> None:
             await self._link.ask(
-                address, RequestCode.POP_ROLLBACK, timeout=max(TIMEOUT, self._link.timeout)
+                address, RequestCode.POP_ROLLBACK, timeout=self._link.patience(TIMEOUT)
             )
 
         return await self._link.on_each(

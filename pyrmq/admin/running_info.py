@@ -218,6 +218,6 @@ class GroupRunning(Part):
             broker,
             RequestCode.GET_CONSUMER_RUNNING_INFO,
             {"consumerGroup": group, "clientId": client_id, "jstackEnable": stacks},
-            timeout=max(TIMEOUT, self._link.timeout),
+            timeout=self._link.patience(TIMEOUT),
         )
         return RunningInfo.from_json(client_id, answer)

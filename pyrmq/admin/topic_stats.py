@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.link import Part, Replica
+from pyrmq.admin.outcome import Partial
 from pyrmq.errors import ConfigError, PyrmqError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
@@ -40,6 +41,8 @@ class TopicFlow:
     """Messages that the group has not consumed."""
     failed: builtins.list[PyrmqError] = field(default_factory=list)
     """Servers that did not answer: what they have is missing here."""
+    answered: bool = True
+    """Whether any did."""
 
     @property
     def active(self) -> bool:
@@ -69,15 +72,20 @@ def allocate(
     return found
 
 
+def _each_once(errors: Iterable[PyrmqError]) -> builtins.list[PyrmqError]:
+    """Of errors with the same text the first."""
+    return builtins.list({str(e): e for e in errors}.values())
+
+
 class TopicStats(Part):
     """The part of `admin.topics` that tells who consumes topics, and how much."""
 
-    async def groups(self, topic: str) -> builtins.list[str]:
-        """The groups that consume a topic, or have offsets in it. [QUERY_TOPIC_CONSUME_BY_WHO]"""
-        found: set[str] = set()
-        for replica in await self._link.brokers_of(topic):
-            found |= await self._groups_at(replica.address, topic)
-        return sorted(found)
+    async def groups(self, topic: str) -> Partial[str]:
+        """The groups that consume a topic, or have offsets in it, by name. The error of a broker
+        if none answered. [QUERY_TOPIC_CONSUME_BY_WHO]"""
+        brokers = await self._link.brokers_of(topic)
+        asked = (await self._link.on_each(brokers, lambda a: self._groups_at(a, topic))).check()
+        return Partial(sorted(set().union(*asked.values)), asked.failed)
 
     async def _groups_at(self, address: str, topic: str) -> set[str]:
         answer = await self._link.ask(
@@ -121,14 +129,15 @@ class TopicStats(Part):
         asked = await self._link.on_each(brokers, lambda a: self._groups_at(a, topic))
         failed += [o.error for o in asked.failed if o.error is not None]
         groups: set[str] = set().union(*asked.values)
+        answered = bool(asked.done) or not brokers
         if not groups:
-            return [TopicFlow(topic, None, put, failed=failed)]
+            return [TopicFlow(topic, None, put, failed=_each_once(failed), answered=answered)]
         rows = []
         for group in sorted(groups):
             missing = builtins.list(failed)
             got = await self._flow(masters, GET_NUMS, f"{topic}@{group}", missing)
             behind = await self._accumulation(brokers, group, topic, missing)
-            rows.append(TopicFlow(topic, group, put, got, behind, missing))
+            rows.append(TopicFlow(topic, group, put, got, behind, _each_once(missing)))
         return rows
 
     async def _flow(

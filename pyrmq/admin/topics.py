@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.topic_changes import TopicChanges
 from pyrmq.admin.topic_stats import TopicStats
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import is_system_topic
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.topic import as_int
+from pyrmq.net import fastjson
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,8 @@ class TopicGroups:
     cluster: str
     topic: str
     groups: list[str]
+    failed: list[PyrmqError] = field(default_factory=list)
+    """Servers that did not answer: groups that only they know are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class TopicStatus:
 
     queues: builtins.list[QueueState]
     put_tps: float
+    failed: builtins.list[Outcome[Any]] = field(default_factory=list)
+    """Brokers that did not answer: their queues are missing."""
 
 
 class Topics(TopicChanges, TopicStats):
@@ -51,6 +59,14 @@ class Topics(TopicChanges, TopicStats):
         """Names of all topics, sorted; retry topics and those of the system are among them."""
         return sorted(await self._link.topics())
 
+    async def system(self) -> set[str]:
+        """The topics of brokers and name servers themselves: those that a name server tells, and
+        those known by name. [GET_SYSTEM_TOPIC_LIST_FROM_NS]"""
+        answer = await self._link.ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        found = fastjson.loads_object(answer.body).get("topicList")
+        told = {str(t) for t in found} if isinstance(found, builtins.list) else set()
+        return told | {t for t in await self._link.topics() if is_system_topic(t)}
+
     async def with_groups(self) -> AsyncIterator[TopicGroups]:
         """Each topic with its groups, but for retry and dead-letter topics, by cluster and name."""
         topics = await self.list()
@@ -58,12 +74,20 @@ class Topics(TopicChanges, TopicStats):
             self._link.progress("topics", done, len(topics))
             if topic.startswith(("%RETRY%", "%DLQ%")):
                 continue
+            cluster = ""
+            groups: builtins.list[str] = []
+            failed: builtins.list[PyrmqError] = []
             try:
                 brokers = await self._link.brokers_of(topic)
-                groups = await self.groups(topic) if brokers else []
-            except PyrmqError:  # a topic may go while it is looked at
-                brokers, groups = [], []
-            yield TopicGroups(brokers[0].cluster if brokers else "", topic, groups)
+                if brokers:
+                    cluster = brokers[0].cluster
+                    groups = found = await self.groups(topic)
+                    failed = [o.error for o in found.failed if o.error is not None]
+            except ResponseError:  # a topic may go while it is looked at
+                pass
+            except PyrmqError as e:
+                failed = [e]
+            yield TopicGroups(cluster, topic, groups, failed)
 
     async def route(self, topic: str) -> TopicRoute:
         """Where a topic is. TopicNotExistError."""
@@ -74,13 +98,18 @@ class Topics(TopicChanges, TopicStats):
         return sorted({b.cluster for b in (await self._link.route(topic)).brokers})
 
     async def status(self, topic: str) -> TopicStatus:
-        """How far the queues of a topic are, on all its brokers. TopicNotExistError."""
+        """How far the queues of a topic are, on all its brokers. TopicNotExistError; the error of a
+        broker if none answered."""
         found: builtins.list[QueueState] = []
         tps = 0.0
-        for replica in await self._link.brokers_of(topic):
-            answer = await self._link.ask_json(
-                replica.address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+
+        async def ask(address: str) -> dict[Any, Any]:
+            return await self._link.ask_json(
+                address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
             )
+
+        outcomes = await self._link.on_each(await self._link.brokers_of(topic), ask)
+        for answer in outcomes.check().values:
             rate = answer.get("topicPutTps")
             tps += rate if isinstance(rate, int | float) else 0.0
             table = answer.get("offsetTable")
@@ -96,4 +125,4 @@ class Topics(TopicChanges, TopicStats):
                         )
                     )
         found.sort(key=lambda s: (s.queue.topic, s.queue.broker_name, s.queue.queue_id))
-        return TopicStatus(found, tps)
+        return TopicStatus(found, tps, outcomes.failed)

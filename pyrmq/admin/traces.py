@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrmq.admin.messages import Messages
-from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.topic import as_int
-from pyrmq.net.answer import MAX_NUMBER
 
 FIELD_END, RECORD_END = "\x01", "\x02"
 _MOST_FIELDS = 32
@@ -28,22 +25,6 @@ class Trace:
     """When it was done, or the record written; ms since 1970."""
     cost_ms: int
     success: bool
-
-
-async def traces(
-    messages: Messages,
-    message_id: str,
-    *,
-    topic: str = TRACE_TOPIC,
-    begin: int = 0,
-    end: int = MAX_NUMBER,
-    limit: int = 64,
-) -> list[Trace]:
-    """What was done with a message, by time; `limit` counts messages of the trace topic.
-    NotFoundError if nothing was written."""
-    found = await messages.by_key(topic, message_id, begin=begin, end=end, limit=limit)
-    shown = [t for m in found for t in read_traces(m) if t.message_id == message_id]
-    return sorted(shown, key=lambda t: t.time)
 
 
 def read_traces(message: ReceivedMessage) -> list[Trace]:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
 from pyrmq.version import __version__
+
+INTERRUPTED = 130
+
+
+def _streams() -> None:
+    """stdout and stderr that take everything: one that is closed loses it (`>&-`), letters that
+    its encoding has not are escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (until the process ends)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 class _Group(click.Group):
@@ -17,13 +31,20 @@ class _Group(click.Group):
         from pyrmq.errors import PyrmqError, leaves
         from pyrmq.escape import escape
 
+        _streams()
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # while modules are imported, or between requests
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except (PyrmqError, OSError, BaseExceptionGroup) as e:
             errors = leaves(e)
             if not all(isinstance(leaf, PyrmqError | OSError) for leaf in errors):
                 raise
-            raise click.ClickException(escape("; ".join(map(str, errors)))) from e
+            failure = click.ClickException(escape("; ".join(map(str, errors))))
+            unprinted = not any(isinstance(leaf, PyrmqError) for leaf in errors)
+            if unprinted and ctx.invoked_subcommand in ("admin", "mqadmin"):
+                failure.exit_code = 2  # type: ignore[misc] # 1 is for command lines there
+            raise failure from e
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

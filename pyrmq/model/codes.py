@@ -128,6 +128,14 @@ class RequestCode(IntEnum):
     POP_ROLLBACK = 200056
 
 
+def request_text(code: int) -> str:
+    """A request code with its name, where it has one: `12 QUERY_MESSAGE`."""
+    try:
+        return f"{code} {RequestCode(code).name}"
+    except ValueError:
+        return str(code)
+
+
 class ResponseCode(IntEnum):
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -20,6 +20,14 @@ TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """Whose offsets on the half and op topics say how far transactions are settled."""
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+SYSTEM_GROUPS = frozenset(
+    {
+        "CID_ONSAPI_OWNER", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_PULL", "CID_ONS-HTTP-PROXY",
+        "CLIENT_INNER_PRODUCER", "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP", "SELF_TEST_P_GROUP", "TOOLS_CONSUMER", "__MONITOR_CONSUMER",
+    }
+)  # fmt: skip
+"""Groups that brokers and tools have made for themselves. [MixAll]"""
 
 MAX_TOPIC = 127
 MAX_LONG_TOPIC = 255
@@ -61,6 +69,10 @@ def check_group(group: str) -> None:
             f"the specified group {group[:64]!r} is illegal: "
             f"1 to {MAX_GROUP} of the characters %|a-zA-Z0-9_-"
         )
+
+
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
@@ -10,7 +11,7 @@ from typing import Self, TypeVar
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConnectError, PyrmqError
+from pyrmq.errors import ClientError, ConnectError, PyrmqError, leaves
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.answer import check_success
@@ -93,6 +94,11 @@ class Channel:
     @property
     def closed(self) -> bool:
         return self._protocol.closed is not None
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come since a request that timed out was sent."""
+        return self._protocol.silent
 
     async def run(self) -> None:
         """Reads until the connection ends; then every waiting call fails."""
@@ -284,6 +290,15 @@ class Channel:
         await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
 
 
+def _why(error: Exception) -> str:
+    """What the system said of the last attempt, where trio says only that all have failed."""
+    if isinstance(error, trio.TooSlowError):
+        return f"no answer in {CONNECT_TIMEOUT:g} s"
+    cause = leaves(error.__cause__)[-1] if error.__cause__ is not None else error
+    number = getattr(cause, "errno", None)
+    return os.strerror(number) if number else str(error)
+
+
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
@@ -352,7 +367,7 @@ class Channels:
                 stream = await trio.open_tcp_stream(*address)
         except (OSError, ValueError, trio.TooSlowError) as e:
             # ValueError (UnicodeError): a name server may call anything the name of a host.
-            raise ConnectError(f"cannot connect to {format_address(address)}: {e}") from e
+            raise ConnectError(f"cannot connect to {format_address(address)}: {_why(e)}") from e
         if not self._tasks.running:  # it was left meanwhile
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")

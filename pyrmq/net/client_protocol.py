@@ -24,6 +24,7 @@ from typing import Any
 
 from pyrmq.engine import Command, Listener, RecvBuffer, Session, Space
 from pyrmq.errors import ClientError, ConnectError, EngineError, RequestTimeoutError
+from pyrmq.model.codes import request_text
 from pyrmq.net.command import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
@@ -151,6 +152,8 @@ class ClientProtocol:
         self._opaque = 0
         self._in_flight: dict[int, Request] = {}
         self._received_at = now
+        self.silent = False
+        """Whether nothing has arrived since a request was sent that timed out."""
         self._earliest = FOREVER
         """No request in flight has a deadline before this."""
 
@@ -270,6 +273,7 @@ class ClientProtocol:
 
     def _arrived(self, now: float) -> int:
         self._received_at = now
+        self.silent = False
         return int(now * 1000)
 
     def _commands(self, now_ms: int) -> list[Event]:
@@ -309,6 +313,7 @@ class ClientProtocol:
         dead = False
         for request in late:
             events.append(self._end(request, Outcome.TIMED_OUT))
+            self.silent |= self._received_at < request.sent_at
             dead |= gives_up(self._give_up, request.sent_at, self._received_at, now)
         self._earliest = min((r.deadline for r in self._in_flight.values()), default=FOREVER)
         if dead:
@@ -350,7 +355,8 @@ class ClientProtocol:
         (for one that was forgotten) ClientError if there will be none."""
         if request.outcome is Outcome.TIMED_OUT:
             raise RequestTimeoutError(
-                f"{self.name} did not answer in {request.timeout:g} s (request {request.code})"
+                f"{self.name} did not answer in {request.timeout:.3g} s "
+                f"(request {request_text(request.code)})"
             )
         if request.outcome is Outcome.LOST:
             self.check_open()

@@ -276,7 +276,14 @@ async def test_the_tree(embedded: Running, tmp_path: Path) -> None:
     assert json.loads(shown.out)[0]["config"]["retry_max_times"] == 4
     assert (await admin(embedded.namesrv, "group", "config", "Absent")).code == 2
     listed = await admin(embedded.namesrv, "group", "list", "-o", "json")
-    assert json.loads(listed.out) == []
+    assert [(g["group"], g["members"]) for g in json.loads(listed.out)] == [("B", 0), ("Made", 0)]
+    more = await admin(embedded.namesrv, "group", "list", "--system", "-o", "json")
+    assert "TOOLS_CONSUMER" in {g["group"] for g in json.loads(more.out)}
+    kept = await admin(embedded.namesrv, "group", "create", "Made", *where, "--no-broadcast")
+    assert kept.code == 0, kept.err
+    shown = await admin(embedded.namesrv, "group", "config", "Made", "-o", "json")
+    config = json.loads(shown.out)[0]["config"]
+    assert (config["retry_max_times"], config["consume_broadcast_enable"]) == (4, False)
     asked = await admin(embedded.namesrv, "group", "delete", "Made", *where)
     assert asked.code == 1
     assert "--yes" in asked.err

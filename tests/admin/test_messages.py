@@ -19,6 +19,7 @@ from pyrmq import (
 )
 from pyrmq.admin import Admin
 from pyrmq.errors import NotFoundError
+from pyrmq.net.address import message_id
 from pyrmq.server import Running
 from tests.support.mqadmin import admin, mqadmin
 
@@ -87,7 +88,7 @@ async def test_messages_by_key(embedded: Running) -> None:
     [
         (("queryMsgById", "-t", TOPIC, "-i", "../../etc/passwd"), "is no message id", 2),
         (("queryMsgById", "-t", TOPIC, "-i", "0" * 32, "-g", "g"), "go together", 1),
-        (("queryMsgByUniqueKey", "-t", TOPIC, "-i", "F" * 32), "no message has the key", 2),
+        (("queryMsgByUniqueKey", "-t", TOPIC, "-i", "F" * 32), "no message has the id", 2),
         (("queryMsgByOffset", "-t", TOPIC, "-b", "broker-x", "-i", "0", "-o", "0"), "broker-x", 2),
         (("printMsg", "-t", "NoSuchTopic"), "NoSuchTopic", 2),
         (("printMsg", "-t", TOPIC, "-b", "yesterday"), "--beginTimestamp takes", 1),
@@ -230,3 +231,26 @@ async def test_the_trace_of_a_message(embedded: Running) -> None:
     assert all(row.endswith("success") for row in rows)
     none = await mqadmin(embedded.namesrv, "queryMsgTraceById", "-i", "0" * 32)
     assert none.code == 2
+
+
+async def test_a_time_within_a_second(embedded: Running) -> None:
+    """The index counts whole seconds; what is asked for is met to the millisecond."""
+    await _sent(embedded)
+    async with Admin(embedded.namesrv) as asked:
+        (found,) = await asked.messages.by_key(TOPIC, "k1")
+        at = found.store_timestamp
+        assert len(await asked.messages.by_key(TOPIC, "k1", begin=at, end=at)) == 1
+        for window in ({"begin": at + 1}, {"end": at - 1}):
+            with pytest.raises(NotFoundError, match="the key k1"):
+                await asked.messages.by_key(TOPIC, "k1", **window)
+
+
+async def test_an_offset_id_of_a_broker_that_is_not_there(embedded: Running) -> None:
+    first, *_ = await _sent(embedded)
+    async with Admin(embedded.namesrv) as asked:
+        found = await asked.messages.get(TOPIC, first.offset_msg_id)
+        assert found.broker_name == first.queue.broker_name
+        gone = message_id(("127.0.0.1", 1), 77)
+        with pytest.raises(NotFoundError, match=f"the id {gone}") as error:
+            await asked.messages.get(TOPIC, gone)
+        assert "if it is an offset id: cannot connect to 127.0.0.1:1" in str(error.value)

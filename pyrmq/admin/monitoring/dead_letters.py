@@ -53,7 +53,7 @@ class DeadLetterWatcher:
         if growth or not first:
             round_.figure("dlq_growth", growth, group=group, partial=partial)
         if asked.failed:
-            texts = [f"{o.target}: {o.error}" for o in asked.failed]
+            texts = [o.problem for o in asked.failed]
             round_.problem(f"dead letters of {group}", "; ".join(texts[:3]))
             return
         old.discard(group)

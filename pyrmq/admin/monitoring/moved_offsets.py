@@ -42,7 +42,7 @@ class MovedOffsetWatcher:
             round_.seen(Part.EVENTS, "")
             return
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        failed = [f"{o.target}: {o.error}" for o in asked.failed]
+        failed = [o.problem for o in asked.failed]
         ends = {queue: end.offset for part in asked.values for queue, end in part.items()}
         for queue, end in sorted(ends.items()):
             # A queue that came later is read whole, unless its broker was silent so far.

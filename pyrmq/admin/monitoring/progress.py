@@ -70,7 +70,7 @@ async def progress(link: AdminLink, group: str, brokers: Iterable[Replica], roun
     asked.check()
     rows = [row for stats in asked.values for row in stats.queues]
     found = undone(rows)
-    failed = [f"{o.target}: {o.error}" for o in asked.failed]
+    failed = [o.problem for o in asked.failed]
     partial = bool(failed)
     for name, topic in found.items():
         round_.figure("lag", topic.total, group=group, topic=name, partial=partial)
@@ -103,7 +103,7 @@ async def _delays(
         return []
     for part in ends.values:
         add_delays(found, [row for row in rows if row.queue.topic == topic], part)
-    return [f"{o.target}: {o.error}" for o in ends.failed]
+    return [o.problem for o in ends.failed]
 
 
 def _text(queue: MessageQueue | None) -> str:

@@ -37,6 +37,8 @@ class Report:
     """Why, the first of them."""
     high: list[Sample] = field(default_factory=list)
     """Figures at or above the value at which an alarm is raised."""
+    figures: int = 0
+    """How many figures were told, whatever they are."""
     events: list[Event] = field(default_factory=list)
     """What was told."""
     seconds: float = 0.0
@@ -62,6 +64,7 @@ class Round:
 
     def sample(self, sample: Sample) -> None:
         """A figure."""
+        self.report.figures += 1
         threshold = self.settings.threshold(sample.subject)
         high = reading_of(sample.value, threshold) is Reading.HIGH
         if threshold.enabled and high and len(self.report.high) < MAX_HIGH:

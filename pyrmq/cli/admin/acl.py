@@ -90,18 +90,15 @@ def get(session: Session, subject: str, broker: str | None, cluster: str | None)
     """Show the entries of a SUBJECT as each broker has them."""
     from pyrmq.errors import ClientError
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         outcomes = (await admin.acls.get(subject, broker=broker, cluster=cluster)).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        failed = [o.problem for o in outcomes.failed]
         found = [(o.target, o.value) for o in outcomes.done if o.value is not None]
         if not found and not failed:
             raise ClientError(f"no broker has entries of {subject}")
-        return _view(found)
+        return _view(found, failed)
 
     session.report(work)
-    session.partly(failed)
 
 
 @acl.command("list")
@@ -113,18 +110,16 @@ def list_(
     session: Session, subject: str, resource: str, broker: str | None, cluster: str | None
 ) -> None:
     """List what each broker has."""
-    failed: list[str] = []
 
     async def work(admin: Admin) -> View:
         outcomes = await admin.acls.list(subject, resource, broker=broker, cluster=cluster)
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.check().failed]
-        return _view([(o.target, found) for o in outcomes.done for found in o.value or []])
+        failed = [o.problem for o in outcomes.check().failed]
+        return _view([(o.target, found) for o in outcomes.done for found in o.value or []], failed)
 
     session.report(work)
-    session.partly(failed)
 
 
-def _view(found: list[tuple[str, Acl]]) -> View:
+def _view(found: list[tuple[str, Acl]], failed: list[str]) -> View:
     from pyrmq.cli.admin.view import Column, table
 
     rows: list[Any] = [
@@ -145,6 +140,7 @@ def _view(found: list[tuple[str, Acl]]) -> View:
         Column("RESOURCE", "resource"), Column("ACTIONS", lambda r: ", ".join(r["actions"])),
         Column("FROM", lambda r: ", ".join(r["source_ips"])), Column("DECISION", "decision"),
         Column("POLICY", "policy"), empty="no entries",
+        failed=failed,
     )  # fmt: skip
 
 

@@ -39,24 +39,18 @@ def by_address(
     """Shows names and values of each broker; `ask` gives OfReplicas of mappings."""
     from pyrmq.cli.admin.view import Column, View
 
-    failed: list[str] = []
-    data: dict[str, Any] = {}
-
     async def work(admin: Admin) -> View:
         found = await ask(admin)
-        failed[:] = [
-            f"{of.replica.address}: {of.outcome.error}" for of in found if of.outcome.error
-        ]
-        data.clear()
-        data.update((of.replica.address, of.outcome.value) for of in found if not of.outcome.error)
+        failed = [of.outcome.problem for of in found if of.outcome.error]
+        data = {of.replica.address: of.outcome.value for of in found if not of.outcome.error}
         rows = [(a, k, v) for a, table in data.items() for k, v in (table or {}).items()]
         columns = [Column(name, lambda r: r[1]), Column("VALUE", lambda r: r[2])]
         if len(found) > 1:
             columns.insert(0, Column("BROKER", lambda r: r[0]))
-        return View(data, rows, columns, empty="nothing is known")
+        empty = "" if failed else "nothing is known"
+        return View(data, rows, columns, (), empty, failed, all_failed=not data)
 
     session.report(work)
-    session.partly(failed, all_failed=not data)
 
 
 def outcomes(
@@ -69,19 +63,14 @@ def outcomes(
     """Shows what brokers answered: `rows` makes the rows of one, of its address and its answer."""
     from pyrmq.cli.admin.view import View
 
-    failed: list[str] = []
-    data: dict[str, Any] = {}
-
     async def work(admin: Admin) -> View:
         found = await ask(admin)
-        failed[:] = [f"{o.target}: {o.error}" for o in found.failed]
-        data.clear()
-        data.update((o.target, o.value) for o in found.done)
+        failed = [o.problem for o in found.failed]
+        data = {o.target: o.value for o in found.done}
         shown = [row for address, value in data.items() for row in rows(address, value)]
-        return View(data, shown, columns, empty=empty)
+        return View(data, shown, columns, (), "" if failed else empty, failed, all_failed=not data)
 
     session.report(work)
-    session.partly(failed, all_failed=not data)
 
 
 @broker.command()
@@ -233,5 +222,6 @@ def cold_get(session: Session, broker: str | None, cluster: str | None) -> None:
     by_address(session, lambda a: a.brokers.cold_data(broker=broker, cluster=cluster), "WHAT")
 
 
+broker.add_command(status, "stats")
 for _command in (config, clean, cold_data, container, flush_offset, promote, read_ahead):
     broker.add_command(_command)

@@ -147,7 +147,7 @@ def cold_remove(session: Session, broker: str | None, cluster: str | None, group
 @click.command("read-ahead")
 @session()
 @where
-@click.argument("mode", type=click.Choice(["normal", "random"]))
+@click.argument("mode", type=click.Choice(["normal", "random"], case_sensitive=False))
 def read_ahead(session: Session, broker: str | None, cluster: str | None, mode: str) -> None:
     """Say how brokers read ahead in their logs."""
     from pyrmq.admin.outcome import Outcomes

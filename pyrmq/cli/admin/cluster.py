@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.lazy import Group
-from pyrmq.cli.admin.session import Session, session
+from pyrmq.cli.admin.session import Seconds, Session, session
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
@@ -25,11 +25,9 @@ def cluster() -> None:
 @click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")
 def list_(session: Session, cluster: str | None) -> None:
     """List brokers with what they do."""
+    from pyrmq.admin.outcome import problem
     from pyrmq.admin.runtime_info import Traffic, first_number
     from pyrmq.cli.admin.view import Column, View
-
-    failed: list[str] = []
-    answered: list[Any] = []
 
     async def work(admin: Admin) -> View:
         states = await admin.clusters.list(cluster)
@@ -70,12 +68,11 @@ def list_(session: Session, cluster: str | None) -> None:
             Column("STATE", lambda r: "does not answer" if r["error"] else "ok",
                    style=lambda r: "red" if r["error"] else "green"),
         )  # fmt: skip
-        failed[:] = [f"{r['address']}: {r['error']}" for r in data if r["error"]]
-        answered[:] = [r for r in data if not r["error"]]
-        return View(data, data, columns, empty="no brokers")
+        failed = [problem(s.replica.address, s.error) for s in states if s.error is not None]
+        all_failed = len(failed) == len(states)
+        return View(data, data, columns, (), "no brokers", failed, all_failed=all_failed)
 
     session.report(work)
-    session.partly(failed, all_failed=not answered)
 
 
 @cluster.command()
@@ -87,7 +84,7 @@ def list_(session: Session, cluster: str | None) -> None:
               help="Bytes of each body.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(0), default=1, show_default=True,
               help="How many rounds; 0: until Ctrl-C.")  # fmt: skip
-@click.option("--interval", type=click.FloatRange(0, 86_400), default=10.0, show_default=True,
+@click.option("--interval", type=Seconds(0, 86_400), default=10.0, show_default=True,
               help="Seconds between rounds.")  # fmt: skip
 def rt(
     session: Session,

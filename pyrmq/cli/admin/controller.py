@@ -88,11 +88,9 @@ def config_get(session: Session, addresses: tuple[str, ...]) -> None:
     """Show the configuration of controllers."""
     from pyrmq.cli.admin.view import Column, View
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         outcomes = (await admin.controllers.config(addresses)).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        failed = [o.problem for o in outcomes.failed]
         data = {o.target: o.value or {} for o in outcomes.done}
         rows = [(at, key, value) for at, found in data.items() for key, value in found.items()]
         columns = (
@@ -100,10 +98,9 @@ def config_get(session: Session, addresses: tuple[str, ...]) -> None:
             Column("KEY", lambda r: r[1]),
             Column("VALUE", lambda r: r[2]),
         )
-        return View(data, rows, columns)
+        return View(data, rows, columns, failed=failed)
 
     session.report(work)
-    session.partly(failed)
 
 
 @config.command("set")

@@ -67,7 +67,9 @@ def metrics(session: Session, cluster: str, folder: str) -> None:
 @session()
 @where
 @_folder
-@click.option("--only", type=click.Choice(["topics", "groups"]), help="One kind alone.")
+@click.option(
+    "--only", type=click.Choice(["topics", "groups"], case_sensitive=False), help="One kind alone."
+)
 @click.option("--special", is_flag=True, help="Retry and dead-letter topics as well.")
 def metadata(
     session: Session,

@@ -22,19 +22,24 @@ def group() -> None:
 
 @group.command("list")
 @session(watch=True)
-def list_(session: Session) -> None:
+@click.option("--system", is_flag=True, help="Also the groups of brokers and tools.")
+def list_(session: Session, system: bool) -> None:
     """List groups: members, what they have not consumed."""
     from pyrmq.cli.admin.view import Column, table
+    from pyrmq.model.names import is_system_group
     from pyrmq.model.versions import version_name
-
-    failed: list[str] = []
 
     async def work(admin: Admin) -> View:
         rows: list[dict[str, Any]] = []
-        failed.clear()
-        async for s in admin.groups.summaries():
+        configured = await admin.groups.names()
+        failed = [o.problem for o in configured.failed]
+        answered = False
+        async for s in admin.groups.summaries(configured):
+            if not system and is_system_group(s.group):
+                continue
             failed.extend(f"{s.group}: {error}" for error in s.failed)
             online = s.online
+            answered |= bool(s.stats or s.online) or not s.failed
             rows.append(
                 {
                     "group": s.group,
@@ -56,10 +61,11 @@ def list_(session: Session) -> None:
             Column("TPS", lambda r: "" if r["tps"] is None else f"{r['tps']:.2f}", right=True),
             Column("DIFF", "diff", right=True),
             empty="no groups",
+            failed=failed,
+            all_failed=not answered,
         )
 
     session.report(work)
-    session.partly(failed)
 
 
 @group.command()
@@ -71,12 +77,10 @@ def progress(session: Session, name: str, topic: str | None, clients: bool) -> N
     """Show how far a group is in each queue."""
     from pyrmq.cli.admin.view import Column, View, moment
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         stats = await admin.groups.consume_stats(name, topic)
         owners = await admin.groups.queue_owners(name) if clients else {}
-        failed[:] = [f"{o.target}: {o.error}" for o in stats.failed]
+        failed = [o.problem for o in stats.failed]
         data = {
             "group": name,
             "tps": stats.tps,
@@ -110,16 +114,15 @@ def progress(session: Session, name: str, topic: str | None, clients: bool) -> N
         )
         total = f"diff {stats.diff}, inflight {stats.inflight}, {stats.tps:.2f} messages/s"
         rows: Any = data["queues"]
-        return View(data, rows, columns, (total,), "no queues")
+        return View(data, rows, columns, (total,), "no queues", failed)
 
     session.report(work)
-    session.partly(failed)
 
 
 @group.command()
 @session(watch=True)
 @click.argument("name")
-@click.option("--broker", metavar="HOST:PORT", help="As this broker has them.")
+@click.option("-b", "--broker", metavar="HOST:PORT", help="As this broker has them.")
 def connections(session: Session, name: str, broker: str | None) -> None:
     """Show the members of a group, and what they subscribe to."""
     from pyrmq.cli.admin.view import Column, View
@@ -158,10 +161,8 @@ def status(session: Session, name: str, client: str | None, stacks: bool) -> Non
     from pyrmq.cli.admin.view import Column, View
     from pyrmq.errors import PyrmqError
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
-        failed.clear()
+        failed: list[str] = []
         infos = {}
         wanted = (
             [client]
@@ -191,12 +192,10 @@ def status(session: Session, name: str, client: str | None, stacks: bool) -> Non
             Column("CACHED", lambda r: r[1].cached, right=True),
             Column("LOCKED", lambda r: "yes" if r[1].locked else ""),
         )
-        return View(
-            data, held, columns, said or (["nothing is wrong"] if infos else []), "no queues"
-        )
+        notes = said or (["nothing is wrong"] if infos else [])
+        return View(data, held, columns, notes, "no queues", failed, all_failed=not infos)
 
     session.report(work)
-    session.partly(failed)
 
 
 @group.command()
@@ -229,11 +228,9 @@ def config(session: Session, name: str) -> None:
     from pyrmq.cli.admin.view import Column, View
     from pyrmq.errors import ClientError
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         outcomes = (await admin.groups.configs(name)).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        failed = [o.problem for o in outcomes.failed]
         found = [at for at in outcomes.values if at is not None]
         if not found and not failed:
             raise ClientError(f"no broker has group {name}")
@@ -243,11 +240,11 @@ def config(session: Session, name: str) -> None:
             Column("NAME", lambda r: r[1]),
             Column("VALUE", lambda r: r[2]),
         )
-        return View(found, rows, columns)
+        return View(found, rows, columns, failed=failed)
 
     session.report(work)
-    session.partly(failed)
 
 
+group.add_command(progress, "lag")
 for _command in (create, create_batch, delete, mode):
     group.add_command(_command)

@@ -10,55 +10,58 @@ from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
-    from pyrmq.admin.group_config import GroupConfig
 
 
-def _config(name: str, **given: Any) -> GroupConfig:
+def _members(name: str, **given: Any) -> dict[str, Any]:
+    """What was named, by members of GroupConfig."""
     import json
 
-    from pyrmq.admin.group_config import GroupConfig, attributes_of
-    from pyrmq.errors import ConfigError, UnusableNameError
+    from pyrmq.admin.group_config import attributes_of
+    from pyrmq.errors import ConfigError, InvalidParameterError
+    from pyrmq.model.names import check_group
 
-    policy = given.pop("group_retry_policy")
+    members = {k: v for k, v in given.items() if v is not None}
     try:
-        made = GroupConfig(name, **{**given, "attributes": attributes_of(given["attributes"])})
-    except (ConfigError, UnusableNameError) as e:
+        check_group(name)
+    except InvalidParameterError as e:
+        raise click.UsageError(str(e)) from None
+    try:
+        members["attributes"] = attributes_of(given["attributes"])
+    except ConfigError as e:
         raise click.UsageError(f"--attributes: {e}") from None
-    if policy:
+    if "group_retry_policy" in members:
         try:
-            made.group_retry_policy = json.loads(policy)
+            members["group_retry_policy"] = json.loads(members["group_retry_policy"])
         except ValueError as e:
             raise click.UsageError(f"--retry-policy takes a JSON object: {e}") from None
-        if not isinstance(made.group_retry_policy, dict):
+        if not isinstance(members["group_retry_policy"], dict):
             raise click.UsageError("--retry-policy takes a JSON object")
-    return made
+    return members
 
 
 @click.command()
 @session()
 @where
 @click.argument("name")
-@click.option("--consume/--no-consume", "consume_enable", default=True, show_default=True)
-@click.option("--from-min/--no-from-min", "consume_from_min_enable", default=True,
-              show_default=True)  # fmt: skip
-@click.option("--broadcast/--no-broadcast", "consume_broadcast_enable", default=True,
-              show_default=True)  # fmt: skip
-@click.option("--orderly/--no-orderly", "consume_message_orderly", default=False,
-              show_default=True)  # fmt: skip
-@click.option("--retry-queues", "retry_queue_nums", type=click.IntRange(0, 65_536), default=1,
-              show_default=True)  # fmt: skip
-@click.option("--retries", "retry_max_times", type=click.IntRange(-1), default=16,
-              show_default=True, help="Until a message is a dead letter.")  # fmt: skip
+@click.option("--consume/--no-consume", "consume_enable", default=None)
+@click.option("--from-min/--no-from-min", "consume_from_min_enable", default=None)
+@click.option("--broadcast/--no-broadcast", "consume_broadcast_enable", default=None)
+@click.option("--orderly/--no-orderly", "consume_message_orderly", default=None)
+@click.option("--retry-queues", "retry_queue_nums", type=click.IntRange(0, 65_536))
+@click.option("--retries", "retry_max_times", type=click.IntRange(-1),
+              help="Until a message is a dead letter: 16 for a new group.")  # fmt: skip
 @click.option("--retry-policy", "group_retry_policy", metavar="JSON", help="Delays of retries.")
-@click.option("--notify/--no-notify", "notify_consumer_ids_changed_enable", default=True,
-              show_default=True, help="Tell members of others.")  # fmt: skip
+@click.option("--notify/--no-notify", "notify_consumer_ids_changed_enable", default=None,
+              help="Tell members of others.")  # fmt: skip
 @click.option("--attributes", default="", metavar="+A=B,-C")
 def create(
     session: Session, name: str, broker: str | None, cluster: str | None, **given: Any
 ) -> None:
-    """Create a group, or replace its configuration."""
-    made = _config(name, **given)
-    outcomes = session.run(lambda admin: admin.groups.update(made, broker=broker, cluster=cluster))
+    """Create a group, or change what is named of its configuration."""
+    members = _members(name, **given)
+    outcomes = session.run(
+        lambda admin: admin.groups.change(name, members, broker=broker, cluster=cluster)
+    )
     session.done(outcomes, "created or changed")
 
 
@@ -102,7 +105,7 @@ def delete(
         failed = []
         if cluster and not outcomes.failed:
             failed = await admin.groups.delete_topics(name, cluster)
-        return outcomes, [f"{o.target}: {o.error}" for o in failed]
+        return outcomes, [o.problem for o in failed]
 
     outcomes, failed = session.run(work)
     session.done(outcomes, "deleted")
@@ -114,7 +117,9 @@ def delete(
 @where
 @click.argument("name")
 @click.argument("topic")
-@click.argument("consume_mode", metavar="MODE", type=click.Choice(["pull", "pop"]))
+@click.argument(
+    "consume_mode", metavar="MODE", type=click.Choice(["pull", "pop"], case_sensitive=False)
+)
 @click.option("--share", type=click.IntRange(-1), default=0, show_default=True,
               help="How many members may pop the same queue.")  # fmt: skip
 def mode(

@@ -53,3 +53,10 @@ class LazyGroup(Group):
         except click.UsageError as e:
             setattr(e, "exit_code", 1)  # noqa: B010 (click says ClassVar, and reads the instance)
             raise
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as e:
+            setattr(e, "exit_code", 1)  # noqa: B010
+            raise

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.message_files import dump, queue_index
+from pyrmq.cli.admin.message_trace import trace
 from pyrmq.cli.admin.session import Session, printing, session
+from pyrmq.cli.admin.times import FORMS, time_of
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
+    from pyrmq.admin.outcome import Partial
     from pyrmq.cli.admin.view import View
     from pyrmq.model.record import ReceivedMessage
 
@@ -70,7 +72,7 @@ async def _one(admin: Admin, found: ReceivedMessage) -> View:
         tracks = await admin.messages.tracks(found)
     except PyrmqError as e:
         view.data = {**shown, "tracks": None}
-        view.notes = [f"who consumed it is not known: {e}"]
+        view.failed = [f"who consumed it is not known: {e}"]
         return view
     view.data = {
         **shown,
@@ -79,10 +81,11 @@ async def _one(admin: Admin, found: ReceivedMessage) -> View:
     view.notes = [
         f"group {t.group}: {t.type.value}{f' ({t.error})' if t.error else ''}" for t in tracks
     ] or ["no group consumes this topic"]
+    view.failed = [o.problem for o in tracks.failed]
     return view
 
 
-def _many(found: Sequence[ReceivedMessage]) -> View:
+def _many(found: Partial[ReceivedMessage]) -> View:
     from pyrmq.cli.admin.view import Column, View, moment
 
     return View(
@@ -99,6 +102,7 @@ def _many(found: Sequence[ReceivedMessage]) -> View:
             Column("BYTES", lambda m: len(m.raw_body), right=True),
         ),
         empty="no messages",
+        failed=[o.problem for o in found.failed],
     )
 
 
@@ -121,7 +125,7 @@ def get(session: Session, topic: str, message_id: str) -> None:
 @_topic
 @_cluster
 @_limit
-@click.option("--begin", metavar="TIME", help="Stored from this time on: ISO, or ms since 1970.")
+@click.option("--begin", metavar="TIME", help=f"Stored from this time on: {FORMS}.")
 @click.option("--end", metavar="TIME", help="Stored before this time.")
 @click.argument("key")
 def by_key(
@@ -134,7 +138,7 @@ def by_key(
     key: str,
 ) -> None:
     """List messages that were sent with a key."""
-    first, last = _time("--begin", begin), _time("--end", end)
+    first, last = time_of("--begin", begin), time_of("--end", end)
 
     async def work(admin: Admin) -> View:
         found = await admin.messages.by_key(
@@ -145,7 +149,8 @@ def by_key(
             limit=limit,
             cluster=cluster,
         )
-        return _many(found[:limit])
+        del found[limit:]
+        return _many(found)
 
     session.report(work)
 
@@ -187,7 +192,7 @@ def by_offset(session: Session, topic: str, broker_name: str, queue: int, offset
 @_topic
 @click.option("--broker-name", help="Queues of this broker only.")
 @click.option("--queue", type=click.IntRange(0, 65_535), help="This queue of each broker only.")
-@click.option("--begin", metavar="TIME", help="Stored from this time on: ISO, or ms since 1970.")
+@click.option("--begin", metavar="TIME", help=f"Stored from this time on: {FORMS}.")
 @click.option("--end", metavar="TIME", help="Stored before this time.")
 @click.option("--tags", default="*", show_default=True, help="Such as `TagA || TagB`.")
 @click.option("--limit", type=click.IntRange(1), help="Most messages in all.")
@@ -202,27 +207,36 @@ def print_(
     limit: int | None,
 ) -> None:
     """Print the messages of a topic as they come, queue by queue. Nothing is committed."""
-    first, last = _time("--begin", begin), _time("--end", end)
+    first, last = time_of("--begin", begin), time_of("--end", end)
+    failed: list[str] = []
+    asked = 0
 
     async def work(admin: Admin) -> None:
         from contextlib import aclosing
 
         from pyrmq.cli.admin.view import show_each
+        from pyrmq.errors import PyrmqError
 
+        nonlocal asked
         printed = 0
         for one in await admin.messages.queues(topic):
             if broker_name not in (None, one.broker_name) or queue not in (None, one.queue_id):
                 continue
-            part = await admin.messages.slice(one, begin=first, end=last)
-            async with aclosing(admin.messages.read(part, expression=tags)) as found:
-                async for message in found:
-                    if printed == limit:
-                        return
-                    show_each(_data(message), session.output, _line)
-                    printed += 1
+            asked += 1
+            try:
+                part = await admin.messages.slice(one, begin=first, end=last)
+                async with aclosing(admin.messages.read(part, expression=tags)) as found:
+                    async for message in found:
+                        if printed == limit:
+                            return
+                        show_each(_data(message), session.output, _line)
+                        printed += 1
+            except PyrmqError as e:
+                failed.append(f"queue {one.queue_id} of {one.broker_name}: {e}")
 
     with printing():
         session.run(work, prints=True)
+    session.partly(failed, all_failed=len(failed) == asked)
 
 
 def _line(shown: dict[str, Any]) -> str:
@@ -294,21 +308,5 @@ def decode_id(session: Session, message_id: str) -> None:
     session.show(view)
 
 
-for _command in (queue_index, dump):
+for _command in (queue_index, dump, trace):
     message.add_command(_command)
-
-
-def _time(option: str, text: str | None) -> int | None:
-    """A time as ms since 1970: digits, or ISO text, in the local zone where it names none."""
-    from datetime import datetime
-
-    if text is None:
-        return None
-    if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            f"{text!r} is no time: 2026-01-31T12:00 or milliseconds since 1970", param_hint=option
-        ) from None

@@ -96,7 +96,7 @@ def _once(session: Session, settings: Settings) -> None:
     }
     notes = [f"{report.asked} asked, {report.failed} failed, {report.seconds:.2f} s"]
     session.show(View(data, rows, columns, notes, empty="no figure is too high"))
-    session.partly(report.problems, all_failed=report.failed > report.asked - 1)
+    session.partly(report.problems, all_failed=not report.figures)
 
 
 @monitor.command()
@@ -106,7 +106,7 @@ def check(file: str, debug: bool) -> None:
     """Say whether a file of thresholds is right."""
     from pyrmq.escape import escape
 
-    settings = _read(Session("", "table", 0, debug), file)
+    settings = _read(Session("", "table", None, debug), file)
     sinks = ", ".join(s.name for s in settings.sinks)
     click.echo(
         f"{escape(file)} is right: every {settings.rounds.interval:g} s, "
@@ -125,7 +125,7 @@ def test(file: str, output: str, debug: bool) -> None:
     from pyrmq.admin.monitoring.lines import to_stderr
     from pyrmq.admin.monitoring.trial import try_sinks
 
-    session = Session("", output, 0, debug)
+    session = Session("", output, None, debug)
     settings = _read(session, file)
     # With -o, stdout has the answer alone.
     lines = {} if output == "table" else {"json_lines": to_stderr}
@@ -166,7 +166,7 @@ def init(file: str | None, debug: bool) -> None:
     try:
         write_example(file)
     except BaseException as e:
-        Session("", "table", 0, debug).fail(e)
+        Session("", "table", None, debug).fail(e)
 
 
 def _read(session: Session, path: str) -> Settings:

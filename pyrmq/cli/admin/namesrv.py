@@ -31,11 +31,9 @@ def config_get(session: Session) -> None:
     """Show the configuration of each name server."""
     from pyrmq.cli.admin.view import Column, View
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         outcomes = (await admin.namesrv.config()).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        failed = [o.problem for o in outcomes.failed]
         data = {o.target: o.value or {} for o in outcomes.done}
         rows = [(at, key, value) for at, found in data.items() for key, value in found.items()]
         columns = (
@@ -43,10 +41,9 @@ def config_get(session: Session) -> None:
             Column("KEY", lambda r: r[1]),
             Column("VALUE", lambda r: r[2]),
         )
-        return View(data, rows, columns)
+        return View(data, rows, columns, failed=failed)
 
     session.report(work)
-    session.partly(failed)
 
 
 @config.command("set")

@@ -9,6 +9,7 @@ import click
 
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
+from pyrmq.cli.admin.times import FORMS, time_of
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
@@ -40,17 +41,13 @@ def _view(rows: Sequence[QueueReset], head: str) -> View:
 
 def _time(text: str) -> int:
     from pyrmq.admin.offsets import END
-    from pyrmq.cli.mqadmin.options import UsageError
-    from pyrmq.cli.mqadmin.text import time_value
 
-    if text == "end":
-        return END
-    if text == "start":
-        return 0
-    try:
-        return time_value("to", text)
-    except UsageError as e:
-        raise click.UsageError(f"{e}; or start, now, end") from None
+    places = {"start": 0, "end": END}
+    if text in places:
+        return places[text]
+    moment = time_of("--to", text)
+    assert moment is not None
+    return moment
 
 
 def _move(session: Session, group: str, topic: str, time_ms: int, *, dry_run: bool) -> None:
@@ -63,8 +60,8 @@ def _move(session: Session, group: str, topic: str, time_ms: int, *, dry_run: bo
     outcomes = session.run(plan if dry_run else move)
     found = outcomes.values
     rows = [q for part in found for q in (part if dry_run else part.queues)]
-    failed = [f"{o.target}: {o.error}" for o in outcomes.failed]
-    if found:
+    failed = [o.problem for o in outcomes.failed]
+    if found or not failed:
         session.show(_view(rows, "WOULD BE" if dry_run else "IS"))
     session.partly(failed, all_failed=not found)
 
@@ -75,7 +72,7 @@ def _move(session: Session, group: str, topic: str, time_ms: int, *, dry_run: bo
 @click.argument("topic")
 @click.option(
     "--to", required=True, metavar="TIME",
-    help="start, end, now, milliseconds since 1970, or YYYY-MM-DD#HH:MM:SS:mmm.",
+    help=f"start, end, {FORMS}.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show for each queue what it would become.")
 def reset(session: Session, group: str, topic: str, to: str, dry_run: bool) -> None:

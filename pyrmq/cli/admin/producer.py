@@ -21,7 +21,9 @@ def producer() -> None:
 
 @producer.command("list")
 @session(watch=True)
-@click.option("--broker", required=True, metavar="HOST:PORT", help="The broker that is asked.")
+@click.option(
+    "-b", "--broker", required=True, metavar="HOST:PORT", help="The broker that is asked."
+)
 def list_(session: Session, broker: str) -> None:
     """List all producers that a broker knows."""
     from pyrmq.cli.admin.view import Column, View, moment

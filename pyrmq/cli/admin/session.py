@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 USAGE, FAILED, PARTLY, INTERRUPTED = 1, 2, 3, 130
+MOST_PROBLEMS = 20
+"""Parts that failed of which each is told; how many more there are is said."""
 
 
 @dataclass(slots=True)
@@ -30,7 +32,8 @@ class Session:
 
     namesrv: str
     output: str
-    timeout: float
+    timeout: float | None
+    """Seconds for a request, if that was said."""
     debug: bool
     yes: bool = False
     watch: float | None = None
@@ -84,16 +87,26 @@ class Session:
         import time
 
         while True:
-            view = self.run(work)
-            if self.watch and sys.stdout.isatty():
-                click.clear()
-            self.show(view)
-            if not self.watch:
-                return
+            try:
+                view = self.run(work)
+            except click.exceptions.Exit as e:  # what failed was said; the next round may go well
+                if not self.watch or e.exit_code in (USAGE, INTERRUPTED):
+                    raise
+            else:
+                if self.watch and sys.stdout.isatty():
+                    click.clear()
+                elif self.watch and self.output == "yaml":
+                    print("---")
+                self.show(view)
+                self._complain(view.failed)
+                if not self.watch:
+                    if view.failed:
+                        raise click.exceptions.Exit(FAILED if view.all_failed else PARTLY)
+                    return
             try:
                 time.sleep(self.watch)
             except KeyboardInterrupt:
-                raise click.exceptions.Exit(0) from None
+                raise click.exceptions.Exit(INTERRUPTED) from None
 
     def done(self, outcomes: Outcomes[Any], verb: str, *, count: str = "") -> None:
         """Shows what became of a change on each server; exit code 2 if all failed, 3 if some.
@@ -137,12 +150,18 @@ class Session:
 
     def partly(self, problems: list[str], *, all_failed: bool = False) -> None:
         """Ends with 3 (2 with `all_failed`) after saying what failed, if anything did."""
-        from pyrmq.escape import escape
-
-        for problem in problems:
-            click.echo(f"Error: {escape(problem)}", err=True)
+        self._complain(problems)
         if problems:
             raise click.exceptions.Exit(FAILED if all_failed else PARTLY)
+
+    @staticmethod
+    def _complain(problems: Sequence[str]) -> None:
+        from pyrmq.escape import escape
+
+        for problem in problems[:MOST_PROBLEMS]:
+            click.echo(f"Error: {escape(problem)}", err=True)
+        if len(problems) > MOST_PROBLEMS:
+            click.echo(f"Error: {len(problems) - MOST_PROBLEMS} more failed", err=True)
 
     def fail(self, error: BaseException) -> NoReturn:
         """Ends the command: pyrmq's own errors as a line each, others as they are."""
@@ -153,7 +172,7 @@ class Session:
         if self.debug:
             traceback.print_exception(error)
         for part in parts:
-            if isinstance(part, click.ClickException | click.exceptions.Exit):
+            if isinstance(part, click.ClickException | click.exceptions.Exit | BrokenPipeError):
                 raise part
         if not all(isinstance(p, PyrmqError | OSError) for p in parts):
             raise error
@@ -164,8 +183,10 @@ class Session:
 
 
 def _text(error: BaseException) -> str:
-    server = getattr(error, "server", "")
-    return f"{server}: {error}" if server else str(error)
+    server, text = getattr(error, "server", ""), str(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return f"{server}: {text}" if server and server not in text else text
 
 
 async def _stop_on_signal(scope: Any, task_status: Any) -> None:
@@ -198,6 +219,18 @@ class printing:
         return True
 
 
+class Seconds(click.FloatRange):
+    """A number of seconds; `nan`, which is in every range, is none."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if seconds != seconds:
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
+
+
 _OPTIONS = (
     click.option(
         "-n",
@@ -205,6 +238,7 @@ _OPTIONS = (
         envvar="NAMESRV_ADDR",
         default="127.0.0.1:9876",
         show_default=True,
+        show_envvar=True,
         help="Name servers, `host:port;host:port`.",
     ),
     click.option(
@@ -217,17 +251,15 @@ _OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0.1, 3600),
-        default=5.0,
-        show_default=True,
+        type=Seconds(0.1, 3600),
         metavar="SECONDS",
-        help="For one request to a server.",
+        help="For one request to a server.  [default: 5, more for what takes a server longer]",
     ),
     click.option("--debug", is_flag=True, help="Show where an error comes from."),
 )
 _WATCH = click.option(
     "--watch",
-    type=click.FloatRange(0.1, 86_400),
+    type=Seconds(0.1, 86_400),
     metavar="SECONDS",
     help="Show it again and again, so often.",
 )
@@ -242,7 +274,7 @@ def session(
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def run(namesrv: str, output: str, timeout: float, debug: bool, **rest: Any) -> None:
+        def run(namesrv: str, output: str, timeout: float | None, debug: bool, **rest: Any) -> None:
             asked = Session(namesrv, output, timeout, debug)
             if watch:
                 asked.watch = rest.pop("watch")

@@ -23,21 +23,34 @@ def topic() -> None:
 @topic.command("list")
 @session()
 @click.option("--groups", is_flag=True, help="With the groups that consume each.")
-def list_(session: Session, groups: bool) -> None:
+@click.option("--user", is_flag=True, help="Without those of the system, of retries and of dead "
+              "letters.")  # fmt: skip
+def list_(session: Session, groups: bool, user: bool) -> None:
     """List topics by name."""
     from pyrmq.cli.admin.view import Column, View, table
+    from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX
+
+    async def hidden(admin: Admin) -> set[str]:
+        return await admin.topics.system() if user else set()
+
+    def shown(topic: str, system: set[str]) -> bool:
+        return not (user and (topic in system or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))))
 
     async def work(admin: Admin) -> View:
         if groups:
-            rows = [row async for row in admin.topics.with_groups()]
+            system = await hidden(admin)
+            rows = [r async for r in admin.topics.with_groups() if shown(r.topic, system)]
+            problems = [f"topic {r.topic}: {error}" for r in rows for error in r.failed]
             return table(
                 rows,
                 Column("CLUSTER", "cluster"),
                 Column("TOPIC", "topic"),
                 Column("GROUPS", lambda r: ", ".join(r.groups)),
                 empty="no topics",
+                failed=problems,
             )
-        names = await admin.topics.list()
+        system = await hidden(admin)
+        names = [name for name in await admin.topics.list() if shown(name, system)]
         return View(names, names, (Column("TOPIC", lambda name: name),), empty="no topics")
 
     session.report(work)
@@ -112,7 +125,8 @@ def status(session: Session, name: str, route_of: str | None) -> None:
         assert isinstance(rows, list)
         total = sum(r["max"] - r["min"] for r in rows)
         notes = (f"{total} messages, {found.put_tps:.2f} a second come",)
-        return View(data, rows, columns, notes, "no queues")
+        failed = [o.problem for o in found.failed]
+        return View(data, rows, columns, notes, "no queues", failed)
 
     session.report(work)
 
@@ -161,13 +175,13 @@ def stats(session: Session, name: str | None, active: bool) -> None:
     """Show how busy a topic and its groups are, or all topics."""
     from pyrmq.cli.admin.view import Column, table
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
-        failed.clear()
+        failed: list[str] = []
         rows = []
+        answered = False
         async for row in admin.topics.flows(name):
             failed.extend(f"topic {row.topic}: {error}" for error in row.failed)
+            answered |= row.answered
             if row.active or not active:
                 rows.append(row)
         return table(
@@ -181,10 +195,11 @@ def stats(session: Session, name: str | None, active: bool) -> None:
             Column("IN A DAY", lambda r: r.put.day, right=True),
             Column("OUT A DAY", lambda r: None if r.group is None else r.got.day, right=True),
             empty="no topics",
+            failed=failed,
+            all_failed=not answered,
         )  # fmt: skip
 
     session.report(work)
-    session.partly(failed)
 
 
 for _command in (create, create_batch, delete, set_perm, order):

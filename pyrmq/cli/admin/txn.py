@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.lazy import Group
+from pyrmq.cli.admin.session import Seconds
 from pyrmq.cli.admin.txn_targets import Target, ask, ask_each, targeted
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _wanted(topic: str | None, group: str | None, older_than: float | None) -> F
 @_group
 @click.option(
     "--older-than",
-    type=click.FloatRange(0),
+    type=Seconds(0),
     metavar="SECONDS",
     help="Only what was sent so long ago.",
 )

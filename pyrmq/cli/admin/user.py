@@ -20,7 +20,7 @@ def user() -> None:
     """Users of Apache RocketMQ's brokers (authentication). pyrmq's brokers have none."""
 
 
-_type = click.option("--type", "kind", type=click.Choice(["Super", "Normal"]))
+_type = click.option("--type", "kind", type=click.Choice(["Super", "Normal"], case_sensitive=False))
 
 
 @user.command()
@@ -47,7 +47,7 @@ def create(
 @click.argument("name")
 @click.option("--password", help="`-`: it is asked for, or read from stdin.")
 @_type
-@click.option("--status", type=click.Choice(["enable", "disable"]))
+@click.option("--status", type=click.Choice(["enable", "disable"], case_sensitive=False))
 def update(
     session: Session, name: str, password: str | None, kind: str | None, status: str | None,
     broker: str | None, cluster: str | None,
@@ -92,18 +92,15 @@ def get(session: Session, name: str, broker: str | None, cluster: str | None) ->
     """Show a user as each broker has it. Passwords are not shown."""
     from pyrmq.errors import ClientError
 
-    failed: list[str] = []
-
     async def work(admin: Admin) -> View:
         outcomes = (await admin.users.get(name, broker=broker, cluster=cluster)).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
+        failed = [o.problem for o in outcomes.failed]
         found = [(o.target, o.value) for o in outcomes.done if o.value is not None]
         if not found and not failed:
             raise ClientError(f"no broker has user {name}")
-        return _view(found)
+        return _view(found, failed)
 
     session.report(work)
-    session.partly(failed)
 
 
 @user.command("list")
@@ -112,18 +109,16 @@ def get(session: Session, name: str, broker: str | None, cluster: str | None) ->
 @click.option("--filter", "text", default="", help="Names that have this in them.")
 def list_(session: Session, text: str, broker: str | None, cluster: str | None) -> None:
     """List the users of each broker. Passwords are not shown."""
-    failed: list[str] = []
 
     async def work(admin: Admin) -> View:
         outcomes = (await admin.users.list(text, broker=broker, cluster=cluster)).check()
-        failed[:] = [f"{o.target}: {o.error}" for o in outcomes.failed]
-        return _view([(o.target, found) for o in outcomes.done for found in o.value or []])
+        failed = [o.problem for o in outcomes.failed]
+        return _view([(o.target, found) for o in outcomes.done for found in o.value or []], failed)
 
     session.report(work)
-    session.partly(failed)
 
 
-def _view(found: list[tuple[str, User]]) -> View:
+def _view(found: list[tuple[str, User]], failed: list[str]) -> View:
     from pyrmq.cli.admin.view import Column, table
 
     rows: list[Any] = [
@@ -132,6 +127,7 @@ def _view(found: list[tuple[str, User]]) -> View:
     return table(
         rows, Column("BROKER", "broker"), Column("USER", "name"), Column("TYPE", "type"),
         Column("STATUS", "status"), empty="no users",
+        failed=failed,
     )  # fmt: skip
 
 

@@ -38,11 +38,21 @@ class View:
     columns: Sequence[Column] = ()
     notes: Sequence[str] = ()
     empty: str = "nothing to show"
+    failed: Sequence[str] = ()
+    """What is missing, and why: printed as errors, and the exit code is 3, or 2 if `all_failed`."""
+    all_failed: bool = False
 
 
-def table(data: Sequence[Any], *columns: Column, notes: Sequence[str] = (), empty: str) -> View:
+def table(
+    data: Sequence[Any],
+    *columns: Column,
+    notes: Sequence[str] = (),
+    empty: str,
+    failed: Sequence[str] = (),
+    all_failed: bool = False,
+) -> View:
     """A view of rows that are the data as well."""
-    return View(data, data, columns, notes, empty)
+    return View(data, data, columns, notes, empty, failed, all_failed)
 
 
 def fields(data: Mapping[str, Any], *, notes: Sequence[str] = ()) -> View:
@@ -88,14 +98,13 @@ def show(view: View, output: str) -> None:
 
 
 def show_each(row: Any, output: str, text: Callable[[Any], str]) -> None:
-    """Prints one of many as it comes: a line of JSON, a document of YAML, or its text."""
+    """Prints one of many as it comes: a line of JSON, a document of YAML, or its text in a line."""
     if output == "json":
         print(json_line(plain(row)), flush=True)
     elif output == "yaml":
         print("---\n" + _yaml(plain(row)), end="", flush=True)
     else:
-        for line in text(row).split("\n"):
-            print(escape(line), flush=True)
+        print(escape(text(row)), flush=True)
 
 
 def _json(value: Any) -> str:
@@ -116,7 +125,8 @@ def _yaml(value: Any) -> str:
 def _table(view: View) -> None:
     cells = [[escape(_text(column, row)) for column in view.columns] for row in view.rows]
     if view.columns and not cells:
-        print(view.empty)
+        if view.empty:
+            print(view.empty)
     elif view.columns and sys.stdout.isatty():
         _rich(view, cells)
     elif view.columns:
@@ -132,6 +142,8 @@ def _text(column: Column, row: Any) -> str:
         value = row.get(column.cell)
     else:
         value = getattr(row, column.cell)
+    if isinstance(value, bool | Mapping | list | tuple):
+        return json.dumps(plain(value), ensure_ascii=False)
     return "" if value is None else str(value)
 
 
@@ -150,6 +162,7 @@ def _aligned(view: View, cells: Sequence[Sequence[str]]) -> None:
 def _rich(view: View, cells: Sequence[Sequence[str]]) -> None:
     """A table for a terminal."""
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -161,7 +174,11 @@ def _rich(view: View, cells: Sequence[Sequence[str]]) -> None:
     for row, texts in zip(view.rows, cells, strict=True):
         styles = [c.style(row) if callable(c.style) else c.style for c in view.columns]
         shown.add_row(*(Text(t, style=s) for t, s in zip(texts, styles, strict=True)))
-    Console(highlight=False).print(shown)
+    # Wider than the terminal it is not folded within cells: the terminal wraps whole lines.
+    console = Console(highlight=False)
+    columns = zip([c.head for c in view.columns], *cells, strict=True)
+    needed = sum(max(map(cell_len, texts)) + 2 for texts in columns)
+    Console(highlight=False, width=max(console.width, needed)).print(shown, soft_wrap=True)
 
 
 def moment(ms: int) -> str:

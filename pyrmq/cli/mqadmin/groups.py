@@ -39,13 +39,15 @@ def target(values: Values) -> Target:
 
 async def get_consumer_config(admin: Admin, values: Values, out: Output) -> None:
     found = await admin.groups.configs(values["groupName"])
+    if found.done and all(o.value is None for o in found.done):
+        out.failed(f"no broker has group {values['groupName']}")
     for outcome in found:
         if outcome.error is not None:
             out.failed(outcome.error, outcome.target)
             continue
-        out.succeeded()
         if outcome.value is None:
             continue
+        out.succeeded()
         at, rule = outcome.value, "=" * 29
         out.line(f"{rule}{at.cluster}:{at.broker_name}{rule}")
         for name, value in at.config.members().items():

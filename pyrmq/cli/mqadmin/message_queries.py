@@ -120,6 +120,7 @@ async def _tracks(admin: Admin, message: ReceivedMessage, out: Output) -> None:
         out.line(track_text(track))
     if not tracks:
         out.line("WARN: No Consumer")
+    out.missing(tracks.failed)
 
 
 async def by_id(admin: Admin, values: Values, out: Output) -> None:
@@ -152,6 +153,7 @@ async def by_key(admin: Admin, values: Values, out: Output) -> None:
     out.head(_KEYED)
     for message in found:
         out.row(_KEYED, message.msg_id, message.queue_id, message.queue_offset)
+    out.missing(found.failed)
 
 
 async def by_unique_key(admin: Admin, values: Values, out: Output) -> None:
@@ -168,6 +170,7 @@ async def by_unique_key(admin: Admin, values: Values, out: Output) -> None:
         name = f"{message_id}_{at}" if at else message_id
         show(message, write_body(message, name, values), out, offset_id=False)
         await _tracks(admin, message, out)
+    out.missing(found.failed)
 
 
 async def by_offset(admin: Admin, values: Values, out: Output) -> None:

@@ -76,7 +76,12 @@ async def consume(admin: Admin, values: Values, out: Output) -> None:
     for queue in queues:
         if left <= 0:
             break
-        left -= await _consume(admin, queue, begin, end, left, values, out)
+        try:
+            left -= await _consume(admin, queue, begin, end, left, values, out)
+        except PyrmqError as e:
+            out.failed(e, queue_text(queue))
+        else:
+            out.succeeded()
 
 
 def _check_consume(values: Values, begin: int | None, end: int | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.traces import Trace, traces
+from pyrmq.admin.traces import Trace
 from pyrmq.cli.mqadmin.options import Command, Option, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import seconds_text
@@ -29,8 +29,7 @@ def _row(columns: tuple[Column, ...], trace: Trace, out: Output) -> None:
 
 
 async def show(admin: Admin, values: Values, out: Output) -> None:
-    found = await traces(
-        admin.messages,
+    found = await admin.messages.traces(
         values["msgId"],
         topic=values["traceTopic"],
         begin=values.number("beginTimestamp"),
@@ -48,6 +47,7 @@ async def show(admin: Admin, values: Values, out: Output) -> None:
         for trace in rows:
             _row(_CONSUMED, trace, out)
         out.line()
+    out.missing(found.failed)
 
 
 COMMANDS = {

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.cli.progress_line import ProgressLine
 from pyrmq.errors import PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
 
+MOST_FAILURES = 50
+"""Failures of one command that are told one by one."""
 FLUSH = 0.5
 """Seconds after which a line is not kept back."""
 
@@ -80,18 +85,36 @@ class Output:
     def note(self, text: str) -> None:
         """A line on stderr that is neither result nor failure."""
         self.progress.clear()
-        self._err.write(f"{escape(text)}\n")
-        self._err.flush()
+        try:
+            self._err.write(f"{escape(text)}\n")
+            self._err.flush()
+        except BrokenPipeError:  # nobody reads it: the exit code still says that it failed
+            self._err = io.StringIO()
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     def failed(self, error: PyrmqError | str, what: str = "") -> None:
         """A part of the work that failed; the command goes on, and ends with 3 or 2."""
         self.failures += 1
+        if self.failures > MOST_FAILURES:
+            return
         text = error if isinstance(error, str) else describe(error)
         self.note(f"{what}: {text}" if what and what not in text else text)
+
+    def finish(self) -> None:
+        """Says how many failures were not told."""
+        if self.failures > MOST_FAILURES:
+            self.note(f"{self.failures - MOST_FAILURES} more failed")
 
     def succeeded(self) -> None:
         """A part of the work that was done."""
         self.successes += 1
+
+    def missing(self, failed: Sequence[Outcome[Any]]) -> None:
+        """Servers whose part is missing in what was printed."""
+        self.succeeded()
+        for outcome in failed:
+            self.failed(outcome.problem)
 
     def outcomes(self, outcomes: Outcomes[Any], success: str) -> None:
         """A line for each server that did it, in which `{}` is its address; the others fail."""

@@ -35,18 +35,22 @@ def main(arguments: Sequence[str], output: Output | None = None) -> int:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as e:  # the disk is full
+        out.note(f"cannot print: {e.strerror or e}")
+        return FAILED
     return code
 
 
 def _main(arguments: list[str], out: Output) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
-    if not arguments or arguments in (["-h"], ["--help"], ["help"]):
+    if arguments and arguments[0].lower() in ("-h", "--help", "help"):
+        del arguments[0]
+        arguments[1:] = ["-h"]
+    if arguments in ([], ["-h"]):
         _list(out)
         return OK
     name, *rest = arguments
-    if name.lower() == "help":
-        name, rest = rest[0], ["-h"]
     command = find(name)
     if command is None:
         out.note(f"The sub command {name} not exist{near(name, COMMANDS)}")
@@ -92,12 +96,16 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     import trio
 
     from pyrmq.admin.api import Admin
-    from pyrmq.errors import PyrmqError, leaves
+    from pyrmq.errors import ConfigError, PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")
     if not namesrv and not command.local and command.needs_name_server:
         out.note("no name server is known: give -n host:port, or set NAMESRV_ADDR")
         return USAGE
+    try:
+        Admin(namesrv or NOBODY)
+    except ConfigError as e:
+        return _misused(command, UsageError(str(e)), out)
     interrupted = False
 
     async def work() -> None:
@@ -131,6 +139,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
             trio.run(work)
         finally:
             out.progress.clear()
+            out.finish()
     except BaseException as error:
         parts = leaves(error)
         if debug:
@@ -138,9 +147,10 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
         for part in parts:
             if isinstance(part, UsageError):
                 return _misused(command, part, out)
-        if not all(isinstance(p, PyrmqError | OSError) for p in parts) or any(
-            isinstance(p, BrokenPipeError) for p in parts
-        ):
+        for part in parts:
+            if isinstance(part, BrokenPipeError):
+                raise part from None
+        if not all(isinstance(p, PyrmqError | OSError) for p in parts):
             raise
         for part in parts:
             out.note(f"{command.name} failed: {describe(part)}")

@@ -26,7 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dumpCompactionLog": ("queues", "Show the messages of a file of a compaction log."),
     "printMsg": ("message_streams", "Print the messages of a topic."),
     "printMsgByQueue": ("message_streams", "Print the messages of a queue, or count tags."),
-    "consumeMessage": ("message_streams", "Read messages of a topic, the newest of each queue."),
+    "consumeMessage": (
+        "message_streams",
+        "Read messages of a topic, the oldest of a queue first.",
+    ),
     "sendMessage": ("message_sends", "Send a message."),
     "checkMsgSendRT": ("message_sends", "Measure how long sends to each queue take."),
     "consumerProgress": (

@@ -40,7 +40,7 @@ def time_value(option: str, text: str) -> int:
         return int(moment.timestamp()) * 1000 + int(millis)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--{option} takes milliseconds since 1970 or {TIMES}, not {text!r}"
+            f"--{option} takes now, milliseconds since 1970 or {TIMES}, not {text!r}"
         ) from None
 
 

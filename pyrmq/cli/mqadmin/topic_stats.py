@@ -24,7 +24,7 @@ async def stats_all(admin: Admin, values: Values, out: Output) -> None:
     async for row in admin.topics.flows(values.get("topic") or None):
         for error in row.failed:
             out.failed(error, f"topic {row.topic}")
-        if not row.failed:
+        if row.answered:
             out.succeeded()
         if active and not row.active:
             continue

@@ -31,6 +31,10 @@ async def topic_list(admin: Admin, values: Values, out: Output) -> None:
     async for row in admin.topics.with_groups():
         for group in row.groups or [""]:
             out.row(_LIST, row.cluster, row.topic, group)
+        if row.groups or not row.failed:
+            out.succeeded()
+        for error in row.failed:
+            out.failed(error, f"topic {row.topic}")
 
 
 async def topic_route(admin: Admin, values: Values, out: Output) -> None:
@@ -70,6 +74,7 @@ async def topic_status(admin: Admin, values: Values, out: Output) -> None:
         out.row(_STATUS, queue.broker_name, queue.queue_id, state.first, state.end, updated)
     out.line()
     out.line(f"Topic Put TPS: {status.put_tps}")
+    out.missing(status.failed)
 
 
 async def topic_clusters(admin: Admin, values: Values, out: Output) -> None:

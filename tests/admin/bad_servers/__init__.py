@@ -1,0 +1,1 @@
+"""Commands against servers that lie, stay silent, refuse, or of which half are gone."""
