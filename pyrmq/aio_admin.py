@@ -21,9 +21,9 @@ from pyrmq.admin import producers as producers_
 from pyrmq.admin import rocksdb as rocksdb_
 from pyrmq.admin import topics as topics_
 from pyrmq.admin import users as users_
-from pyrmq.admin.link import TIMEOUT
 from pyrmq.aio_face import Client, awaited, streamed
 from pyrmq.background import Background
+from pyrmq.net.signing import Credentials
 
 
 class _Part:
@@ -220,8 +220,10 @@ class Users(_Part):
 class Admin(Client[api_.Admin]):
     __doc__ = api_.Admin.__doc__
 
-    def __init__(self, namesrv: str, *, timeout: float = TIMEOUT) -> None:
-        client = api_.Admin(namesrv, timeout=timeout)
+    def __init__(
+        self, namesrv: str, *, timeout: float | None = None, credentials: Credentials | None = None
+    ) -> None:
+        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials)
         super().__init__(client)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)

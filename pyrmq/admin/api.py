@@ -20,6 +20,7 @@ from pyrmq.admin.topics import Topics
 from pyrmq.admin.users import Users
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
+from pyrmq.net.signing import Credentials
 
 
 class Admin:
@@ -30,19 +31,27 @@ class Admin:
                 print(topic)
 
     `namesrv`: `host:port;host:port`; `timeout`: seconds for one request; `progress`: is called with
-    what takes long, how many of it are done and how many there are. ConfigError if `namesrv` is no
-    list of addresses. Methods raise ResponseError for what a server refuses (`server` says which),
-    ConnectError and RequestTimeoutError for one that cannot be reached or does not answer; those
-    that ask several servers return Outcomes.
+    what takes long, how many of it are done and how many there are; `credentials`: requests are
+    signed with them, but for those of the producers that send messages. ConfigError if `namesrv`
+    is no list of addresses. Methods raise ResponseError for what a server refuses (`server` says
+    which), ConnectError and RequestTimeoutError for one that cannot be reached or does not answer;
+    those that ask several servers return Outcomes.
     """
 
     def __init__(
-        self, namesrv: str, *, timeout: float | None = None, progress: Progress | None = None
+        self,
+        namesrv: str,
+        *,
+        timeout: float | None = None,
+        progress: Progress | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         addresses = parse_addresses(namesrv)
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
-        self.link = AdminLink(addresses, timeout=timeout, progress=progress)
+        self.link = AdminLink(
+            addresses, timeout=timeout, progress=progress, credentials=credentials
+        )
         self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)

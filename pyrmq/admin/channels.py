@@ -8,6 +8,7 @@ from pyrmq.errors import ConnectError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.channel import Channel, Channels
+from pyrmq.net.signing import Credentials
 
 PROBE = 1.0
 """Seconds that a silent server has to answer anything."""
@@ -23,8 +24,8 @@ class AdminChannels(Channels):
     a while, with ConnectError: work on a thousand topics of a dead server takes one time-out.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, credentials: Credentials | None = None) -> None:
+        super().__init__(credentials=credentials)
         self._given_up: dict[Address, float] = {}
         """Until when."""
 

@@ -21,6 +21,7 @@ from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.channel import Channels
 from pyrmq.net.client_protocol import Ext
 from pyrmq.net.name_servers import NameServers
+from pyrmq.net.signing import Credentials
 
 TIMEOUT = 5.0
 """Seconds for a request to a server. [DefaultMQAdminExt: 5000 ms]"""
@@ -53,7 +54,8 @@ class Replica:
 class AdminLink:
     """Connections to the servers of a cluster. An async context manager.
 
-    `namesrv`: the name servers; `timeout`: seconds for a request, TIMEOUT if nothing is said.
+    `namesrv`: the name servers; `timeout`: seconds for a request, TIMEOUT if nothing is said;
+    `credentials`: whose name requests are signed with.
     A ResponseError that a server answered with has its address in `server`.
     """
 
@@ -63,13 +65,14 @@ class AdminLink:
         *,
         timeout: float | None = None,
         progress: Progress | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.progress = progress or no_progress
         self.namesrv = tuple(namesrv)
         self._said = timeout
         self.timeout = TIMEOUT if timeout is None else timeout
         self.name_servers = NameServers(namesrv, timeout=self.timeout)
-        self._channels = AdminChannels()
+        self._channels = AdminChannels(credentials)
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()

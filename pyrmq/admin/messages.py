@@ -6,9 +6,9 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from pyrmq.admin.link import Replica
+from pyrmq.admin.message_ids import check_id
 from pyrmq.admin.message_tracks import MessageTracks
 from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_index import QueueIndex
@@ -42,18 +42,6 @@ PULL_COUNT = 32
 UNIQUE_COUNT = 32
 """Most messages of one unique key that are asked for."""
 THREE_DAYS = 3 * 86_400_000
-ID_DIGITS = (32, 56)
-"""Hex digits of message ids: with an address of IPv4, of IPv6."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedId:
-    """What a unique message id says of its making."""
-
-    host: str
-    born: int
-    """ms since 1970. The id holds the time within a month: it is that of the present month, or of
-    the one before. [MessageClientIDSetter.getNearlyTimeFromID]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,39 +343,6 @@ class Messages(MessageTracks, QueueIndex):
                 f"topic {queue.topic} is not on broker {queue.broker_name}: it is on {names}"
             )
         return address
-
-
-def check_id(message_id: str) -> None:
-    """ClientError for what cannot be a message id."""
-    digits = set(message_id) <= set("0123456789abcdefABCDEF")
-    if len(message_id) not in ID_DIGITS or not digits:
-        raise ClientError(
-            f"{message_id[:64]!r} is no message id: it has 32 hex digits (56 with IPv6)"
-        )
-
-
-def decode_id(message_id: str) -> DecodedId:
-    """What a unique message id says. ClientError."""
-    check_id(message_id)
-    raw = bytes.fromhex(message_id)
-    size = len(raw) - 12
-    if size not in (4, 16):
-        raise ClientError(f"{message_id} is no unique message id")
-    host = format_address((_ip(raw[:size]), 0)).rpartition(":")[0].strip("[]")
-    within = int.from_bytes(raw[size + 6 : size + 10], "big")
-    now = datetime.now(UTC)
-    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    born = month + timedelta(milliseconds=within)
-    if born > now:
-        before = (month - timedelta(days=1)).replace(day=1)
-        born = before + timedelta(milliseconds=within)
-    return DecodedId(host, int(born.timestamp() * 1000))
-
-
-def _ip(raw: bytes) -> str:
-    from ipaddress import ip_address
-
-    return str(ip_address(raw))
 
 
 def _name(brokers: list[Replica], address: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -26,6 +27,7 @@ from pyrmq.net.client_protocol import (
 )
 from pyrmq.net.command import Response, json_fields
 from pyrmq.net.procedure import Pause, Procedure, Result
+from pyrmq.net.signing import Credentials
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Channel:
         handler: Handler | None,
         on_closed: OnClosed | None = None,
         fields: Ext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.address = address
         self.greeted = False
@@ -82,6 +85,7 @@ class Channel:
         self._stream = stream
         self._on_closed = on_closed
         self._fields = fields
+        self._credentials = credentials
         self._protocol = ClientProtocol(format_address(address), trio.current_time())
         self._handler = handler
         self._next = _Frames()
@@ -237,6 +241,8 @@ class Channel:
         protocol = self._protocol
         if self._fields:
             ext = self._with_fields(ext, self._fields)
+        if self._credentials is not None:
+            ext = self._credentials.signed(_mapping(ext), body)
         request, head = protocol.request(
             code, ext, len(body), now=trio.current_time(), timeout=timeout
         )
@@ -287,7 +293,17 @@ class Channel:
         """Sends a request that is not answered. ConnectError."""
         if self._fields:
             ext = self._with_fields(ext, self._fields)
+        if self._credentials is not None:
+            ext = self._credentials.signed(_mapping(ext), body)
         await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
+
+
+def _mapping(ext: Ext | str | None) -> Ext | None:
+    """Fields that may be what `json_fields` has made, one by one."""
+    if isinstance(ext, str):
+        found: dict[str, str] = json.loads(f"{{{ext}}}")
+        return found
+    return ext
 
 
 def _why(error: Exception) -> str:
@@ -302,15 +318,17 @@ def _why(error: Exception) -> str:
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
-    to every request."""
+    to every request; requests are signed with `credentials`."""
 
     def __init__(
         self,
         handler: Handler | None = None,
         on_closed: OnClosed | None = None,
         fields: Ext | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._fields = fields
+        self._credentials = credentials
         self._handler = handler
         self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
@@ -372,7 +390,9 @@ class Channels:
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        channel = Channel(stream, address, self._handler, self._on_closed, self._fields)
+        channel = Channel(
+            stream, address, self._handler, self._on_closed, self._fields, self._credentials
+        )
         self._channels[address] = channel
         self._tasks.start_soon(channel.run)
         return channel

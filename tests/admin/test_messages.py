@@ -168,7 +168,7 @@ async def test_what_an_id_says(embedded: Running) -> None:
     assert ran.lines[0].startswith("ip=")
     async with Admin(embedded.namesrv) as admin:
         message = await admin.messages.get(TOPIC, first.msg_id)
-    from pyrmq.admin.messages import decode_id
+    from pyrmq.admin.message_ids import decode_id
 
     assert abs(decode_id(first.msg_id).born - message.born_timestamp) < 5000
 

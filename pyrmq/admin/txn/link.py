@@ -22,6 +22,7 @@ from pyrmq.net.answer import MAX_NUMBER, check_success, number
 from pyrmq.net.channel import Channels
 from pyrmq.net.name_servers import NameServers
 from pyrmq.net.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.signing import Credentials
 
 TIMEOUT = 10.0
 NAME_SERVER_TIMEOUT = 3.0
@@ -162,10 +163,15 @@ class Cluster:
     """Where the brokers are: one address that was given, or what a name server says. An async
     context manager."""
 
-    def __init__(self, namesrv: list[Address], broker: Address | None = None) -> None:
+    def __init__(
+        self,
+        namesrv: list[Address],
+        broker: Address | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._name_servers = NameServers(namesrv, timeout=NAME_SERVER_TIMEOUT)
         self._broker = broker
-        self._channels = Channels()
+        self._channels = Channels(credentials=credentials)
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()

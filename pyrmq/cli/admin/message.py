@@ -295,7 +295,7 @@ def send(
 @click.argument("message_id", metavar="ID")
 def decode_id(session: Session, message_id: str) -> None:
     """Say where and when a unique id was made."""
-    from pyrmq.admin.messages import decode_id
+    from pyrmq.admin.message_ids import decode_id
     from pyrmq.cli.admin.view import fields, moment
     from pyrmq.errors import PyrmqError
 

@@ -50,6 +50,7 @@ class Session:
         import trio
 
         from pyrmq.admin.api import Admin
+        from pyrmq.cli.credentials import credentials
         from pyrmq.cli.progress_line import ProgressLine
 
         shown = progress and not (prints and sys.stdout.isatty())
@@ -59,7 +60,9 @@ class Session:
         async def run() -> None:
             async with trio.open_nursery() as nursery:
                 await nursery.start(_stop_on_signal, nursery.cancel_scope)
-                async with Admin(self.namesrv, timeout=self.timeout, progress=line) as admin:
+                async with Admin(
+                    self.namesrv, timeout=self.timeout, progress=line, credentials=credentials()
+                ) as admin:
                     done.append(await work(admin))
                 nursery.cancel_scope.cancel()
 

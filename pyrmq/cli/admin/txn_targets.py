@@ -89,6 +89,7 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awa
     import trio
 
     from pyrmq.admin.txn.link import Cluster
+    from pyrmq.cli.credentials import credentials
     from pyrmq.cli.progress_line import ProgressLine
 
     line = ProgressLine(logs=True)
@@ -97,7 +98,7 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awa
     async def run() -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(stop_on_signal, nursery.cancel_scope)
-            async with Cluster(target.namesrv, target.broker) as cluster:
+            async with Cluster(target.namesrv, target.broker, credentials()) as cluster:
                 links = await cluster.links(target.cluster, every=target.every)
                 done.append(await work(links, line))
             nursery.cancel_scope.cancel()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.messages import check_id, decode_id
+from pyrmq.admin.message_ids import check_id, decode_id
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import body_text, millis_text, send_result_text, track_text

@@ -96,6 +96,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     import trio
 
     from pyrmq.admin.api import Admin
+    from pyrmq.cli.credentials import credentials
     from pyrmq.errors import ConfigError, PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")
@@ -104,6 +105,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
         return USAGE
     try:
         Admin(namesrv or NOBODY)
+        signs = credentials()
     except ConfigError as e:
         return _misused(command, UsageError(str(e)), out)
     interrupted = False
@@ -117,7 +119,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
                 await command.run(Admin(known), values, out)
             else:
                 progress = out.progress if command.progress else None
-                async with Admin(known, progress=progress) as admin:
+                async with Admin(known, progress=progress, credentials=signs) as admin:
                     await command.run(admin, values, out)
             nursery.cancel_scope.cancel()
 

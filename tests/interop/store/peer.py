@@ -215,15 +215,16 @@ def _tail(path: Path) -> str:
 
 
 class NameServer(_Process):
-    """Apache RocketMQ's name server on a free loopback port: `address` is "host:port"."""
+    """Apache RocketMQ's name server on a free loopback port: `address` is "host:port". `conf`:
+    further lines of its configuration."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, conf: str = "") -> None:
         super().__init__(home, "namesrv")
         port = free_port_triple()
         self.address = f"127.0.0.1:{port}"
-        conf = home / "namesrv.conf"
-        conf.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n")
-        self._arguments = ("-c", str(conf))
+        file = home / "namesrv.conf"
+        file.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n{conf}")
+        self._arguments = ("-c", str(file))
 
     def __enter__(self) -> Self:
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
