@@ -16,11 +16,9 @@ from tests.admin.bad_servers.commands import FLAT, LINES, Behind, check, check_j
 from tests.admin.bad_servers.distorted import distort
 from tests.support.wire import Command
 
-SEEDS = [int(os.environ["PYRMQ_BAD_SEED"])] if "PYRMQ_BAD_SEED" in os.environ else range(3)
-MANY = [
-    pytest.param(seed, marks=pytest.mark.thorough("other seeds of the same")) if seed > 2 else seed
-    for seed in (SEEDS if len(SEEDS) == 1 else range(40))
-]
+NAMED = os.environ.get("PYRMQ_BAD_SEED")
+OTHERS = [pytest.param(n, marks=pytest.mark.thorough("other seeds of it")) for n in range(3, 40)]
+SEEDS = [int(NAMED)] if NAMED else [0, 1, 2, *OTHERS]
 AS_JSON = [line for line in LINES if not line.startswith(("txn", "monitor"))]
 
 
@@ -34,21 +32,21 @@ def _lie(behind: Behind, seed: int, at: int) -> None:
     behind.door.passes = passes
 
 
-@pytest.mark.parametrize("seed", MANY)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_flat_commands(behind: Behind, seed: int) -> None:
     for at, case in enumerate(FLAT):
         _lie(behind, seed, at)
         check(behind.flat(at), f"{case.line} (seed {seed})")
 
 
-@pytest.mark.parametrize("seed", MANY)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_tree(behind: Behind, seed: int) -> None:
     for at, line in enumerate(LINES):
         _lie(behind, seed, 1000 + at)
         check(behind.tree(line), f"{line} (seed {seed})")
 
 
-@pytest.mark.parametrize("seed", MANY)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_tree_for_programs(behind: Behind, seed: int) -> None:
     for at, line in enumerate(AS_JSON):
         _lie(behind, seed, 2000 + at)
