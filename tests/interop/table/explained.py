@@ -66,6 +66,8 @@ RULES: tuple[tuple[str, Differs], ...] = (
      "are made at run time.", ALL)),
     (r"^(consumerProgress|consumerConnection|producer)\b", server("Groups of the system differ; "
      "ids of clients are made at run time.", ALL)),
+    (r"^getConsumerConfig .*(NoGroup|Doomed)", tool("A group that no broker has is a failure; the "
+     "original prints nothing.", r"\Aended: .*", "ended: …")),
     (r"^consumerStatus", tool("Properties are sorted; figures of the moment.", ALL)),
     (r"^consumerStatus", server("Figures of the moment.", ALL)),
     (r"^producerConnection", tool("A producer that has just begun is not known to brokers before "
