@@ -159,6 +159,7 @@ class Broker:
             self.store,
             DelayOffsets(folder / "delayOffset.json", len(config.delay_levels)),
             lambda: self.server.wake_parked(),
+            self.topics.adopt_delivered,
         )
         self.transaction_metrics = TransactionMetrics(folder / "transactionMetrics", engine)
         self.questions = Questions()

@@ -406,7 +406,11 @@ class BrokerConfig(ReplicationConfig):
     )
 
     max_message_size: int = key(
-        4 << 20, "Most bytes of a body.", low=1, high=16 << 20, section="Limits"
+        4 << 20,
+        "Most bytes of a body. With its properties it has 16711168 at most.",
+        low=1,
+        high=16 << 20,
+        section="Limits",
     )
     max_filter_message_size: int = key(
         16_000, "Most bytes of queue entries that one pull examines.", low=20, high=1 << 30

@@ -76,9 +76,16 @@ class DelayOffsets(PersistentTable):
 
 
 class DelayService:
-    """`wake` is called when messages were delivered that somebody may wait for."""
+    """`wake` is called when messages were delivered that somebody may wait for, `adopt` with topics
+    that messages were delivered to although the broker has no configuration for them."""
 
-    def __init__(self, store: Store, offsets: DelayOffsets, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        offsets: DelayOffsets,
+        wake: Callable[[], None],
+        adopt: Callable[[list[str]], None] = lambda topics: None,
+    ) -> None:
         """Blocking while it reads the log behind the progress that was kept."""
         if offsets.log_end is not None and offsets.log_end > store.confirmed():
             log.error(
@@ -92,6 +99,7 @@ class DelayService:
         self._store = store
         self._offsets = offsets
         self._wake = wake
+        self._adopt = adopt
         self._stopping = False
         self._begun = offsets.log_end is not None
         """The file has a log_end."""
@@ -145,6 +153,9 @@ class DelayService:
         if count:
             self._failure = ""
             self._dirty = True
+            unknown = self.engine.take_unknown()
+            if unknown:
+                self._adopt(unknown)
             self._wake()
         return count
 

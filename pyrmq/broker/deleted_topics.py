@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +108,9 @@ class DeletedTopics(PersistentTable):
                 ends[queue_id] = min(offset, self._store.queue_range(topic, queue_id)[1])
             if ends != deleted.queues:
                 changed = True
-                deleted.queues = {queue_id: end for queue_id, end in ends.items() if end > 0}
-                if not deleted.queues and not deleted.unfinished:
-                    self._forget(topic)
+                kept = {queue_id: end for queue_id, end in ends.items() if end > 0}
+                self._change(topic, replace(deleted, queues=kept))
+            self._store.forget_topic(topic)  # until its configuration is read, if it was made again
         return changed
 
     def begin(self, topic: str, batch: bool) -> None:
@@ -125,11 +125,9 @@ class DeletedTopics(PersistentTable):
         for topic, queues in ends.items():
             known = self.topics.get(topic)
             hidden = {queue: offset for queue, offset in queues if offset > 0}
-            if hidden:
+            if hidden or known is not None:  # without messages too: delayed ones may be under way
                 batch = known is not None and known.batch
                 self._change(topic, Deleted(stats["maxPhyOffset"], batch, hidden, False))
-            elif known is not None:
-                self._forget(topic)
         self._forget_oldest(stats["minPhyOffset"])
         self.changed()
 
@@ -146,8 +144,15 @@ class DeletedTopics(PersistentTable):
 
     def settle(self, topics: Iterable[str]) -> None:
         """These are there: a deletion of one that did not end did not begin, either."""
-        known = ((topic, self.topics.get(topic)) for topic in topics)
-        left = {t: old.queues.items() for t, old in known if old is not None and old.unfinished}
+        left = {}
+        for topic in topics:
+            known = self.topics.get(topic)
+            if known is not None and known.unfinished:
+                if known.queues:
+                    left[topic] = known.queues.items()
+                else:
+                    self._forget(topic)
+                    self.changed()
         if left:
             self.finish(left)
 

@@ -37,6 +37,11 @@ log = logging.getLogger(__name__)
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+MAX_FRAME = 16 << 20
+HEADER = 4096
+"""More bytes than a pushed reply's header has beside its properties."""
+ESCAPED = 6
+"""Bytes of a JSON header for one of a property string, at most."""
 PUSH_TIMEOUT = 10.0
 """Seconds that the client has to take the reply."""
 MAX_BYTES = 64 << 20
@@ -140,6 +145,13 @@ class ReplyProcessor:
         size, most = len(command.body), self._config.now.max_message_size
         if not 0 < size <= most:
             raise MessageIllegalError(f"message body size {size}, maxMessageSize: {most}")
+        # The client that asked gets body and properties in one frame, the latter in its header.
+        longest = ESCAPED * len(send_fields.text(command, "properties", "").encode())
+        if size + longest + HEADER > MAX_FRAME:
+            raise MessageIllegalError(
+                f"a reply of {size} bytes with its properties does not fit into a frame of "
+                f"{MAX_FRAME} bytes"
+            )
         if self._bytes + size > MAX_BYTES:
             raise SystemBusyError("[OVERLOAD]too many replies wait for their clients: try again")
         return topic, max(queue_id, 0)

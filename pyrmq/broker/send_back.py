@@ -8,6 +8,7 @@ of the group has no say in it, as in RocketMQ, where only proxies apply it.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,12 +29,15 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
     SystemBusyError,
 )
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.net.answers import Durable, Elsewhere
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
+
+log = logging.getLogger(__name__)
 
 FIRST_LEVEL = 3
 """Delay level of the first retry, where the consumer leaves it to the broker."""
@@ -137,11 +141,17 @@ class SendBackProcessor:
         else:
             name, queues = RETRY_PREFIX + asked.group.name, asked.group.retry_queue_nums
             level = asked.delay_level or min(FIRST_LEVEL + times, HIGHEST_LEVEL)
+        with _one_code():  # else nothing is made for it
+            has_room = self._engine.has_room(returned, name, level)
+        if not has_room:
+            log.error(
+                "the message at physical offset %d cannot be retried by group %s, it goes to the "
+                "dead-letter topic at once: its properties leave no room for what a retry adds",
+                asked.offset, escape(asked.group.name),
+            )  # fmt: skip
+            name, queues, level = DLQ_PREFIX + asked.group.name, 1, 0
         topic = self._topics.get(name)
-        if topic is None:
-            with _one_code():  # else nothing is made for it
-                self._engine.check_send_back(returned, name, level)
-        elif not topic.writable:
+        if topic is not None and not topic.writable:
             raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
         self._groups.require(asked.group.name, asked.connection)
         if topic is None:
@@ -151,7 +161,8 @@ class SendBackProcessor:
     def _store(
         self, asked: SendBack, returned: Returned, topic: TopicConfig, level: int
     ) -> Durable:
-        queue_id = random.randrange(max(topic.write_queue_nums, 1))
+        read = min(topic.write_queue_nums, topic.read_queue_nums)
+        queue_id = random.randrange(max(read, 1))
         with _one_code():
             end = self._engine.send_back(returned, topic.topic_name, queue_id, level)
         dead = topic.topic_name.startswith(DLQ_PREFIX)

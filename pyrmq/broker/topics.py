@@ -126,10 +126,29 @@ class TopicTable(PersistentTable):
                 except (OSError, PyrmqError) as e:
                     log.error("topic %s: %s", escape(topic), escape(e))
             else:
-                n = max(queues, min(4, self._config.default_topic_queue_nums))
-                log.warning("topic %s is in the store only: made with %d queues", escape(topic), n)
-                self._put(TopicConfig(topic, n, n))
-                self._bump()
+                self._make_for_stored(topic, queues)
+
+    def _make_for_stored(self, topic: str, queues: int) -> None:
+        n = max(queues, min(4, self._config.default_topic_queue_nums))
+        log.warning("topic %s is in the store only: made with %d queues", escape(topic), n)
+        self._put(TopicConfig(topic, n, n))
+        self._bump()
+
+    def adopt_delivered(self, topics: Iterable[str]) -> None:
+        """Topics that delayed messages were delivered to and that have no configuration
+        (topics.json was lost) get one, so that consumers can read them."""
+        new = {
+            topic for topic in topics if topic not in self.topics and not self.is_removing(topic)
+        }
+        if not new:
+            return
+        queues = dict.fromkeys(new, 0)
+        for topic, queue_id, _, _ in self._store.queues():
+            if topic in new:
+                queues[topic] = max(queues[topic], queue_id + 1)
+        for topic in new:
+            self._make_for_stored(topic, queues[topic])
+        self._changed_for_all()
 
     async def save_if_changed(self) -> None:
         """Also deletedTopics.json, first."""

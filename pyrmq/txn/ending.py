@@ -5,6 +5,7 @@ The plain cases never come here, the engine settles them. [EndTransactionProcess
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from pyrmq.errors import IllegalOperationError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage, decode_record
-from pyrmq.model.transaction import PRODUCER_GROUP, REAL_TOPIC, TransactionState
+from pyrmq.model.transaction import PRODUCER_GROUP, REAL_QUEUE_ID, REAL_TOPIC, TransactionState
 from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, ended
+
+_QUEUE_ID = re.compile(r"\+?[0-9]{1,20}")
 
 Taking = Callable[[str], AbstractContextManager[None]]
 """Within it, a topic takes messages from transactions, whatever it takes from producers."""
@@ -58,6 +61,10 @@ class Ender:
         if request.commit_or_rollback is TransactionState.UNKNOWN:
             return None
         half = self._half(request)
+        if request.commit_or_rollback is TransactionState.COMMIT and not _has_queue(half):
+            raise _refused(
+                "the half message can never be delivered: its property REAL_QID is no queue id"
+            )
         live = self._engine.live(half.commit_log_offset)
         discarded = self.discarded.find(half) if live is None else None
         if live is not None:
@@ -141,6 +148,12 @@ class Ender:
             end = self._engine.deliver_late(discarded, half.commit_log_offset)
         self.discarded.close(half)
         return end
+
+
+def _has_queue(half: ReceivedMessage) -> bool:
+    """As the engine reads it."""
+    text = half.properties.get(REAL_QUEUE_ID, "")
+    return bool(_QUEUE_ID.fullmatch(text)) and int(text) < 1 << 32
 
 
 def _refused(text: str) -> ResponseError:

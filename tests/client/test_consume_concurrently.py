@@ -15,8 +15,9 @@ from trio.testing import MockClock
 from pyrmq.client import ConsumeResult, PushConsumer, ReconsumeLater
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.properties import decode_properties
 from tests.client.members import after, client_id, consumer
-from tests.support.scripted.groups import SEND_BACK, UPDATE_OFFSET, GroupBroker
+from tests.support.scripted.groups import SEND, SEND_BACK, UPDATE_OFFSET, GroupBroker
 from tests.support.scripted.script import times
 from tests.support.scripted.streams import SILENCE
 from tests.support.waiting import eventually_trio
@@ -84,8 +85,8 @@ async def test_a_body_that_cannot_be_decompressed_goes_back(
 async def test_what_the_broker_does_not_take_comes_again_here(
     alone: GroupBroker, answer: str, clock: MockClock
 ) -> None:
-    change = times(2, lambda c: c.reply(1) if answer == "refuses" else SILENCE)
-    alone.change[SEND_BACK] = change
+    alone.change[SEND_BACK] = times(2, lambda c: c.reply(1) if answer == "refuses" else SILENCE)
+    alone.change[SEND] = lambda c: c.reply(14)
     seen = Seen()
     async with consumer(listener=seen, concurrency=1):
         await after(1)
@@ -104,12 +105,53 @@ async def test_a_message_that_is_not_taken_back_holds_the_offset(
     alone: GroupBroker, clock: MockClock
 ) -> None:
     alone.change[SEND_BACK] = lambda c: c.reply(1)
+    alone.change[SEND] = lambda c: c.reply(14)
     async with consumer(listener=Seen()):
         await after(1)
         alone.put(b"bad")
         alone.put(b"good")
-        await after(20)
+        await after(200)
     assert alone.offsets["g", "T", 0] == 0
+
+
+async def test_a_message_that_cannot_go_back_by_its_offset_is_sent_as_a_new_one(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    """One of an inner batch, say. [sendMessageBackAsNormalMessage]"""
+    sent: list[Any] = []
+    alone.change[SEND_BACK] = lambda c: c.reply(1)
+    alone.change[SEND] = lambda c: sent.append(c)
+    async with consumer(listener=Seen()):
+        await after(1)
+        alone.put(b"bad", TAGS="t", UNIQ_KEY="K", TRAN_MSG="true")
+        await after(6)
+        assert alone.offsets["g", "T", 0] == 1
+    (command,) = sent
+    ext = command.ext
+    assert (ext["b"], ext["j"], ext["l"], command.body) == ("%RETRY%g", "1", "16", b"bad")
+    assert decode_properties(ext["i"]) == {
+        "TAGS": "t", "UNIQ_KEY": "K", "RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": "K", "DELAY": "3",
+    }  # fmt: skip
+
+
+async def test_a_message_that_no_broker_can_store_does_not_hold_its_queue_for_ever(
+    alone: GroupBroker, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Too long for what a retry adds, and for a dead letter: it is consumed here as often as may
+    be, and then given up, with its place."""
+    alone.change[SEND_BACK] = lambda c: c.reply(1)
+    alone.change[SEND] = lambda c: c.reply(13)
+    seen = Seen()
+    async with consumer(listener=seen, max_reconsume_times=3):
+        await after(1)
+        alone.put(b"bad", UNIQ_KEY="K")
+        alone.put(b"good")
+        await after(60)
+        assert [times for body, times in seen.got if body == b"bad"] == [0, 1, 2, 3]
+        assert alone.offsets["g", "T", 0] == 2
+    (line,) = [r.getMessage() for r in caplog.records if "given up" in r.getMessage()]
+    assert "message K of group g" in line
+    assert "offset 0 of " in line
 
 
 async def test_attempts_and_levels(alone: GroupBroker, clock: MockClock) -> None:

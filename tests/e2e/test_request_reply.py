@@ -198,3 +198,21 @@ def test_a_plain_send_is_no_reply(replier: Client) -> None:
     command = reply()
     command.code = SEND_MESSAGE_V2
     assert replier.request(command).code == 0
+
+
+def test_a_reply_fits_into_the_frame_that_its_client_gets(tmp_path: Path) -> None:
+    """The request with it did; what the broker adds must have room as well."""
+    with (
+        ServerProcess(tmp_path / "store", conf="maxMessageSize=16777216\n") as server,
+        Client(server.broker) as asker,
+        Client(server.broker) as replier,
+    ):
+        join_group(asker, "P", client_id="asker")
+        command = reply()
+        command.body = b"x" * ((16 << 20) - 1000)
+        answer = replier.request(command)
+        assert (answer.code, "does not fit into a frame" in (answer.remark or "")) == (13, True)
+        command.body = b"x" * ((16 << 20) - 8000)
+        replier.post(command)
+        assert len(take(asker).body) == len(command.body)
+        assert replier.receive().code == 0

@@ -331,23 +331,6 @@ def test_a_name_that_no_group_can_have(client: Client, name: str) -> None:
     assert log_end(client) == end_of_log
 
 
-def test_a_message_that_what_is_added_makes_too_long(client: Client, group: str) -> None:
-    """RETRY_TOPIC and ORIGIN_MESSAGE_ID find no place."""
-    message = sent(client, properties={"a": "v" * 32_600})
-    end_of_log = quiet_log_end(client, 3, 4)
-    for level in (0, -1):
-        answer = send_back(client, message, group, level)
-        assert (answer.code, "properties" in (answer.remark or "")) == (SYSTEM_ERROR, True)
-    assert log_end(client) == end_of_log
-
-
-def test_a_message_that_is_too_long_makes_no_topic(client: Client, group: str) -> None:
-    message = sent(client, properties={"a": "v" * 32_600})
-    for level in (0, -1):
-        command = back_command(message, group, level)
-        assert_refused(client, command, group, SYSTEM_ERROR, "properties")
-
-
 def test_a_retry_topic_that_takes_no_messages(client: Client, group: str) -> None:
     """As an operator has set it. Dead letters are not concerned."""
     retry = f"%RETRY%{group}"

@@ -37,7 +37,7 @@ impl<'a> Facts<'a> {
                 b"TAGS" => facts.tags = Some(value),
                 b"UNIQ_KEY" => facts.unique_key = Some(value),
                 b"WAIT" => facts.no_wait = value.eq_ignore_ascii_case(b"false"),
-                b"TRAN_MSG" => facts.half |= value.eq_ignore_ascii_case(b"true"),
+                b"TRAN_MSG" => facts.half = value.eq_ignore_ascii_case(b"true"),
                 b"DELAY" => facts.delay = asks_for_delay(value).then_some(value),
                 name if is_timer(name) => facts.timer = true,
                 b"INNER_NUM" => facts.inner_batch = true,
@@ -47,6 +47,27 @@ impl<'a> Facts<'a> {
             }
         }
         facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_properties_of_one_name_the_last_counts_as_in_javas_map() {
+        let read = |text: &'static str| Facts::read(text.as_bytes());
+        assert!(!read("TRAN_MSG\u{1}true\u{2}TRAN_MSG\u{1}false\u{2}").half);
+        assert!(read("TRAN_MSG\u{1}false\u{2}TRAN_MSG\u{1}TRUE\u{2}").half);
+        let two = read(
+            "DELAY\u{1}3\u{2}WAIT\u{1}false\u{2}TAGS\u{1}a\u{2}DELAY\u{1}0\u{2}WAIT\u{1}true\u{2}TAGS\u{1}b\u{2}",
+        );
+        assert_eq!(
+            (two.delay, two.no_wait, two.tags),
+            (None, false, Some(&b"b"[..]))
+        );
+        // A name without a value is no property: the one before it counts.
+        assert!(read("TRAN_MSG\u{1}true\u{2}TRAN_MSG\u{1}\u{2}").half);
     }
 }
 

@@ -8,6 +8,7 @@ use super::context::Broker;
 use super::facts::{Facts, is_brokers};
 use super::plan::{Form, Plan};
 use super::request::{Decision, Refusal, Scratch, SendRequest};
+use super::room;
 use super::unique_key;
 use crate::format::record::sys_flag;
 use crate::format::{delay, get_i16, get_i32, java, names, properties};
@@ -16,8 +17,6 @@ use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Bytes of the property that a copy of a half gets: `TRANSACTION_CHECK_TIMES`, five digits.
-const CHECK_COUNT_LEN: usize = 30;
 const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional messages";
 
 /// Where the records of a request are.
@@ -115,6 +114,9 @@ impl Broker {
     ) -> Result<Appended, Refusal> {
         let close = properties::closing(own);
         let content = record.content(rq, [own, close, &scratch.added, &self.suffix]);
+        if !is_sent_back(rq) {
+            room::check(rq.body.len(), content.props_len())?;
+        }
         let done = guard.append(&record.message(rq), &content)?;
         let host = self.store.store_host();
         host.push_message_id(done.phys, &mut scratch.message_ids);
@@ -154,7 +156,6 @@ impl Broker {
         scratch: &mut Scratch,
     ) -> Result<Placed, Refusal> {
         let own = own_properties(rq, facts);
-        let close = properties::closing(&own);
         let mut fields = Fields::read(&own);
         fields.topic = whole.topic.name();
         if fields.group.is_empty()
@@ -177,12 +178,6 @@ impl Broker {
         properties::push(added, b"__transactionId__", key);
         properties::push(added, b"REAL_TOPIC", fields.topic);
         properties::push_number(added, b"REAL_QID", whole.queue_id as i64);
-        let room = properties::MAX_LEN - CHECK_COUNT_LEN;
-        let len = own.len() + close.len() + added.len() + self.suffix.len();
-        if len > room {
-            let text = format!("properties of {len} bytes: a half message has room for {room}");
-            return Err(Refusal::illegal(text));
-        }
         let record = Record {
             topic: transactions.half_topic(),
             queue_id: 0,
@@ -226,6 +221,7 @@ impl Broker {
             }
             codes.push(java::tag_code(facts.tags));
             let props = entry.props.len() + properties::visible_end(entry.props).len();
+            room::check(entry.body.len(), props)?;
             total += guard.measure(&message, entry.body.len(), props)?;
         }
         if codes.is_empty() {
@@ -287,10 +283,8 @@ impl Record<'_> {
 /// The sender's properties as they are stored: without those that are the broker's to set, and
 /// without what a message that goes back to its group must not keep.
 fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> {
-    let (back, dead) = match rq.decision {
-        Some(Decision::SentBack { dead, .. }) => (true, dead),
-        _ => (false, false),
-    };
+    let back = is_sent_back(rq);
+    let dead = matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }));
     let half = facts.half && !back;
     let delayed = facts.delay.is_some() && !dead;
     if !(facts.rewrite || half && facts.half_only || back || delayed) {
@@ -305,14 +299,21 @@ fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> 
     }))
 }
 
+/// Whether it comes from a consumer that could not deal with it: it has what a retry adds.
+fn is_sent_back(rq: &SendRequest<'_>) -> bool {
+    matches!(rq.decision, Some(Decision::SentBack { .. }))
+}
+
 /// How many messages a batch body holds; refused if it is none or holds what a batch may not.
 fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
     let mut count = 0i16;
     for entry in Entries(body) {
-        let facts = Facts::read(entry?.props);
+        let entry = entry?;
+        let facts = Facts::read(entry.props);
         if facts.is_delayed() || facts.half {
             return Err(Refusal::illegal(NOT_IN_A_BATCH));
         }
+        room::check(entry.body.len(), entry.props.len())?;
         count = count.checked_add(1).ok_or(Refusal::illegal(
             "an inner batch holds at most 32767 messages",
         ))?;

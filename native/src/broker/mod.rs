@@ -15,6 +15,7 @@ mod plan;
 mod pull;
 mod pull_grants;
 mod request;
+mod room;
 mod round;
 #[cfg(test)]
 mod send_tests;

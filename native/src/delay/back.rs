@@ -1,5 +1,9 @@
 //! CONSUMER_SEND_MSG_BACK: a message that a consumer could not deal with goes to its group's retry
 //! topic, after a delay, or to its dead-letter topic. [AbstractSendMessageProcessor]
+//!
+//! What is sent leaves room for the properties that a return adds (`broker::room`). A message of an
+//! older log may not have it: then it does without those that nobody needs. It never stays with its
+//! consumer, which would repeat it for ever.
 
 use super::Delays;
 use crate::format::record::sys_flag;
@@ -49,17 +53,14 @@ impl Delays {
         Ok(leads_here.then_some(Returned(stored)))
     }
 
-    /// Why a message cannot be sent back, before a topic is made for it.
-    pub fn check_send_back(&self, returned: &Returned, to: &Destination<'_>) -> Result<()> {
-        let len = self.props_of(returned, to)?.len();
-        if len > properties::MAX_LEN {
-            let text = format!(
-                "with what is added to them the properties have {len} bytes, {} are possible",
-                properties::MAX_LEN
-            );
-            return Err(StoreError::PropertiesTooLong(text));
+    /// Whether a message has room for what says where it goes; where it has none it can be a dead letter
+    /// only. An error if it cannot be sent back at all.
+    pub fn has_room(&self, returned: &Returned, to: &Destination<'_>) -> Result<bool> {
+        match self.props_of(returned, to) {
+            Ok(_) => Ok(true),
+            Err(StoreError::PropertiesTooLong(_)) => Ok(false),
+            Err(e) => Err(e),
         }
-        Ok(())
     }
 
     /// Stores a message that came back. What its sender set stays, and where it came from is added.
@@ -85,30 +86,64 @@ impl Delays {
         Some(level.min(self.levels.len()))
     }
 
+    /// The properties that a message has there.
     fn props_of(&self, returned: &Returned, to: &Destination<'_>) -> Result<Vec<u8>> {
         let stored = &returned.0;
         if stored.view().sys_flag & (sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP) != 0 {
             let text = "a message of an inner batch cannot be sent back by its offset";
             return Err(StoreError::Illegal(text.into()));
         }
-        // A committed message that comes back is no half.
-        let mut props = properties::without(stored.props(), |name| {
-            name == b"TRAN_MSG" || delay::is_place(name) || delay::is_timer(name)
-        });
-        add_origin(&mut props, stored);
-        if let Some(level) = self.level_of(to) {
-            delay::push_place(&mut props, level, to.topic, to.queue_id);
+        let mut len = 0;
+        for room in [Room::Enough, Room::Little, Room::None] {
+            let mut props = own_props(stored, room);
+            if room != Room::None {
+                add_origin(&mut props, stored, room);
+            }
+            match self.level_of(to) {
+                Some(_) if room == Room::None => break, // it must say where it belongs
+                Some(level) => delay::push_place(&mut props, level, to.topic, to.queue_id),
+                None => {}
+            }
+            // Separators that its sender left out count as well.
+            if props.len() <= properties::MAX_LEN {
+                return Ok(props);
+            }
+            len = len.max(props.len());
         }
-        Ok(props)
+        Err(StoreError::PropertiesTooLong(format!(
+            "with what is added to them the properties have {len} bytes, {} are possible",
+            properties::MAX_LEN
+        )))
     }
 }
 
+/// How much room a record has for what a return adds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// Only for what a retry cannot do without. What the first broker added of itself is left out.
+    Little,
+    /// For nothing.
+    None,
+}
+
+/// What its sender set, and what became of it on the way here.
+fn own_props(stored: &Stored, room: Room) -> Vec<u8> {
+    properties::without(stored.props(), |name| {
+        // A committed message that comes back is no half.
+        name == b"TRAN_MSG"
+            || delay::is_place(name)
+            || delay::is_timer(name)
+            || room != Room::Enough && matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER")
+    })
+}
+
 /// RETRY_TOPIC and ORIGIN_MESSAGE_ID, unless it has come back before.
-fn add_origin(props: &mut Vec<u8>, stored: &Stored) {
+fn add_origin(props: &mut Vec<u8>, stored: &Stored, room: Room) {
     if properties::find(props, b"RETRY_TOPIC").is_none() {
         properties::push(props, b"RETRY_TOPIC", stored.topic());
     }
-    if properties::find(props, b"ORIGIN_MESSAGE_ID").is_none() {
+    if room == Room::Enough && properties::find(props, b"ORIGIN_MESSAGE_ID").is_none() {
         let mut id = Vec::new();
         stored.store_host().push_message_id(stored.phys(), &mut id);
         properties::push(props, b"ORIGIN_MESSAGE_ID", &id);

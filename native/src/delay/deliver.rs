@@ -5,6 +5,7 @@ use super::level::Level;
 use crate::format::names;
 use crate::store::{PutGuard, Result, StoreError, Stored};
 use crate::txn::Fields;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Records, and bytes of bodies, that are appended under one hold of the put lock: senders wait for
@@ -19,6 +20,17 @@ pub struct Delivered {
     pub count: usize,
     /// Why it ended before everything that is due was delivered.
     pub error: Option<StoreError>,
+    /// How many messages were left out as their topic was deleted, by topic.
+    deleted: BTreeMap<Box<[u8]>, usize>,
+}
+
+/// What became of one message.
+enum Outcome {
+    Given,
+    /// It can never be delivered.
+    Impossible,
+    /// Its topic was deleted while it waited.
+    Deleted(Box<[u8]>),
 }
 
 impl Delays {
@@ -36,7 +48,7 @@ impl Delays {
                 // What comes meanwhile has later times.
                 let now = now.saturating_add(start.elapsed().as_millis() as i64);
                 // Where one fails the other levels go on: it may be one place of the disk.
-                if let Err(e) = self.deliver_round(index, level, now, &mut done.count) {
+                if let Err(e) = self.deliver_round(index, level, now, &mut done) {
                     done.error = Some(e);
                 }
                 busy |= done.count > before;
@@ -45,17 +57,28 @@ impl Delays {
                 break;
             }
         }
+        for (topic, count) in &done.deleted {
+            log::warn!(
+                "{count} delayed messages are left out: their topic {} was deleted",
+                String::from_utf8_lossy(topic)
+            );
+        }
         done
     }
 
-    /// Delivers what is due of one level, at most a round of it; adds to `count` how many were dealt
-    /// with.
+    /// Topics without configuration that messages were delivered to, since the last call: consumers cannot
+    /// read them before they have one.
+    pub fn take_unknown(&self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut *self.unknown.lock())
+    }
+
+    /// Delivers what is due of one level, at most a round of it; adds to `done` what was dealt with.
     fn deliver_round(
         &self,
         index: usize,
         level: &Level,
         now: i64,
-        count: &mut usize,
+        done: &mut Delivered,
     ) -> Result<()> {
         let due = self.read_due(index, level, now)?;
         if due.is_empty() {
@@ -67,14 +90,16 @@ impl Delays {
             if start.elapsed() > ROUND_TIME {
                 break; // new queues make files: what is left comes in the next round
             }
-            let given = match stored {
+            let outcome = match stored {
                 Some(stored) => self.deliver_one(&mut guard, stored)?,
-                None => false,
+                None => Outcome::Impossible,
             };
             level.go_to(offset + 1);
-            *count += 1;
-            if !given {
-                give_up(index, *offset);
+            done.count += 1;
+            match outcome {
+                Outcome::Given => {}
+                Outcome::Impossible => give_up(index, *offset),
+                Outcome::Deleted(topic) => *done.deleted.entry(topic).or_default() += 1,
             }
         }
         Ok(())
@@ -151,24 +176,41 @@ impl Delays {
             && (v.queue_id, v.queue_offset) == (index as i32, offset)
     }
 
-    /// False: it can never be delivered.
-    fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<bool> {
+    fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<Outcome> {
         let real = Fields::read(stored.props());
         // Not to the broker's own books.
         let possible = names::is_topic(real.topic) && !names::is_brokers_own(real.topic);
         let Some(queue_id) = real.queue_id.filter(|_| possible) else {
-            return Ok(false);
+            return Ok(Outcome::Impossible);
         };
-        let appended = self.store.topics().topic(real.topic).and_then(|topic| {
-            let flags = stored.view().sys_flag;
-            let message = stored.again(&topic, queue_id, flags, stored.phys() as i64);
-            let content = stored.content(stored.props(), b"", real.tags_code());
-            guard.append_again(&message, &content)
-        });
-        match appended {
-            Ok(_) => Ok(true),
-            Err(StoreError::Illegal(_) | StoreError::PropertiesTooLong(_)) => Ok(false),
+        let Ok(topic) = self.store.topics().topic(real.topic) else {
+            return Ok(Outcome::Impossible);
+        };
+        if topic.is_deleted() {
+            return Ok(Outcome::Deleted(real.topic.into()));
+        }
+        let flags = stored.view().sys_flag;
+        let queue_id = topic.queue_that_is_read(queue_id);
+        let message = stored.again(&topic, queue_id, flags, stored.phys() as i64);
+        let content = stored.content(stored.props(), b"", real.tags_code());
+        match guard.append_again(&message, &content) {
+            Ok(_) => {
+                if topic.settings().is_none() {
+                    self.note_unknown(real.topic);
+                }
+                Ok(Outcome::Given)
+            }
+            Err(StoreError::Illegal(_) | StoreError::PropertiesTooLong(_)) => {
+                Ok(Outcome::Impossible)
+            }
             Err(e) => Err(e),
+        }
+    }
+
+    fn note_unknown(&self, topic: &[u8]) {
+        let mut unknown = self.unknown.lock();
+        if !unknown.iter().any(|known| **known == *topic) {
+            unknown.push(topic.into());
         }
     }
 }

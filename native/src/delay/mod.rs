@@ -31,6 +31,8 @@ pub struct Delays {
     levels: Vec<Level>,
     /// Held while messages are delivered, and to see how far all levels are at one moment.
     delivering: Mutex<()>,
+    /// Topics without configuration that messages were delivered to.
+    unknown: Mutex<Vec<Box<[u8]>>>,
 }
 
 /// How far all levels are, for delayOffset.json.
@@ -68,6 +70,7 @@ impl Delays {
             topic,
             levels,
             delivering: Mutex::new(()),
+            unknown: Mutex::default(),
         };
         Ok((delays, restored))
     }

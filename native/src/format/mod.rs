@@ -16,6 +16,9 @@ pub mod queue_ext;
 pub mod record;
 pub mod sys_flag;
 
+/// Most bytes of a frame of the remoting protocol, with its length field. [NettyDecoder]
+pub const MAX_FRAME: usize = 16 << 20;
+
 /// CRC-32 (IEEE, zlib polynomial) with the sign bit cleared, RocketMQ's `bodyCRC`.
 #[inline]
 pub fn crc31(bytes: &[u8]) -> i32 {

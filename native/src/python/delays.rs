@@ -79,6 +79,15 @@ impl Delays {
         }
     }
 
+    /// Topics without configuration that messages were delivered to, since the last call.
+    fn take_unknown(&self) -> Vec<String> {
+        let names = self.inner.take_unknown();
+        names
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect()
+    }
+
     /// By level the queue offset of the first message that is not delivered, and the physical offset
     /// up to which the log must be on disk for it to count.
     fn progress(&self, py: Python<'_>) -> PyResult<(Vec<i64>, u64)> {
@@ -108,21 +117,22 @@ impl Delays {
         }
     }
 
-    /// Raises what `send_back` would raise of this message, and stores nothing.
-    fn check_send_back(
+    /// Whether a message has room for the properties that send it to `topic` after a delay; if not it can be
+    /// a dead letter only. Raises what `send_back` would raise of it, and stores nothing.
+    fn has_room(
         &self,
         py: Python<'_>,
         returned: PyRef<'_, Returned>,
         topic: &str,
         level: i32,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let to = Destination {
             topic: topic.as_bytes(),
             queue_id: 0,
             level,
         };
         self.inner
-            .check_send_back(&returned.inner, &to)
+            .has_room(&returned.inner, &to)
             .map_err(|e| to_py(py, e))
     }
 

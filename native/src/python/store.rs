@@ -148,10 +148,11 @@ impl Store {
         })
     }
 
-    /// Makes a topic unknown to the send path; what is stored stays.
+    /// Makes a topic that is deleted unknown to the send path, and to what delivers delayed messages, until
+    /// `set_topic`; what is stored stays. Nothing for a name that no topic can have.
     fn forget_topic(&self, topic: &str) {
-        if let Some(t) = self.inner.topics().get(topic.as_bytes()) {
-            t.set(None);
+        if let Ok(topic) = self.inner.topics().topic(topic.as_bytes()) {
+            topic.set_deleted();
         }
     }
 

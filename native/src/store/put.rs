@@ -67,7 +67,9 @@ pub struct Content<'a> {
 }
 
 impl Content<'_> {
-    fn props_len(&self) -> usize {
+    /// Bytes of the properties as they are stored.
+    #[inline]
+    pub fn props_len(&self) -> usize {
         self.props.iter().map(|p| p.len()).sum()
     }
 }

@@ -64,6 +64,10 @@ pub struct Topic {
     layout: Layout,
     shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
+    /// It was deleted, and was not made again.
+    deleted: AtomicBool,
+    /// The log says already that messages go to other queues than they were sent to.
+    told_of_shrinking: AtomicBool,
     /// Evaluated for each of its messages. The holder of the put lock alone uses it.
     expressions: RwLock<Option<Expressions>>,
     has_expressions: AtomicBool,
@@ -84,7 +88,39 @@ impl Topic {
     }
 
     pub fn set(&self, settings: Option<TopicSettings>) {
+        self.told_of_shrinking.store(false, Relaxed);
+        if settings.is_some() {
+            self.deleted.store(false, Relaxed);
+        }
         *self.settings.write() = settings;
+    }
+
+    /// It is deleted: what was delayed for it is delivered no more, until it is made again.
+    pub fn set_deleted(&self) {
+        self.set(None);
+        self.deleted.store(true, Relaxed);
+    }
+
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Relaxed)
+    }
+
+    /// The queue for a message that was sent to queue `id` a while ago: that one, or another where the
+    /// topic has shrunk since and consumers read that one no more. Messages of one queue stay together.
+    pub fn queue_that_is_read(&self, id: u32) -> u32 {
+        let read = self.settings().map_or(0, |settings| settings.read_queues);
+        if read == 0 || id < read {
+            return id;
+        }
+        if !self.told_of_shrinking.swap(true, Relaxed) {
+            log::warn!(
+                "topic {} has {read} queues that are read: what was sent to queue {id} is delivered to \
+                 queue {}, and so on",
+                String::from_utf8_lossy(&self.name),
+                id % read
+            );
+        }
+        id % read
     }
 
     /// What is evaluated for the messages that follow, instead of what is returned; the caller holds the put
@@ -320,6 +356,8 @@ impl Topics {
                 layout,
                 shared: self.shared.clone(),
                 settings: RwLock::new(None),
+                deleted: AtomicBool::new(false),
+                told_of_shrinking: AtomicBool::new(false),
                 expressions: RwLock::new(None),
                 has_expressions: AtomicBool::new(false),
                 queues: RwLock::default(),

@@ -32,6 +32,21 @@ pub struct Rebuilt {
     pub broken: usize,
 }
 
+/// So many halves that can never be settled are named in the log.
+const NAMED: usize = 16;
+
+impl Rebuilt {
+    fn note_broken(&mut self, offset: i64, why: &str) {
+        self.broken += 1;
+        if self.broken <= NAMED {
+            log::error!(
+                "the half message at queue offset {offset} of RMQ_SYS_TRANS_HALF_TOPIC can never be \
+                 committed: {why}"
+            );
+        }
+    }
+}
+
 /// The start of a scan: an offset that the queue does not have makes nothing of it believed.
 fn first(queue: &ConsumeQueue, wanted: i64) -> i64 {
     let (min, max) = (
@@ -82,12 +97,13 @@ pub(super) fn rebuild(
             continue;
         }
         let Some(half) = Half::read(store, entry.cq.phys as u64)? else {
-            found.broken += 1;
+            found.note_broken(offset, "its record cannot be read");
             continue;
         };
         let fields = half.fields();
         if half.topic() != HALF_TOPIC || !fields.is_complete() {
-            found.broken += 1;
+            let why = "PGROUP, REAL_TOPIC or REAL_QID is missing or wrong";
+            found.note_broken(offset, why);
             continue;
         }
         if is_named {

@@ -122,6 +122,7 @@ impl Transactions {
             return Err(unknown());
         };
         let flags = half.view().sys_flag & !sys_flag::TRANSACTION_MASK | sys_flag::COMMIT;
+        let queue_id = topic.queue_that_is_read(queue_id);
         let message = half.again(&topic, queue_id, flags, prepared as i64);
         let content = half.content(half.props(), b"", fields.tags_code());
         let done = guard.append_again(&message, &content)?;

@@ -1,10 +1,7 @@
 //! Frame layout: i32 length of what follows, serialize type, u24 header length, header, body.
 
 use super::WireError;
-use crate::format::get_i32;
-
-/// The whole frame, with its length field, may have 16 MiB. [NettyDecoder]
-pub const MAX_FRAME: usize = 16 << 20;
+use crate::format::{MAX_FRAME, get_i32};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
