@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import trio
 
+from pyrmq.client.first_broker import FirstBroker
 from pyrmq.client.incoming import Incoming
 from pyrmq.client.recent_topics import RecentTopics, keep
 from pyrmq.client.refusals import check_namespace, check_trio
@@ -94,10 +95,16 @@ class ClientInstance:
         self._publish_lock = trio.Lock()
         self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
         """Routes of topics that do not exist yet, and until when that is believed."""
+        self.first_broker = FirstBroker(self._has_broker)
 
     def no_answer(self) -> str:
         """For errors of calls that name servers did not answer: which ones, and what to do."""
         asked = ", ".join(map(format_address, self.namesrv))
+        if self.first_broker.missing:
+            return (
+                f" (no broker has registered with name server {asked} yet; is one running, and is "
+                "this name server in its namesrvAddr?)"
+            )
         return (
             f" (asked: name server {asked}; does one run there? If not, pass namesrv='HOST:PORT' "
             "or set NAMESRV_ADDR)"
@@ -178,6 +185,10 @@ class ClientInstance:
                 route = older  # its broker may be about to come back
             self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
             return route
+
+    async def _has_broker(self) -> bool:
+        info = await self._channels.perform(self._routes.servers.cluster_info())
+        return bool(info.brokers)
 
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import trio
@@ -207,7 +208,8 @@ class LitePullConsumer:
         self.check_entered()
         topic = self._names.wire(topic)
         with within(timeout, f"no route of topic {topic}", self._client.no_answer):
-            route = await self._client.route(topic)
+            find = partial(self._client.route, topic)
+            route = await self._client.first_broker.once_there(find)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:

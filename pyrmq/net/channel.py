@@ -372,7 +372,12 @@ class Channels:
                 result = None
                 continue
             try:
-                channel = await self.get(step.address)
+                channel = None
+                with trio.move_on_after(step.timeout):
+                    channel = await self.get(step.address)
+                if channel is None:
+                    where = format_address(step.address)
+                    raise ConnectError(f"cannot connect to {where} in {step.timeout:g} s")
                 result = await channel.call(step.code, step.ext, timeout=step.timeout)
             except PyrmqError as e:
                 result = e
