@@ -56,7 +56,10 @@ def _hours(text: str) -> list[int]:
 
 
 def _name_servers(text: str) -> None:
-    parse_addresses(text, "namesrvAddr")
+    try:
+        parse_addresses(text, "name server")
+    except ConfigError as e:
+        raise ValueError(str(e)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class BrokerConfig(ReplicationConfig):
         lambda: os.environ.get("NAMESRV_ADDR", ""),
         "Name servers to register with; empty: none.",
         check=_name_servers,
-        values="HOST:PORT, separated by `;`",
+        values="HOST:PORT, separated by `;` or `,`",
         shown="NAMESRV_ADDR of the environment",
     )
     register_name_server_period: int = key(
