@@ -11,14 +11,13 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.broker.config_replication import ReplicationConfig
 from pyrmq.engine import delay_levels
 from pyrmq.errors import ConfigError
-from pyrmq.net.address import parse_addresses
+from pyrmq.net.address import is_host, parse_addresses
 from pyrmq.net.admin_access import parse_networks
 from pyrmq.net.config_table import check_fields, from_properties, key
 
@@ -40,12 +39,11 @@ def _name(text: str) -> None:
         raise ValueError("1 to 100 of the characters %|a-zA-Z0-9_-")
 
 
-def _numeric_address(text: str) -> None:
-    try:
-        if text:
-            ip_address(text)
-    except ValueError:
-        raise ValueError("a numeric address expected") from None
+def _announced(text: str) -> None:
+    if text and not is_host(text):
+        raise ValueError("a numeric address or a host name expected, without a port")
+    if text in ("0.0.0.0", "::"):
+        raise ValueError("nobody can connect to this address; leave it empty, or name one")
 
 
 def _hours(text: str) -> list[int]:
@@ -84,17 +82,18 @@ class BrokerConfig(ReplicationConfig):
     )
     broker_ip1: str = key(
         "",
-        "Address that clients get and that storeHost has; empty: found out at start.",
+        "Address that clients get and that storeHost has; a name is resolved at start; empty: "
+        "bindAddress, or, where that is all addresses, the one of the route to other networks.",
         name="brokerIP1",
-        check=_numeric_address,
-        values="a numeric address",
+        check=_announced,
+        values="a numeric address, or a host name",
     )
     broker_ip2: str = key(
         "",
         "Address of the HA port that slaves get; empty: brokerIP1.",
         name="brokerIP2",
-        check=_numeric_address,
-        values="a numeric address",
+        check=_announced,
+        values="a numeric address, or a host name",
     )
     bind_address: str = key("0.0.0.0", "Address to listen on.")
     listen_port: int = key(10911, "Port to listen on; 0: any free one.", high=65535)

@@ -23,12 +23,12 @@ def parse_address(text: str, what: str = "address") -> Address:
     # Python reads no number of thousands of digits, and says so with a ValueError.
     number = int(port) if port.isascii() and port.isdecimal() and len(port) < 10 else -1
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not 0 <= number <= 65535 or not _is_host(host):
+    if not 0 <= number <= 65535 or not is_host(host):
         raise ConfigError(f"{what} {_shortened(text)} is not HOST:PORT{_advice(text)}")
     return host, number
 
 
-def _is_host(text: str) -> bool:
+def is_host(text: str) -> bool:
     """Whether it may be the name of a host, or a numeric address."""
     if ":" not in text:
         return len(text) <= 255 and _HOST.fullmatch(text) is not None

@@ -161,7 +161,7 @@ def test_no_key_is_there_twice(
 def test_choices_and_checks_hold_for_configurations_made_in_python() -> None:
     for field, value in {
         "flush_disk_type": "sync", "broker_name": "a b", "delete_when": "24",
-        "broker_ip1": "localhost", "namesrv_addr": "host",
+        "broker_ip1": "local host", "namesrv_addr": "host",
     }.items():  # fmt: skip
         with pytest.raises(ConfigError, match=f"={value}: |{value}"):
             BrokerConfig(**{field: value})  # type: ignore[arg-type]
