@@ -32,7 +32,7 @@ from pyrmq.client.ready import Chunk
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import (
-    check_group,
+    check_consumer_group,
     check_kind,
     check_subscriptions,
     check_topic,
@@ -99,10 +99,10 @@ class LitePullConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
-        check_group(group)
+        check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)
-        check_group(wire_group)
+        check_consumer_group(wire_group)
         self._subs = {}
         if subscriptions is not None:
             version = time.time_ns() // 1_000_000
