@@ -19,7 +19,7 @@ from pyrmq.engine import delay_levels
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import is_host, parse_addresses
 from pyrmq.net.admin_access import parse_networks
-from pyrmq.net.config_table import check_fields, from_properties, key
+from pyrmq.net.config_table import FOLDERS, check_fields, from_properties, key
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -306,10 +306,10 @@ class BrokerConfig(ReplicationConfig):
     store_path_commit_log: str = key(
         "",
         "Folders of the log; empty: commitlog below storePathRootDir.",
-        values="folders, separated by commas",
+        values=FOLDERS,
     )
     read_only_commit_log_store_paths: str = key(
-        "", "Of these, those that get no new files.", values="folders, separated by commas"
+        "", "Of these, those that get no new files.", values=FOLDERS
     )
     mapped_file_size_commit_log: int = key(
         1 << 30, "Bytes of a log file.", low=4096, high=(1 << 31) - 1
