@@ -341,7 +341,12 @@ class BrokerConfig(ReplicationConfig):
     max_hash_slot_num: int = key(5_000_000, "Hash slots of an index file.", low=1, high=100_000_000)
     max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)
     default_query_max_num: int = key(
-        32, "Most messages that a query by key finds.", low=1, high=64, live=True
+        32,
+        "Most messages that a query by message id (unique key) finds. A query by key says by itself "
+        "how many it wants, up to 64.",
+        low=1,
+        high=64,
+        live=True,
     )
 
     file_reserved_time: int = key(

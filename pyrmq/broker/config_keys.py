@@ -87,6 +87,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     UnusedKey("waitTimeMillsInTransactionQueue", _QUEUES),
     UnusedKey("rocketmqHome", "nothing is read from there"),
     FixedKey("compressedRegister", ("false",)),
+    FixedKey("maxMsgsNumBatch", ("64",)),
     FixedKey("disableConsumeIfConsumerReadSlowly", ("false",)),
     FixedKey("filterServerNums", ("0",)),
     UnusedKey("checkTransactionMessageEnable", "producers of halves are always asked"),

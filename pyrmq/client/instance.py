@@ -186,6 +186,16 @@ class ClientInstance:
             self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
             return route
 
+    async def why_no_route(self, error: TopicNotExistError) -> str:
+        """What to say of a topic that name servers do not know: they may know no broker at all."""
+        try:
+            if await self._has_broker():
+                return str(error)
+        except PyrmqError:
+            return str(error)
+        asked = ", ".join(map(format_address, self.namesrv))
+        return f"no broker has registered with name server {asked} yet"
+
     async def _has_broker(self) -> bool:
         info = await self._channels.perform(self._routes.servers.cluster_info())
         return bool(info.brokers)
