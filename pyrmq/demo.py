@@ -21,6 +21,7 @@ import trio
 
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import PyrmqError, leaves
+from pyrmq.escape import escape
 from pyrmq.model.message import Message
 
 TOPIC = "DemoOrders"
@@ -155,7 +156,10 @@ def main() -> None:
         try:
             ok = trio.run(_run, Path(folder), count)
         except (PyrmqError, BaseExceptionGroup) as e:
-            print(*(f"  failed: {leaf!r}" for leaf in leaves(e)), sep="\n")
+            print(
+                *(escape(f"  failed: {type(leaf).__name__}: {leaf}") for leaf in leaves(e)),
+                sep="\n",
+            )
             ok = False
     print("\nnothing is lost" if ok else "\nFAILED")
     sys.exit(0 if ok else 1)

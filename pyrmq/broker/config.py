@@ -342,7 +342,7 @@ class BrokerConfig(ReplicationConfig):
     max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)
     default_query_max_num: int = key(
         32,
-        "Most messages that a query by message id (unique key) finds. A query by key says by itself "
+        "Most messages that a query by message id (unique key) finds. A query by key says itself "
         "how many it wants, up to 64.",
         low=1,
         high=64,

@@ -121,6 +121,7 @@ GOES_WITH = {
         ({"brokerId": "1"}, "is a slave's"),
         ({"minInSyncReplicas": "2"}, "at most inSyncReplicas"),
         ({"haMasterAddress": "nowhere"}, "haMasterAddress"),
+        ({"haMasterAddress": "h:0"}, "port 0 cannot be connected to"),
         ({"haAddressAllowList": "x"}, "haAddressAllowList"),
         ({"haSendHeartbeatInterval": "100", "haHousekeepingInterval": "100"}, "has to be above"),
     ],

@@ -62,3 +62,7 @@ def test_topics(caplog: pytest.LogCaptureFixture) -> None:
         reports.waiting("T", "no route", logging.INFO)
         reports.waiting("U", "no route")
     assert [r.getMessage() for r in caplog.records] == ["group g waits for topic U: no route"]
+
+
+def test_a_queue_in_words() -> None:
+    assert str(queue(3)) == "queue 3 of topic T on broker a"
