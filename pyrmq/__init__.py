@@ -13,11 +13,15 @@ The package itself imports from the modules that define a name, never from here.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.version import __version__ as __version__
+
+# What a program does not ask for is not printed; `logging.basicConfig()` shows it.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {

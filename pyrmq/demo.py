@@ -21,6 +21,7 @@ import trio
 
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.errors import PyrmqError, leaves
+from pyrmq.escape import escape
 from pyrmq.model.message import Message
 
 TOPIC = "DemoOrders"
@@ -58,9 +59,12 @@ class Server:
         return time.monotonic() - began
 
     def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+        """Ends it at once, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
 
     def stop(self) -> int:
         assert self._process is not None
@@ -90,6 +94,13 @@ async def _consume(namesrv: str, seen: Counter[str], done: Callable[[], bool]) -
 
 async def _run(folder: Path, count: int) -> bool:
     server = Server(folder)
+    try:
+        return await _play(server, count)
+    finally:
+        server.kill()  # whatever failed: it outlives the demo otherwise
+
+
+async def _play(server: Server, count: int) -> bool:
     seconds = await trio.to_thread.run_sync(server.start)
     print(f"  server ready in {seconds:.2f} s, name server {server.namesrv}")
     sent: set[str] = set()
@@ -107,6 +118,7 @@ async def _run(folder: Path, count: int) -> bool:
                 nursery.start_soon(_consume, server.namesrv, counter, all_arrived)
             await _produce(server.namesrv, 0, count // 2, sent)
             print(f"  {len(sent)} messages acknowledged; now the server is killed (SIGKILL)")
+            print("  the consumers wait until it is back")
             await trio.to_thread.run_sync(server.kill)
             seconds = await trio.to_thread.run_sync(server.start)
             print(f"  server ready again in {seconds:.2f} s, store recovered")
@@ -144,7 +156,10 @@ def main() -> None:
         try:
             ok = trio.run(_run, Path(folder), count)
         except (PyrmqError, BaseExceptionGroup) as e:
-            print(*(f"  failed: {leaf!r}" for leaf in leaves(e)), sep="\n")
+            print(
+                *(escape(f"  failed: {type(leaf).__name__}: {leaf}") for leaf in leaves(e)),
+                sep="\n",
+            )
             ok = False
     print("\nnothing is lost" if ok else "\nFAILED")
     sys.exit(0 if ok else 1)

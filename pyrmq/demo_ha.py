@@ -53,6 +53,7 @@ class Node:
         assert self._process.stdout is not None
         words = dict(w.partition("=")[::2] for w in self._process.stdout.readline().split())
         if "ready" not in words:
+            self.kill()
             raise SystemExit(f"demo: the {name} did not start, see above")
         self.address = words.get("broker") or words["namesrv"]
 
@@ -67,18 +68,28 @@ class Cluster:
     """A name server, a master and a slave."""
 
     def __init__(self, folder: Path) -> None:
+        self._nodes: list[Node] = []
         names = f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={folder}/kv.json\n"
-        self._namesrv = Node(folder, "namesrv", "namesrv", config=names)
-        self.namesrv = self._namesrv.address
-        self.master = self._broker(folder, "master", "SYNC_MASTER", 0)
-        self.slave = self._broker(folder, "slave", "SLAVE", 1)
+        try:
+            self.namesrv = self._node(folder, "namesrv", "namesrv", config=names).address
+            self.master = self._broker(folder, "master", "SYNC_MASTER", 0)
+            self.slave = self._broker(folder, "slave", "SLAVE", 1)
+        except BaseException:
+            self.stop()
+            raise
 
     def _broker(self, folder: Path, name: str, role: str, number: int) -> Node:
         config = _BROKER.format(role=role, number=number, store=folder / name)
-        return Node(folder, name, "broker", "-n", self.namesrv, config=config)
+        return self._node(folder, name, "broker", "-n", self.namesrv, config=config)
+
+    def _node(self, folder: Path, name: str, *args: str, config: str) -> Node:
+        node = Node(folder, name, *args, config=config)
+        self._nodes.append(node)
+        return node
 
     def stop(self) -> None:
-        for node in (self.master, self.slave, self._namesrv):
+        """Ends all that run, whatever has failed."""
+        for node in reversed(self._nodes):
             node.kill()
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_ext.errors import SparkSetupError
+from spark_ext.warnings_shown import show
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["SparkSetupError", "register", "session"]
+
+show()
 
 
 def session(builder: SparkSession.Builder | None = None) -> SparkSession:

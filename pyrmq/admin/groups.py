@@ -13,7 +13,7 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
 from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import DLQ_PREFIX, check_group, retry_topic
+from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
 from pyrmq.net.client_protocol import Ext
 
@@ -92,7 +92,7 @@ class Groups(GroupProgress):
         """Changes members of a group's configuration (by the names of GroupConfig) on a broker or
         on the masters of a cluster, and nothing else of it. Where there is no such group it is
         made, with the defaults for the others."""
-        check_group(group)
+        check_consumer_group(group)
 
         async def one(address: str) -> None:
             known = await self._config(address, group) or GroupConfig(group)
@@ -106,7 +106,7 @@ class Groups(GroupProgress):
     ) -> Outcomes[None]:
         """Makes a group, or replaces its configuration, on a broker or on the masters of a
         cluster. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP]"""
-        check_group(config.group_name)
+        check_consumer_group(config.group_name)
         return await self._on_masters(
             lambda address: self._update(address, config), broker, cluster
         )
@@ -125,7 +125,7 @@ class Groups(GroupProgress):
         """The same for many groups in one request; in a request each where a broker does not know
         that one. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST]"""
         for config in configs:
-            check_group(config.group_name)
+            check_consumer_group(config.group_name)
         body = fastjson.dumps({"groupConfigList": [c.to_json() for c in configs]})
 
         async def one(address: str) -> None:

@@ -6,12 +6,14 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 import trio
 
 from pyrmq.broker import role, store_name
+from pyrmq.broker.announced import with_addresses
 from pyrmq.broker.client_manage import notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
@@ -48,13 +50,14 @@ from pyrmq.engine import Listener, PullGrants
 from pyrmq.escape import escape
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.subscription import Subscription
-from pyrmq.net.address import Address, is_loopback, message_id, own_ip
+from pyrmq.net.address import Address, format_address, is_loopback, message_id
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.listen import open_listeners, vip_listeners
 from pyrmq.net.questions import Questions
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
+from pyrmq.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ class Broker:
         self.restart = trio.Event()
         """Set when the broker is to be left and served again: its role has changed."""
         port = sockets[0].getsockname()[1]
-        self.address: Address = (config.broker_ip1 or own_ip(), port)
+        self.address: Address = (config.broker_ip1, port)
         self.store = open_store(config, self.address)
         try:
             self.updates = ConfigUpdates(config, pinned)
@@ -242,7 +245,8 @@ class Broker:
         closes. `pinned`: keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
         configured = config
         own = await trio.to_thread.run_sync(role.load, config, pinned)
-        config = own.config
+        config = await trio.to_thread.run_sync(with_addresses, own.config)
+        own = replace(own, config=config)
         sockets = open_listeners(config.bind_address, config.listen_port)
         sockets += vip_listeners(config.bind_address, config.listen_port)
         if not is_loopback(config.bind_address):
@@ -280,9 +284,11 @@ class Broker:
                     await broker.sole.at_start()
                     tasks.start_soon(broker.sole.run)
                 await tasks.start(broker.registration.run)
+                broker._log_start()
                 try:
                     yield broker
                 finally:
+                    log.info("broker %s stops", escape(broker.name))
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GRACE):
                         await broker._drain()
         finally:
@@ -296,6 +302,25 @@ class Broker:
                             await broker.delays.finish()
                 finally:
                     await trio.to_thread.run_sync(broker.store.close)
+                    log.info("broker %s has stopped; its store is closed", escape(broker.name))
+
+    @property
+    def name(self) -> str:
+        return self.live.now.broker_name
+
+    def _log_start(self) -> None:
+        config = self.live.now
+        log.info(
+            "broker %s of cluster %s (%s, brokerId %d, %s) serves at %s; store %s; pyrmq %s",
+            escape(config.broker_name),
+            escape(config.broker_cluster_name),
+            config.broker_role,
+            config.broker_id,
+            config.flush_disk_type,
+            format_address(self.address),
+            escape(config.store_path_root_dir),
+            __version__,
+        )
 
     async def _drain(self) -> None:
         self.transactions.stop()

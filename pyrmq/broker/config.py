@@ -11,16 +11,15 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
 from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.broker.config_replication import ReplicationConfig
 from pyrmq.engine import delay_levels
 from pyrmq.errors import ConfigError
-from pyrmq.net.address import parse_addresses
+from pyrmq.net.address import is_host, parse_addresses
 from pyrmq.net.admin_access import parse_networks
-from pyrmq.net.config_table import check_fields, from_properties, key
+from pyrmq.net.config_table import FOLDERS, check_fields, from_properties, key
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -40,12 +39,11 @@ def _name(text: str) -> None:
         raise ValueError("1 to 100 of the characters %|a-zA-Z0-9_-")
 
 
-def _numeric_address(text: str) -> None:
-    try:
-        if text:
-            ip_address(text)
-    except ValueError:
-        raise ValueError("a numeric address expected") from None
+def _announced(text: str) -> None:
+    if text and not is_host(text):
+        raise ValueError("a numeric address or a host name expected, without a port")
+    if text in ("0.0.0.0", "::"):
+        raise ValueError("nobody can connect to this address; leave it empty, or name one")
 
 
 def _hours(text: str) -> list[int]:
@@ -56,7 +54,10 @@ def _hours(text: str) -> list[int]:
 
 
 def _name_servers(text: str) -> None:
-    parse_addresses(text, "namesrvAddr")
+    try:
+        parse_addresses(text, "name server")
+    except ConfigError as e:
+        raise ValueError(str(e)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +82,18 @@ class BrokerConfig(ReplicationConfig):
     )
     broker_ip1: str = key(
         "",
-        "Address that clients get and that storeHost has; empty: found out at start.",
+        "Address that clients get and that storeHost has; a name is resolved at start; empty: "
+        "bindAddress, or, where that is all addresses, the one of the route to other networks.",
         name="brokerIP1",
-        check=_numeric_address,
-        values="a numeric address",
+        check=_announced,
+        values="a numeric address, or a host name",
     )
     broker_ip2: str = key(
         "",
         "Address of the HA port that slaves get; empty: brokerIP1.",
         name="brokerIP2",
-        check=_numeric_address,
-        values="a numeric address",
+        check=_announced,
+        values="a numeric address, or a host name",
     )
     bind_address: str = key("0.0.0.0", "Address to listen on.")
     listen_port: int = key(10911, "Port to listen on; 0: any free one.", high=65535)
@@ -99,7 +101,7 @@ class BrokerConfig(ReplicationConfig):
         lambda: os.environ.get("NAMESRV_ADDR", ""),
         "Name servers to register with; empty: none.",
         check=_name_servers,
-        values="HOST:PORT, separated by `;`",
+        values="HOST:PORT, separated by `;` or `,`",
         shown="NAMESRV_ADDR of the environment",
     )
     register_name_server_period: int = key(
@@ -304,10 +306,10 @@ class BrokerConfig(ReplicationConfig):
     store_path_commit_log: str = key(
         "",
         "Folders of the log; empty: commitlog below storePathRootDir.",
-        values="folders, separated by commas",
+        values=FOLDERS,
     )
     read_only_commit_log_store_paths: str = key(
-        "", "Of these, those that get no new files.", values="folders, separated by commas"
+        "", "Of these, those that get no new files.", values=FOLDERS
     )
     mapped_file_size_commit_log: int = key(
         1 << 30, "Bytes of a log file.", low=4096, high=(1 << 31) - 1
@@ -339,7 +341,12 @@ class BrokerConfig(ReplicationConfig):
     max_hash_slot_num: int = key(5_000_000, "Hash slots of an index file.", low=1, high=100_000_000)
     max_index_num: int = key(20_000_000, "Entries of an index file.", low=2, high=100_000_000)
     default_query_max_num: int = key(
-        32, "Most messages that a query by key finds.", low=1, high=64, live=True
+        32,
+        "Most messages that a query by message id (unique key) finds. A query by key says itself "
+        "how many it wants, up to 64.",
+        low=1,
+        high=64,
+        live=True,
     )
 
     file_reserved_time: int = key(

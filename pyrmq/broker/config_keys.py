@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from pyrmq.net.config_table import FixedKey, UnusedKey
+from pyrmq.net.config_table import FixedKey, RenamedKey, UnusedKey
 
 _THREADS = "there are no thread pools here: trio and one native writer do the work"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 _TIMER = "this version refuses timer messages"
 _DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
 _OP_BATCH = "op records are written along with what they settle"
+_POOL = "it belongs to transientStorePoolEnable, which is not there"
+_SOCKETS = "the system sizes the buffers of sockets"
+_COMMERCIAL = "it belongs to a service of Alibaba Cloud"
 _DELETING = "a file in use stays readable, and a failed deletion is tried again in the next round"
 
-OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
+OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     UnusedKey("totalReplicas", "it only counts in controller mode, which is not there"),
     FixedKey("storeType", ("default",)),
     FixedKey("enableDLegerCommitLog", ("false",)),
@@ -83,4 +86,51 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("endTransactionPoolQueueCapacity", _QUEUES),
     UnusedKey("waitTimeMillsInTransactionQueue", _QUEUES),
     UnusedKey("rocketmqHome", "nothing is read from there"),
+    FixedKey("compressedRegister", ("false",)),
+    FixedKey("maxMsgsNumBatch", ("64",)),
+    FixedKey("disableConsumeIfConsumerReadSlowly", ("false",)),
+    FixedKey("filterServerNums", ("0",)),
+    UnusedKey("checkTransactionMessageEnable", "producers of halves are always asked"),
+    UnusedKey("commitIntervalCommitLog", _POOL),
+    UnusedKey("commitCommitLogLeastPages", _POOL),
+    UnusedKey("commitCommitLogThoroughInterval", _POOL),
+    UnusedKey("transientStorePoolSize", _POOL),
+    UnusedKey("fastFailIfNoBufferInStorePool", _POOL),
+    UnusedKey("serverSocketSndBufSize", _SOCKETS),
+    UnusedKey("serverSocketRcvBufSize", _SOCKETS),
+    UnusedKey("serverPooledByteBufAllocatorEnable", "there is no Netty here"),
+    UnusedKey("serverCallbackExecutorThreads", _THREADS),
+    UnusedKey("processReplyMessageThreadPoolNums", _THREADS),
+    UnusedKey("litePullMessageThreadPoolNums", _THREADS),
+    UnusedKey("queryThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("replyThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("litePullThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("heartbeatThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("clientManagerThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("consumerManagerThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("waitTimeMillsInHeartbeatQueue", _QUEUES),
+    UnusedKey(
+        "serverOnewaySemaphoreValue", "requests are answered in turn, connection by connection"
+    ),
+    UnusedKey(
+        "serverAsyncSemaphoreValue", "requests are answered in turn, connection by connection"
+    ),
+    UnusedKey("offsetCheckInSlave", "a slave always checks offsets"),
+    UnusedKey("debugLockEnable", "it shows locks of Java"),
+    UnusedKey("highSpeedMode", "Apache's broker reads it nowhere"),
+    UnusedKey("diskFallRecorded", "what a group is behind on the disk is not recorded"),
+    UnusedKey("flushConsumerOffsetHistoryInterval", "there is no history of offsets"),
+    UnusedKey("consumerFallbehindThreshold", "it belongs to disableConsumeIfConsumerReadSlowly"),
+    UnusedKey("commercialEnable", _COMMERCIAL),
+    UnusedKey("commercialTimerCount", _COMMERCIAL),
+    UnusedKey("commercialTransCount", _COMMERCIAL),
+    UnusedKey("commercialBigCount", _COMMERCIAL),
+    UnusedKey("commercialBaseCount", _COMMERCIAL),
+    RenamedKey("mapedFileSizeCommitLog", "mappedFileSizeCommitLog"),
+    RenamedKey("mapedFileSizeConsumeQueue", "mappedFileSizeConsumeQueue"),
+    RenamedKey("mapedFileSizeConsumeQueueExt", "mappedFileSizeConsumeQueueExt"),
+    RenamedKey("autoTraceBrokerEnable", "traceTopicEnable"),
+    RenamedKey("msgTrackTopicName", "msgTraceTopicName"),
+    RenamedKey("haSlaveFallbehindMax", "haMaxGapNotInSync"),
+    RenamedKey("brokerIP", "brokerIP1"),
 )

@@ -16,9 +16,11 @@ SYNC_MASTER = "SYNC_MASTER"
 def _address_or_none(text: str) -> None:
     if text:
         try:
-            parse_address(text)
+            port = parse_address(text)[1]
         except ConfigError as e:
             raise ValueError(str(e)) from None
+        if port == 0:
+            raise ValueError("port 0 cannot be connected to")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError, ServiceNotAvailableError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.names import check_group
+from pyrmq.model.names import check_consumer_group, check_group
 from pyrmq.model.topic import MAX_QUEUES
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
@@ -147,7 +147,7 @@ def _group_of(values: dict[Any, Any]) -> Group:
     name = values.get("groupName")
     if not isinstance(name, str):
         raise InvalidParameterError("groupName is needed")
-    check_group(name)
+    check_consumer_group(name)
     _check(values)
     return Group(name, {str(key): value for key, value in values.items()})
 

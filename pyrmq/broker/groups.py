@@ -15,7 +15,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_group
+from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_consumer_group
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 from pyrmq.net.connection import Connection
@@ -242,7 +242,7 @@ class GroupTable(PersistentTable):
         """Why a consumer may not make a group."""
         config = self._config.now
         try:
-            check_group(name)
+            check_consumer_group(name)
         except InvalidParameterError as e:
             return str(e)
         may = config.auto_create_subscription_group or name.startswith(SYSTEM_GROUP_PREFIX)

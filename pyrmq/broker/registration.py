@@ -13,6 +13,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.ha_slave import Master
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
@@ -53,6 +54,14 @@ class _NameServer:
     """How many of the rows that were encoded it has."""
     ordered: tuple[bytes, list[str]] = (b"", [])
     """Its order configurations, and the topics in them."""
+    known: bool = False
+    """Whether the last request that told it something was answered."""
+    trouble: Trouble = field(default_factory=Trouble)
+    """That it cannot be told anything."""
+
+    @property
+    def name(self) -> str:
+        return format_address(self.address)
 
 
 class _Some(fastjson.Encoded):
@@ -220,6 +229,8 @@ class Registration:
             changes = self._changes
             is_due = server.told is None or trio.current_time() >= due or self._is_seeking()
             done = await self._one(channels, server, partial(self._tell, is_due))
+            if done:
+                self._registered(server)
             server.told = changes if done else None
             self._news.set()
             self._news = trio.Event()
@@ -248,9 +259,41 @@ class Registration:
         try:
             await call(await channels.get(server.address), server)
         except PyrmqError as e:
-            log.warning("name server %s: %s", escape(format_address(server.address)), escape(e))
+            self._failed(server, str(e))
             return False
         return True
+
+    @property
+    def unregistered(self) -> list[str]:
+        """Name servers (`host:port`) that do not know this broker, as far as is known here."""
+        return [server.name for server in self._servers if not server.known]
+
+    def _registered(self, server: _NameServer) -> None:
+        if server.known:
+            return
+        server.known = True
+        lasted = server.trouble.over()
+        after = "" if lasted is None else f" after {lasted:.0f} s"
+        log.info("registered with name server %s%s", escape(server.name), after)
+
+    def _failed(self, server: _NameServer, why: str) -> None:
+        """Says so, at first and then once a minute: clients may not find this broker."""
+        if self._leaving:
+            log.info("not unregistered from name server %s: %s", escape(server.name), escape(why))
+            return
+        server.known = False
+        said = server.trouble.say(why)
+        if said is None:
+            return
+        alone = not any(other.known for other in self._servers)
+        log.log(
+            logging.ERROR if alone else logging.WARNING,
+            "not registered with name server %s%s: %s%s",
+            escape(server.name),
+            said,
+            escape(why),
+            "; clients do not find this broker" if alone else "",
+        )
 
     async def _tell(self, is_due: bool, channel: Channel, server: _NameServer) -> None:
         """Registers all topics, or what is new since this name server was told."""
@@ -333,8 +376,7 @@ class Registration:
         try:
             found = Master(parse_address(master), parse_address(ha))
         except PyrmqError as e:
-            name = format_address(server.address)
-            log.warning("the master as %s says: %s", escape(name), escape(e))
+            log.warning("the master as %s says: %s", escape(server.name), escape(e))
             return
         if found != self._master:
             log.info("the master is %s", escape(master))
@@ -349,11 +391,7 @@ class Registration:
                 server.ordered = body, [str(n) for n in table] if isinstance(table, dict) else []
             self._topics.mark_ordered(server.ordered[1])
         except PyrmqError as e:
-            log.warning(
-                "order configuration of %s: %s",
-                escape(format_address(server.address)),
-                escape(e),
-            )
+            log.warning("order configuration of %s: %s", escape(server.name), escape(e))
 
     async def _unregister(self, channel: Channel, server: _NameServer) -> None:
         await channel.request(RequestCode.UNREGISTER_BROKER, self._header(), timeout=SHORT)

@@ -192,11 +192,10 @@ class ReplyProcessor:
 
 def _check_fields(command: Command) -> None:
     """What a send needs, though not all of it is used here."""
-    for name in ("producerGroup", "defaultTopic"):
-        send_fields.text(command, name)
-    for name in ("defaultTopicQueueNums", "sysFlag", "bornTimestamp", "flag"):
+    for name in ("sysFlag", "bornTimestamp", "flag"):
         send_fields.number(command, name)
-    send_fields.number(command, "reconsumeTimes", "0")
+    for name in ("defaultTopicQueueNums", "reconsumeTimes"):
+        send_fields.number(command, name, "0")
 
 
 def _failed(text: str) -> ResponseError:

@@ -22,6 +22,7 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from pyrmq.model.properties import DELAY, TIMER_PROPERTIES, decode_properties
+from pyrmq.model.route import DEFAULT_QUEUES
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.answers import After, Answer, Resend
@@ -92,8 +93,9 @@ class SendProcessor:
         if self._topics.get(topic) is None:
             created = self._topics.create_in_send(
                 topic,
-                send_fields.text(command, "defaultTopic"),
-                send_fields.number(command, "defaultTopicQueueNums"),
+                # A sender that names no template wants no topic made.
+                send_fields.text(command, "defaultTopic", ""),
+                send_fields.number(command, "defaultTopicQueueNums", str(DEFAULT_QUEUES)),
                 send_fields.text(command, "unitMode", "false").lower() == "true",
                 by=connection,
             )

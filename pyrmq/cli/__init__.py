@@ -24,6 +24,17 @@ def _streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _show_warnings() -> None:
+    """On stderr, as text alone; servers set up logs of their own."""
+    import logging
+
+    from pyrmq.cli.log_format import LineFormatter
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(message)s"))
+    logging.basicConfig(level="WARNING", handlers=[handler])
+
+
 class _Group(click.Group):
     """Shows pyrmq's own errors as one line."""
 
@@ -32,6 +43,7 @@ class _Group(click.Group):
         from pyrmq.escape import escape
 
         _streams()
+        _show_warnings()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # while modules are imported, or between requests

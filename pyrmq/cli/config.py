@@ -42,7 +42,7 @@ def check(file: Path | None, namesrv: bool) -> None:
     from pyrmq.escape import escape
     from pyrmq.net.config_table import check_value, report_unused
 
-    logging.basicConfig(format="%(message)s", level="WARNING", stream=sys.stdout)
+    logging.basicConfig(format="%(message)s", level="WARNING", stream=sys.stdout, force=True)
     settings = Settings.read(file, of_namesrv=namesrv)
     faults: list[ConfigError] = list(settings.errors)
     for name, value in settings.of_file.items():

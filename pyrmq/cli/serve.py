@@ -29,7 +29,7 @@ def _configure_logging(level: str) -> None:
 
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     set_log_level(level)
 
 
@@ -72,6 +72,14 @@ def _ready(**facts: Any) -> str:
     return f"ready {parts} pid={os.getpid()}"
 
 
+def _unregistered(broker: Any) -> dict[str, str]:
+    """For the ready line: the name servers that the broker could not register with, if any."""
+    from pyrmq.escape import escape
+
+    names = escape(";".join(broker.registration.unregistered))
+    return {"unregistered": names} if names else {}
+
+
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="Store folder.")
@@ -93,13 +101,14 @@ def server(
 
     Listens on loopback unless --host says otherwise. Port 0 takes a free one. Options go before
     variables of the environment, and these before the file. Prints one line `ready namesrv=…
-    broker=… store=… pid=…` when it serves.
+    broker=… store=… pid=…` when it serves; `unregistered=…` in it names the name servers that do
+    not know the broker (yet): why is in the log.
     """
     _configure_logging(log_level)
     from pyrmq.broker import BrokerConfig
     from pyrmq.cli.settings import Settings
     from pyrmq.namesrv.config import NamesrvConfig
-    from pyrmq.net.address import format_address, own_ip, resolve
+    from pyrmq.net.address import format_address
     from pyrmq.server import serving
 
     settings = Settings.usable(config)
@@ -107,8 +116,6 @@ def server(
     values.setdefault("brokerName", "broker-a")
     address = host or values.get("bindAddress") or "127.0.0.1"
     values["bindAddress"] = address
-    wildcard = address in ("0.0.0.0", "::")
-    values.setdefault("brokerIP1", own_ip() if wildcard else resolve(address))
     values.setdefault("namesrvAddr", "")
     settings.set_option("storePathRootDir", store, "--store")
     settings.set_option("listenPort", broker_port, "--broker-port")
@@ -130,6 +137,7 @@ def server(
             ready = _ready(
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
+                **_unregistered(running.broker),
                 store=broker_config.store_path_root_dir,
             )
             yield ready, running.broker.restart
@@ -176,7 +184,11 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
 def broker(
     config: Path | None, namesrv_addr: str | None, print_config: bool, log_level: str
 ) -> None:
-    """Run a broker."""
+    """Run a broker.
+
+    Prints one line `ready broker=… store=… pid=…` when it serves; `unregistered=…` in it names the
+    name servers that do not know the broker (yet): why is in the log, and it goes on trying.
+    """
     _configure_logging(log_level)
     from dataclasses import replace
 
@@ -202,7 +214,9 @@ def broker(
             # Where it is served again it listens where it did.
             broker_config = replace(broker_config, listen_port=running.address[1])
             ready = _ready(
-                broker=format_address(running.address), store=broker_config.store_path_root_dir
+                broker=format_address(running.address),
+                **_unregistered(running),
+                store=broker_config.store_path_root_dir,
             )
             yield ready, running.restart
 

@@ -34,7 +34,7 @@ from pyrmq.client.push_options import MessageModel, PushOptions
 from pyrmq.client.ready import Ready
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.refusals import (
-    check_group,
+    check_consumer_group,
     check_subscriptions,
     check_topic,
     parse_subscription,
@@ -63,7 +63,7 @@ class PushConsumer:
     A message counts as consumed when the loop asks for the next one, or `acknowledge` is called:
     do that before a `break`. What is not consumed is delivered again (at least once).
 
-    group: name of the consumer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
+    group: name of the consumer group, 1 to 248 of the characters `%|a-zA-Z0-9_-`.
     subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
@@ -133,10 +133,10 @@ class PushConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
-        check_group(group)
+        check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)
-        check_group(wire_group)
+        check_consumer_group(wire_group)
         version = time.time_ns() // 1_000_000
         self._subs = check_subscriptions(subscriptions, version, names.wire)
         self._options = options = PushOptions(

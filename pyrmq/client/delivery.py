@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -116,10 +117,11 @@ class Delivery:
         self._chooser.forget(topics)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that can be sent to. TopicNotExistError, ConnectError if no name server answers,
-        ClientError if there is none."""
+        """Queues that can be sent to; waits for the first broker. TopicNotExistError, ConnectError
+        if no name server answers, ClientError if there is none."""
         try:
-            route = await self._client.publish_route(topic)
+            find = partial(self._client.publish_route, topic)
+            route = await self._client.first_broker.once_there(find)
         except ConnectError as e:
             raise ConnectError(f"{e}{self._client.no_answer()}") from e
         queues = self._queues_of(topic, route)
@@ -243,7 +245,9 @@ class Delivery:
                     channel = await self._channel_of(target, request.topic)
                 now = trio.current_time()
             if channel is None:
-                raise RequestTimeoutError(f"no connection to broker {broker} in time")
+                missing = self._client.first_broker.missing
+                why = self._client.no_answer() if missing else ""
+                raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
             answer = await channel.call(
                 request.code,
                 request.fields + queue_text(target.queue_id, broker),

@@ -157,7 +157,7 @@ class HeldQueues:
                 await trio.sleep(LOCK_RETRY)
             except PyrmqError as e:
                 if retry >= REPORT_AFTER:
-                    self._reports.waiting(str(queue), str(e))
+                    self._reports.waiting(queue, str(e))
                 await trio.sleep(retry)
                 retry = min(2 * retry, RETRY[1])
         if process.dropped:

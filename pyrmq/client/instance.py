@@ -6,12 +6,13 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
 import trio
 
+from pyrmq.client.first_broker import FirstBroker
 from pyrmq.client.incoming import Incoming
 from pyrmq.client.recent_topics import RecentTopics, keep
 from pyrmq.client.refusals import check_namespace, check_trio
@@ -80,6 +81,8 @@ class ClientInstance:
         self.away: set[str] = set()
         """Addresses of brokers whose connection is lost, or that could not be reached."""
         self._connecting: set[str] = set()
+        self._unheard: dict[str, str] = {}
+        """By address, why the last heartbeat did not arrive."""
         servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
         self._routes = RouteTable(servers)
         self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
@@ -94,10 +97,16 @@ class ClientInstance:
         self._publish_lock = trio.Lock()
         self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
         """Routes of topics that do not exist yet, and until when that is believed."""
+        self.first_broker = FirstBroker(self._has_broker)
 
     def no_answer(self) -> str:
         """For errors of calls that name servers did not answer: which ones, and what to do."""
         asked = ", ".join(map(format_address, self.namesrv))
+        if self.first_broker.missing:
+            return (
+                f" (no broker has registered with name server {asked} yet; is one running, and is "
+                "this name server in its namesrvAddr?)"
+            )
         return (
             f" (asked: name server {asked}; does one run there? If not, pass namesrv='HOST:PORT' "
             "or set NAMESRV_ADDR)"
@@ -178,6 +187,20 @@ class ClientInstance:
                 route = older  # its broker may be about to come back
             self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
             return route
+
+    async def why_no_route(self, error: TopicNotExistError) -> str:
+        """What to say of a topic that name servers do not know: they may know no broker at all."""
+        try:
+            if await self._has_broker():
+                return str(error)
+        except PyrmqError:
+            return str(error)
+        asked = ", ".join(map(format_address, self.namesrv))
+        return f"no broker has registered with name server {asked} yet"
+
+    async def _has_broker(self) -> bool:
+        info = await self._channels.perform(self._routes.servers.cluster_info())
+        return bool(info.brokers)
 
     async def refresh_routes(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
@@ -300,6 +323,7 @@ class ClientInstance:
             }
         )
         await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
+        self._unheard.pop(format_address(channel.address), None)
         self.away -= {a for a in self.away if self._open(a) is channel}
         if not channel.greeted:
             channel.greeted = True
@@ -310,13 +334,18 @@ class ClientInstance:
         """HEART_BEAT to every known broker at once; failures are logged. Returns when those that
         are connected have answered, or after a moment: one that is silent holds up nobody. With
         others a connection is begun."""
-        self.away &= self.brokers()
+        known = self.brokers()
+        self.away &= known
+        for gone in self._unheard.keys() - known:
+            del self._unheard[gone]
         silent: set[str] = set()
         answered = trio.Event()
 
         async def to(channel: Channel, address: str) -> None:
             try:
-                await _tell("heartbeat", self.register, channel, address)
+                await self.register(channel)
+            except PyrmqError as e:
+                self._not_heard(address, e)
             finally:
                 silent.discard(address)
                 if not silent:
@@ -337,21 +366,30 @@ class ClientInstance:
         try:
             await self.known_channel(address)
         except PyrmqError as e:
-            log.warning("heartbeat to broker %s: %s", escape(address), escape(e))
+            self._not_heard(address, e)
         finally:
             self._connecting.discard(address)
+
+    def _not_heard(self, address: str, error: PyrmqError) -> None:
+        """Says once for each reason why a broker hears no heartbeat."""
+        if self._unheard.get(address) != (why := str(error)):
+            self._unheard[address] = why
+            log.warning("no heartbeat to broker %s: %s", escape(address), escape(why))
 
     async def unregister(self, **groups: str) -> None:
         """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every broker that is connected:
         others know of no client."""
         ext: dict[str, str | int | bool] = {"clientID": self.client_id, **groups}
 
-        async def unregister(channel: Channel) -> None:
-            await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
+        async def unregister(channel: Channel, address: str) -> None:
+            try:
+                await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
+            except PyrmqError as e:
+                log.warning("goodbye to broker %s: %s", escape(address), escape(e))
 
         async with trio.open_nursery() as nursery:
             for address, channel in self._open_brokers():
-                nursery.start_soon(_tell, "goodbye", unregister, channel, address)
+                nursery.start_soon(unregister, channel, address)
 
     def _open_brokers(self) -> list[tuple[str, Channel]]:
         """Those of `brokers` that are connected."""
@@ -364,13 +402,3 @@ def _is_of(address: str, channel: Channel) -> bool:
         return parse_address(address) == channel.address
     except ConfigError:
         return False  # name servers may say anything
-
-
-async def _tell(
-    what: str, request: Callable[[Channel], Awaitable[None]], channel: Channel, address: str
-) -> None:
-    """A request whose failure is logged."""
-    try:
-        await request(channel)
-    except PyrmqError as e:
-        log.warning("%s to broker %s: %s", what, escape(address), escape(e))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import trio
@@ -31,7 +32,7 @@ from pyrmq.client.ready import Chunk
 from pyrmq.client.rebalance import INTERVAL
 from pyrmq.client.recent_topics import keep
 from pyrmq.client.refusals import (
-    check_group,
+    check_consumer_group,
     check_kind,
     check_subscriptions,
     check_topic,
@@ -98,10 +99,10 @@ class LitePullConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
-        check_group(group)
+        check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)
-        check_group(wire_group)
+        check_consumer_group(wire_group)
         self._subs = {}
         if subscriptions is not None:
             version = time.time_ns() // 1_000_000
@@ -207,7 +208,8 @@ class LitePullConsumer:
         self.check_entered()
         topic = self._names.wire(topic)
         with within(timeout, f"no route of topic {topic}", self._client.no_answer):
-            route = await self._client.route(topic)
+            find = partial(self._client.route, topic)
+            route = await self._client.first_broker.once_there(find)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:

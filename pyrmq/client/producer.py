@@ -477,4 +477,5 @@ class Producer:
         """The connection that messages of `topic` for a queue go to."""
         if queue.topic != topic:
             raise ClientError(f"{queue} is not a queue of topic {topic}")
+        await self._client.first_broker.once_there(partial(self._client.publish_route, topic))
         return await self._client.master(topic, queue.broker_name)

@@ -92,7 +92,7 @@ class PullLoop:
                 if isinstance(e, SystemBusyError) and not source.is_slave:
                     await trio.sleep(BUSY_DELAY)
                     continue
-                self._reports.waiting(str(process.queue), str(e))
+                self._reports.waiting(process.queue, str(e))
                 if isinstance(e, ConnectError) or source.is_slave:
                     await trio.sleep(lost)
                     lost = min(2 * lost, CONNECT_RETRY[1])
@@ -100,7 +100,7 @@ class PullLoop:
                     await trio.sleep(refused)
                     refused = min(2 * refused, RETRY[1])
                 continue
-            self._reports.settled(str(process.queue))
+            self._reports.settled(process.queue)
             refused, lost = RETRY[0], CONNECT_RETRY[0]
             if messages:
                 process.put(messages)

@@ -16,7 +16,7 @@ from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.members import Members
 from pyrmq.client.reports import Reports
-from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
@@ -96,14 +96,17 @@ class Rebalance:
                 await trio.sleep(max(self._settled_at - trio.current_time(), 0))
                 await self._once(topic)
             except PyrmqError as e:
-                self._failed(topic, str(e), retry)
+                why = str(e)
+                if isinstance(e, TopicNotExistError) and retry >= REPORT_AFTER:
+                    why = await self._client.why_no_route(e)
+                self._failed(topic, why, retry)
                 fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
             except Exception as e:
                 log.exception("the strategy of topic %s failed", escape(topic))
                 self._failed(topic, f"{type(e).__name__}: {e}", retry)
                 fresh, wait, retry = False, retry, min(2 * retry, RETRY[1])
             else:
-                self._reports.settled(f"topic {topic}")
+                self._reports.settled(topic)
                 fresh, wait, retry = False, self._interval, RETRY[0]
             with trio.move_on_after(wait):
                 await event.wait()
@@ -114,7 +117,7 @@ class Rebalance:
         # A retry topic is made by the broker when it hears of the group, or never.
         level = logging.INFO if topic.startswith(RETRY_PREFIX) else logging.WARNING
         if retry >= REPORT_AFTER:
-            self._reports.waiting(f"topic {topic}", why, level)
+            self._reports.waiting(topic, why, level)
 
     async def _once(self, topic: str) -> None:
         route = await self._client.route(topic)

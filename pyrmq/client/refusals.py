@@ -68,6 +68,15 @@ def check_group(group: str) -> None:
         raise UnusableNameError(*e.args) from None
 
 
+def check_consumer_group(group: str) -> None:
+    """UnusableNameError unless a consumer group may have this name."""
+    check_kind("the group", group, (str,), "str")
+    try:
+        names.check_consumer_group(group)
+    except InvalidParameterError as e:
+        raise UnusableNameError(*e.args) from None
+
+
 def check_namespace(name: str) -> None:
     """UnusableNameError unless a namespace may have this name."""
     check_kind("the namespace", name, (str,), "str")

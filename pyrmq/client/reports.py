@@ -1,27 +1,42 @@
-"""Saying why nothing comes: once for each reason, not at every try."""
+"""Saying why nothing comes: once for each reason, not at every try, and not for every queue."""
 
 from __future__ import annotations
 
 import logging
 
 from pyrmq.escape import escape
+from pyrmq.model.message import MessageQueue
 
 log = logging.getLogger(__name__)
 
 
 class Reports:
-    """What a group waits for, by subject: a topic or a queue."""
+    """What a group waits for, by subject: the name of a topic, or a queue."""
 
     def __init__(self, group: str) -> None:
         self._group = group
-        self._last: dict[str, str] = {}
+        self._last: dict[str | MessageQueue, str] = {}
 
-    def waiting(self, subject: str, why: str, level: int = logging.WARNING) -> None:
-        """Logs a reason, unless it is the one that was logged last."""
-        if self._last.get(subject) != why:
-            self._last[subject] = why
-            log.log(level, "group %s waits for %s: %s", self._group, escape(subject), escape(why))
+    def waiting(self, subject: str | MessageQueue, why: str, level: int = logging.WARNING) -> None:
+        """Logs a reason, unless it is the one that was logged last, or another queue of this topic
+        on this broker waits for the same reason."""
+        if self._last.get(subject) == why:
+            return
+        said = isinstance(subject, MessageQueue) and any(
+            isinstance(other, MessageQueue)
+            and (other.topic, other.broker_name) == (subject.topic, subject.broker_name)
+            and reason == why
+            for other, reason in self._last.items()
+        )
+        self._last[subject] = why
+        if not said:
+            what = f"topic {subject}" if isinstance(subject, str) else _broker(subject)
+            log.log(level, "group %s waits for %s: %s", self._group, escape(what), escape(why))
 
-    def settled(self, subject: str) -> None:
+    def settled(self, subject: str | MessageQueue) -> None:
         """It goes on; the next reason is a new one."""
         self._last.pop(subject, None)
+
+
+def _broker(queue: MessageQueue) -> str:
+    return f"broker {queue.broker_name} (topic {queue.topic}, queue {queue.queue_id} or more)"

@@ -34,6 +34,9 @@ class MessageQueue:
     broker_name: str
     queue_id: int
 
+    def __str__(self) -> str:
+        return f"queue {self.queue_id} of topic {self.topic} on broker {self.broker_name}"
+
     def to_json(self) -> dict[str, object]:
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 

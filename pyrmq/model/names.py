@@ -32,6 +32,8 @@ SYSTEM_GROUPS = frozenset(
 MAX_TOPIC = 127
 MAX_LONG_TOPIC = 255
 MAX_GROUP = 255
+MAX_CONSUMER_GROUP = MAX_LONG_TOPIC - len(RETRY_PREFIX)
+"""Of a longer one no message could be tried again: its retry topic would be too long."""
 
 NO_SEND_TOPICS = frozenset(
     {
@@ -68,6 +70,17 @@ def check_group(group: str) -> None:
         raise InvalidParameterError(
             f"the specified group {group[:64]!r} is illegal: "
             f"1 to {MAX_GROUP} of the characters %|a-zA-Z0-9_-"
+        )
+
+
+def check_consumer_group(group: str) -> None:
+    """As `check_group`, for a group that consumes."""
+    check_group(group)
+    if len(group) > MAX_CONSUMER_GROUP:
+        raise InvalidParameterError(
+            f"the specified group {group[:64]!r}... has {len(group)} characters; a consumer group "
+            f"has at most {MAX_CONSUMER_GROUP}, as the topic of its retried messages "
+            f"({RETRY_PREFIX} and the group) has at most {MAX_LONG_TOPIC}"
         )
 
 

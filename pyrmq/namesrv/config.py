@@ -11,6 +11,7 @@ from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_prope
 from pyrmq.net.live_config import LiveConfig
 
 _THREADS = "there are no thread pools here: trio runs everything"
+_SOCKETS = "the system sizes the buffers of sockets"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
@@ -26,6 +27,12 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("serverCallbackExecutorThreads", _THREADS),
     UnusedKey("clientRequestThreadPoolQueueCapacity", _QUEUES),
     UnusedKey("defaultThreadPoolQueueCapacity", _QUEUES),
+    UnusedKey("serverOnewaySemaphoreValue", _QUEUES),
+    UnusedKey("serverAsyncSemaphoreValue", _QUEUES),
+    UnusedKey("serverSocketSndBufSize", _SOCKETS),
+    UnusedKey("serverSocketRcvBufSize", _SOCKETS),
+    UnusedKey("serverPooledByteBufAllocatorEnable", "there is no Netty here"),
+    UnusedKey("useEpollNativeSelector", _THREADS),
     UnusedKey("unRegisterBrokerQueueCapacity", "brokers that leave are taken out at once"),
 )
 """RocketMQ's keys for which NamesrvConfig has no field."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 import trio
@@ -17,12 +18,15 @@ from pyrmq.namesrv.kv_lock import KvLock
 from pyrmq.namesrv.kv_requests import KvProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import Routes
-from pyrmq.net.address import Address
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
 from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
 from pyrmq.net.turns import Turns
+from pyrmq.version import __version__
+
+log = logging.getLogger(__name__)
 
 
 class NameServer:
@@ -92,6 +96,7 @@ class NameServer:
         return self._server.address
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        where = format_address(self.address)
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._server.run)
@@ -99,9 +104,11 @@ class NameServer:
                 nursery.start_soon(self._expire)
                 nursery.start_soon(self._brokers.run)
                 nursery.start_soon(self._notifier.run)
+                log.info("the name server serves at %s; pyrmq %s", where, __version__)
                 task_status.started()
         finally:
             self._lock.release()
+            log.info("the name server at %s has stopped", where)
 
     async def _expire(self) -> None:
         """Drops silent brokers, every scanNotActiveBrokerInterval as it is at the moment."""

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from pyrmq.engine import Command, RecvBuffer
 from pyrmq.errors import ConnectError, PyrmqError
-from pyrmq.net.address import Address, format_address
+from pyrmq.net.address import Address, format_address, unreachable
 from pyrmq.net.client_protocol import (
     FOREVER,
     ClientProtocol,
@@ -48,7 +48,8 @@ class BlockingChannel:
             self._socket = socket.create_connection(address, CONNECT_TIMEOUT)
         except (OSError, ValueError) as error:
             # ValueError (UnicodeError): a name server may call anything the name of a host.
-            raise ConnectError(f"cannot connect to {self.name}: {error}") from error
+            why = unreachable(address[0], error)
+            raise ConnectError(f"cannot connect to {self.name}: {why}") from error
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._protocol = ClientProtocol(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
@@ -12,9 +11,9 @@ from typing import Self, TypeVar
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConnectError, PyrmqError, leaves
+from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.net.address import Address, format_address
+from pyrmq.net.address import Address, format_address, unreachable
 from pyrmq.net.answer import check_success
 from pyrmq.net.client_protocol import (
     ClientProtocol,
@@ -306,15 +305,6 @@ def _mapping(ext: Ext | str | None) -> Ext | None:
     return ext
 
 
-def _why(error: Exception) -> str:
-    """What the system said of the last attempt, where trio says only that all have failed."""
-    if isinstance(error, trio.TooSlowError):
-        return f"no answer in {CONNECT_TIMEOUT:g} s"
-    cause = leaves(error.__cause__)[-1] if error.__cause__ is not None else error
-    number = getattr(cause, "errno", None)
-    return os.strerror(number) if number else str(error)
-
-
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
@@ -372,7 +362,12 @@ class Channels:
                 result = None
                 continue
             try:
-                channel = await self.get(step.address)
+                channel = None
+                with trio.move_on_after(step.timeout):
+                    channel = await self.get(step.address)
+                if channel is None:
+                    where = format_address(step.address)
+                    raise ConnectError(f"cannot connect to {where} in {step.timeout:g} s")
                 result = await channel.call(step.code, step.ext, timeout=step.timeout)
             except PyrmqError as e:
                 result = e
@@ -383,9 +378,13 @@ class Channels:
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 stream = await trio.open_tcp_stream(*address)
-        except (OSError, ValueError, trio.TooSlowError) as e:
+        except trio.TooSlowError as e:
+            why = f"no answer in {CONNECT_TIMEOUT:g} s"
+            raise ConnectError(f"cannot connect to {format_address(address)}: {why}") from e
+        except (OSError, ValueError) as e:
             # ValueError (UnicodeError): a name server may call anything the name of a host.
-            raise ConnectError(f"cannot connect to {format_address(address)}: {_why(e)}") from e
+            why = unreachable(address[0], e)
+            raise ConnectError(f"cannot connect to {format_address(address)}: {why}") from e
         if not self._tasks.running:  # it was left meanwhile
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _ROW = "key"
+FOLDERS = "folders, separated by commas"
+"""`values` of keys that hold paths."""
 _MAX_INT = 1 << 62
 
 
@@ -68,7 +70,15 @@ class UnusedKey:
     why: str
 
 
-OtherKeys = Sequence[FixedKey | UnusedKey]
+@dataclasses.dataclass(frozen=True, slots=True)
+class RenamedKey:
+    """A key of older versions, or a frequent mistake: an error that says what it is called now."""
+
+    name: str
+    now: str
+
+
+OtherKeys = Sequence[FixedKey | UnusedKey | RenamedKey]
 
 
 def key(
@@ -179,6 +189,7 @@ def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, 
         text = raw.strip().replace("${user.home}", str(Path.home()))
         if name in rows:
             field, row = rows[name]
+            _check_expanded(name, text, is_path=kinds[field] is Path or row.values == FOLDERS)
             chosen[field] = _parsed(name, text, kinds[field])
             if kinds[field] is int and not row.low <= chosen[field] <= row.high:
                 raise ConfigError(f"{name}={text}: must be {row.low} to {row.high}")
@@ -186,11 +197,22 @@ def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, 
         other = other_rows.get(name)
         if other is None:
             raise unknown(name, [*rows, *other_rows])
+        if isinstance(other, RenamedKey):
+            raise ConfigError(f"{name} is now called {other.now}")
         if isinstance(other, FixedKey) and text not in other.accepted:
             raise ConfigError(
                 f"{name}={text} is not supported by this version: use {' or '.join(other.accepted)}"
             )
     return chosen
+
+
+def _check_expanded(name: str, text: str, *, is_path: bool) -> None:
+    found = re.search(r"\$\{[^}]*\}", text) or (is_path and re.search(r"\$[A-Za-z_]\w*", text))
+    if found:
+        raise ConfigError(
+            f"{name}={text}: {found[0]} is not replaced, only ${{user.home}} is: write out what it "
+            "stands for"
+        )
 
 
 def unknown(name: str, known: Sequence[str]) -> ConfigError:

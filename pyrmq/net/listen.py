@@ -7,6 +7,7 @@ import socket
 
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.net.address import unreachable
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +21,8 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as e:
-        raise ConfigError(f"cannot listen on {host}:{port}: {e}") from e
+    except (OSError, UnicodeError) as e:
+        raise ConfigError(f"cannot listen on {host}:{port}: {unreachable(host, e)}") from e
     try:
         for family, kind, proto, _, address in infos[:1] if port == 0 else infos:
             sock = socket.socket(family, kind, proto)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyrmq.engine import Command
 from pyrmq.errors import ConnectError, PyrmqError, ResponseError, TopicNotExistError
@@ -15,13 +15,16 @@ from pyrmq.net.address import Address, format_address
 from pyrmq.net.client_protocol import Ext
 from pyrmq.net.procedure import Invoke, Pause, Procedure
 
+OTHERS = 1.0
+"""Seconds that another name server may take, once one has answered that it knows nothing."""
+
 
 class NameServers:
     """The name servers of a cluster: one is kept while it answers, then the next is asked.
 
-    `policy` says how often the whole list is asked. `absent_after_all`: whether a topic counts as
-    unknown only once all were asked (one that has just started knows nothing yet), or at the first
-    one's word. `label` goes into the error text.
+    A topic counts as unknown, and a cluster as empty, only if no name server that answers knows it:
+    one that has just started, or that brokers cannot reach, knows nothing. `policy` says how often
+    the whole list is asked. `label` goes into the error text.
     """
 
     def __init__(
@@ -30,47 +33,68 @@ class NameServers:
         *,
         timeout: float,
         policy: RetryPolicy = NO_RETRY,
-        absent_after_all: bool = False,
         label: str = "",
     ) -> None:
         self.addresses = tuple(addresses)
         self._timeout = timeout
         self._policy = policy
-        self._absent_after_all = absent_after_all
         self._label = label
         self._current = 0
 
-    def request(self, code: int, ext: Ext) -> Procedure[Command]:
-        """The first answer with success. TopicNotExistError, ConnectError."""
+    def request(
+        self, code: int, ext: Ext, is_empty: Callable[[Command], bool] = lambda _: False
+    ) -> Procedure[Command]:
+        """The first answer with success that is not empty; an empty one if there is no other.
+        TopicNotExistError, ConnectError."""
         failures: dict[Address, PyrmqError] = {}
         failure: PyrmqError | None = None
         failed, many = 0, len(self.addresses)
         while True:
-            absent: PyrmqError | None = None
-            first = self._current
+            absent: TopicNotExistError | None = None
+            empty: Command | None = None
+            timeout, first = self._timeout, self._current
             for at in [(first + i) % many for i in range(many)]:
-                answer = yield Invoke(self.addresses[at], code, ext, self._timeout)
+                answer = yield Invoke(self.addresses[at], code, ext, timeout)
                 if isinstance(answer, Command):
                     if answer.code == ResponseCode.SUCCESS:
+                        if is_empty(answer):
+                            empty = empty or answer
+                            timeout = min(self._timeout, OTHERS)
+                            continue
                         self._current = at
                         return answer
                     answer = ResponseError.of(answer.code, answer.remark or "")
                 assert answer is not None, "only a Pause comes to nothing"
                 failures[self.addresses[at]] = failure = answer
                 if isinstance(answer, TopicNotExistError):
-                    absent = answer
-                    if not self._absent_after_all:
-                        raise absent
-                else:
+                    absent = absent or answer
+                    timeout = min(self._timeout, OTHERS)
+                elif absent is None and empty is None:
                     self._current = (at + 1) % many
+            if empty is not None:
+                return empty
             if absent is not None:
-                raise absent
+                raise self._unknown(absent, failures)
             failed += 1
             pause = self._policy.pause(failed)
             if pause is None:
                 break
             yield Pause(pause)
         raise ConnectError(f"no name server{self._label} answered: {_text(failures)}") from failure
+
+    def _unknown(
+        self, absent: TopicNotExistError, failures: dict[Address, PyrmqError]
+    ) -> TopicNotExistError:
+        """What the first one said, and, if there are several, which ones say so."""
+        if len(self.addresses) == 1:
+            return absent
+        say = [a for a, e in failures.items() if isinstance(e, TopicNotExistError)]
+        text = f"{absent.args[0]} [name servers that say so: {', '.join(map(format_address, say))}"
+        others = {a: e for a, e in failures.items() if a not in say}
+        text += f"; others: {_text(others)}]" if others else "]"
+        error = TopicNotExistError(text, absent.code)
+        error.answered = True
+        return error
 
     def route(self, topic: str) -> Procedure[TopicRoute]:
         """GET_ROUTEINFO_BY_TOPIC. TopicNotExistError if no live broker has the topic."""
@@ -79,14 +103,26 @@ class NameServers:
 
     def cluster_info(self) -> Procedure[ClusterInfo]:
         """GET_BROKER_CLUSTER_INFO."""
-        answer = yield from self.request(RequestCode.GET_BROKER_CLUSTER_INFO, {})
-        return ClusterInfo.from_json(fastjson.loads_object(answer.body))
+        answer = yield from self.request(
+            RequestCode.GET_BROKER_CLUSTER_INFO, {}, lambda answer: not _cluster(answer).brokers
+        )
+        return _cluster(answer)
 
     def topics(self) -> Procedure[set[str]]:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
-        answer = yield from self.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
-        found = fastjson.loads_object(answer.body).get("topicList")
-        return {str(t) for t in found} if isinstance(found, list) else set()
+        answer = yield from self.request(
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, lambda answer: not _topics(answer)
+        )
+        return _topics(answer)
+
+
+def _cluster(answer: Command) -> ClusterInfo:
+    return ClusterInfo.from_json(fastjson.loads_object(answer.body))
+
+
+def _topics(answer: Command) -> set[str]:
+    found = fastjson.loads_object(answer.body).get("topicList")
+    return {str(t) for t in found} if isinstance(found, list) else set()
 
 
 def _text(failures: dict[Address, PyrmqError]) -> str:

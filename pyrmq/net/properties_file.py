@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pyrmq.errors import ConfigError
 
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+"""What Python makes of bytes that are no UTF-8."""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -63,10 +65,19 @@ def _utf16(match: re.Match[str]) -> str:
 
 
 def load_file(path: Path) -> dict[str, str]:
-    """The keys and values of a file. ConfigError if it cannot be read, or is not UTF-8."""
+    """The keys and values of a file in UTF-8, with a byte order mark or without. Comments may be in
+    any encoding. ConfigError if it cannot be read, or if a key or a value is not UTF-8."""
     try:
-        return parse_properties(path.read_text(encoding="utf-8"))
+        raw = path.read_bytes()
     except OSError as e:
         raise ConfigError(f"cannot read {path}: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise ConfigError(f"{path} is not UTF-8: {e}") from e
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ConfigError(f"{path} is UTF-16, not UTF-8: save it as UTF-8")
+    found = parse_properties(raw.decode("utf-8-sig", "surrogateescape"))
+    for key, value in found.items():
+        if _UNDECODABLE.search(key) or _UNDECODABLE.search(value):
+            raise ConfigError(
+                f"{path}: the line with the key {_UNDECODABLE.sub('?', key)[:100]!r} is not UTF-8: "
+                "save the file as UTF-8, or write such letters as \\uXXXX"
+            )
+    return found

@@ -66,7 +66,6 @@ class Cluster:
             access.name_servers,
             timeout=access.timeout,
             policy=access.policy,
-            absent_after_all=True,
             label=f" of nameServer={access.text()}",
         )
         self._routes = RouteTable(self._name_servers)

@@ -200,3 +200,26 @@ async def test_requests(three: StreamCluster, clock: MockClock) -> None:
                 nursery.start_soon(ask)
                 await after(limit)
                 assert len(three["broker-a"].requests(SEND)) == sent + 1
+
+
+async def test_a_broker_that_hears_no_heartbeat_is_named_once(
+    cluster: StreamCluster, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lines() -> list[str]:
+        return [m for m in caplog.messages if m.startswith("no heartbeat to broker")]
+
+    async with Producer("pg", namesrv=StreamCluster.namesrv) as producer:
+        await producer.queues("T")
+        cluster.down.add("broker-a")
+        await trio.sleep(200)
+        assert lines() == [
+            "no heartbeat to broker broker-a:10911: cannot connect to broker-a:10911: "
+            "broker-a is down"
+        ]
+        cluster.down.clear()
+        await trio.sleep(40)
+        cluster.down.add("broker-a")
+        for connection in cluster["broker-a"].connections:
+            await connection.close()
+        await trio.sleep(100)
+        assert lines().count(lines()[0]) == 2, "it had been back"

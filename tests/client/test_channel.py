@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -343,6 +344,16 @@ async def test_what_a_procedure_raises(channels: Channels) -> None:
 
     with pytest.raises(ResponseError, match="CODE 7"):
         await channels.perform(procedure())
+
+
+async def test_a_host_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(trio, "open_tcp_stream", connect)
+    async with Channels() as running:
+        with pytest.raises(ConnectError, match="the host name 'mq' does not resolve: Name or"):
+            await running.get(("mq", 10911))
 
 
 @pytest.mark.parametrize("host", ["..", "a" * 64, "\ud800", "\u202e"])

@@ -13,6 +13,7 @@ import pyrmq
 from pyrmq import (
     ClientError,
     InvalidParameterError,
+    LitePullConsumer,
     Message,
     MessageIllegalError,
     NotSentError,
@@ -23,6 +24,7 @@ from pyrmq import (
     SubscriptionError,
     TransactionalProducer,
     TransactionState,
+    UnusableNameError,
 )
 
 NOWHERE = "127.0.0.1:1"
@@ -299,3 +301,11 @@ def test_clients_make_answers_of_answers_only() -> None:
                     raised.add(ast.unparse(node.exc.func))
     assert "UnsendableMessageError" in raised
     assert raised & answers <= allowed
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+def test_a_consumer_group_whose_retry_topic_would_be_too_long(kind: Any) -> None:
+    for length, namespace in ((249, ""), (240, "namespace")):
+        with pytest.raises(UnusableNameError, match="at most 248"):
+            kind("g" * length, {"T": "*"}, namesrv="h:1", namespace=namespace)
+    kind("g" * 248, {"T": "*"}, namesrv="h:1", trace=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 from pathlib import Path
@@ -171,8 +172,32 @@ def test_broker_starts_while_no_name_server_answers(tmp_path: Path) -> None:
     with Serving(tmp_path / "log", "broker", "-c", str(conf)) as broker:
         with Client(broker.address("broker")) as client:
             assert client.send("Topic").code == 0
-        assert "127.0.0.1:1" in broker.stderr()
+        assert broker.facts["unregistered"] == "127.0.0.1:1"
+        said = "not registered with name server 127.0.0.1:1: cannot connect to 127.0.0.1:1"
+        assert broker.stderr().count(said) == 1, "said once, however often it is tried"
+        assert "clients do not find this broker" in broker.stderr()
         assert broker.stop() == 0
+
+
+def test_what_the_logs_of_a_clean_run_say(tmp_path: Path) -> None:
+    """Who serves what where, and that it stopped in order; nothing alarming."""
+    ports = ("--namesrv-port", "0", "--broker-port", "0")
+    with Serving(tmp_path / "log", "server", "--store", str(tmp_path / "s"), *ports) as server:
+        assert "unregistered" not in server.facts
+        assert server.stop() == 0
+        text = server.stderr()
+    version = pyrmq.__version__
+    for line in (
+        f"the name server serves at {server.facts['namesrv']}; pyrmq {version}",
+        "broker broker-a of cluster DefaultCluster (ASYNC_MASTER, brokerId 0, ASYNC_FLUSH) serves "
+        f"at {server.facts['broker']}; store {tmp_path}/s; pyrmq {version}",
+        f"registered with name server {server.facts['namesrv']}",
+        "broker broker-a stops",
+        "broker broker-a has stopped; its store is closed",
+        f"the name server at {server.facts['namesrv']} has stopped",
+    ):
+        assert f"{line}\n" in text
+    assert not re.search("WARN|ERROR|Traceback", text), text
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,55 @@ def test_demo() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing is lost" in result.stdout
     assert "Traceback" not in result.stderr
+
+
+FAILING = """
+import sys, trio
+from pyrmq import demo, demo_ha
+
+class Broken(Exception):
+    pass
+
+async def fail(*args):
+    raise Broken
+
+started = []
+original = demo.subprocess.Popen
+
+def popen(*args, **options):
+    process = original(*args, **options)
+    started.append(process)
+    return process
+
+demo.subprocess.Popen = popen
+if sys.argv[1] == "demo":
+    demo._produce = fail
+    sys.argv[1:] = []
+    run = demo.main
+elif sys.argv[1] == "demo_ha":
+    demo_ha._in_sync = fail
+    run = lambda: trio.run(demo_ha.run, 1)
+else:  # its slave does not start
+    demo_ha._BROKER = demo_ha._BROKER.replace("brokerId={number}", "brokerId=0")
+    run = lambda: trio.run(demo_ha.run, 1)
+try:
+    run()
+except BaseException as error:
+    print(type(error).__name__)
+print([process.poll() is not None for process in started])
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "servers"), [("demo", 1), ("demo_ha", 3), ("a server that does not start", 3)]
+)
+def test_a_demo_that_fails_leaves_no_server_behind(which: str, servers: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FAILING, which],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+        check=False,
+    )
+    assert ran.stdout.splitlines()[-1] == str([True] * servers), ran.stdout + ran.stderr

@@ -54,6 +54,16 @@ def test_a_group_is_in_its_file_when_it_is_answered(server: ServerProcess, clien
     assert shown(client, "Made")["retryMaxTimes"] == 16, "the whole configuration is replaced"
 
 
+def test_a_group_whose_retry_topic_would_be_too_long(client: Client) -> None:
+    name = "g" * 249
+    code, remark = update(client, groupName=name)
+    assert (code, "at most 248" in (remark or "")) == (INVALID_PARAMETER, True)
+    pulled = client.pull("TBW102", 0, 0, group=name)
+    assert pulled.code == NO_GROUP
+    assert update(client, groupName=name[:248]) == (0, None)
+    assert client.heartbeat("client@1", name[:248], "TBW102").code == 0
+
+
 def test_all_groups(client: Client) -> None:
     assert update(client, groupName="Listed", retryMaxTimes=4) == (0, None)
     wrapper = json.loads(client.call(201).body)

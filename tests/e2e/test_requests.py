@@ -181,6 +181,42 @@ def test_send_forms(client: Client, topic: str, serialize: int, code: int) -> No
     assert record.born_host[0] == "127.0.0.1"
 
 
+LEFT_OUT: list[dict[str, str | None]] = [
+    {"a": None},
+    {"c": None},
+    {"d": None},
+    dict.fromkeys("acd"),
+]
+"""Letters of producerGroup, defaultTopic and defaultTopicQueueNums."""
+
+
+@pytest.mark.parametrize("code", [SEND_MESSAGE, 310, 320])
+@pytest.mark.parametrize("change", LEFT_OUT, ids=lambda change: "".join(change))
+def test_what_clients_leave_out_of_a_send(
+    client: Client, topic: str, code: int, change: dict[str, str | None]
+) -> None:
+    if code == 320:
+        answer = client.request(batch_command(topic, [(b"form", {})], change=change))
+    else:
+        answer = client.send(topic, b"form", code=code, change=change)
+    assert answer.code == 0, answer.remark
+    (record,) = client.pull(topic, 0, 0).records
+    assert record.body == b"form"
+
+
+def test_a_topic_is_made_for_who_names_a_template(client: Client) -> None:
+    answer = client.send("LeftOut", change={"c": None})
+    assert (answer.code, "topic[LeftOut] not exist" in (answer.remark or "")) == (17, True)
+    assert client.send("LeftOut", change={"a": None, "d": None}).code == 0
+
+
+@pytest.mark.parametrize("letter", list("befgh"))
+def test_what_a_send_needs(client: Client, topic: str, letter: str) -> None:
+    answer = client.send(topic, change={letter: None})
+    assert answer.code == 1
+    assert "is null" in (answer.remark or "")
+
+
 def test_batch(client: Client, topic: str) -> None:
     answer = client.request(batch_command(topic, [(b"a", {"TAGS": "x"}), (b"b", {})]))
     assert answer.code == 0

@@ -12,7 +12,7 @@ from pyrmq.broker.config_keys import OTHER_KEYS
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv import config as namesrv
 from pyrmq.namesrv.config import NamesrvConfig
-from pyrmq.net.config_table import FixedKey, UnusedKey, keys_of
+from pyrmq.net.config_table import FixedKey, OtherKeys, RenamedKey, UnusedKey, keys_of
 from pyrmq.net.properties_file import load_file, parse_properties
 
 SHIPPED = """
@@ -121,6 +121,7 @@ GOES_WITH = {
         ({"brokerId": "1"}, "is a slave's"),
         ({"minInSyncReplicas": "2"}, "at most inSyncReplicas"),
         ({"haMasterAddress": "nowhere"}, "haMasterAddress"),
+        ({"haMasterAddress": "h:0"}, "port 0 cannot be connected to"),
         ({"haAddressAllowList": "x"}, "haAddressAllowList"),
         ({"haSendHeartbeatInterval": "100", "haHousekeepingInterval": "100"}, "has to be above"),
     ],
@@ -143,9 +144,7 @@ def test_bounds_are_those_of_numbers() -> None:
 @pytest.mark.parametrize(
     ("cls", "others"), [(BrokerConfig, OTHER_KEYS), (NamesrvConfig, namesrv.OTHER_KEYS)]
 )
-def test_no_key_is_there_twice(
-    cls: type[BrokerConfig | NamesrvConfig], others: tuple[FixedKey | UnusedKey, ...]
-) -> None:
+def test_no_key_is_there_twice(cls: type[BrokerConfig | NamesrvConfig], others: OtherKeys) -> None:
     names = [*keys_of(cls), *(row.name for row in others)]
     assert len(names) == len(set(names))
     for row in others:
@@ -154,14 +153,14 @@ def test_no_key_is_there_twice(
                 assert cls.from_properties({row.name: value}) == cls()
             with pytest.raises(ConfigError, match=rf"{row.name}=x is not supported"):
                 cls.from_properties({row.name: "x"})
-        else:
+        elif isinstance(row, UnusedKey):
             assert cls.from_properties({row.name: "x"}) == cls()
 
 
 def test_choices_and_checks_hold_for_configurations_made_in_python() -> None:
     for field, value in {
         "flush_disk_type": "sync", "broker_name": "a b", "delete_when": "24",
-        "broker_ip1": "localhost", "namesrv_addr": "host",
+        "broker_ip1": "local host", "namesrv_addr": "host",
     }.items():  # fmt: skip
         with pytest.raises(ConfigError, match=f"={value}: |{value}"):
             BrokerConfig(**{field: value})  # type: ignore[arg-type]
@@ -218,3 +217,14 @@ def test_name_server_config() -> None:
         NamesrvConfig.from_properties({"listenPort": "65536"})
     with pytest.raises(ConfigError, match="unknown"):
         NamesrvConfig.from_properties({"brokerName": "a"})
+
+
+def test_every_key_with_another_name_has_a_new_one() -> None:
+    renamed = [row for row in OTHER_KEYS if isinstance(row, RenamedKey)]
+    assert renamed
+    for row in renamed:
+        assert row.now in keys_of(BrokerConfig)
+        with pytest.raises(ConfigError, match=f"{row.name} is now called {row.now}"):
+            BrokerConfig.from_properties({row.name: "1"})
+    with pytest.raises(ConfigError, match=r"storePathCommitLog=.*is not replaced"):
+        BrokerConfig.from_properties({"storePathCommitLog": "${storePathRootDir}/commitlog"})

@@ -17,7 +17,7 @@ from pyrmq.net.config_environment import (
     _upper_snake,
     from_environment,
 )
-from pyrmq.net.config_table import keys_of
+from pyrmq.net.config_table import RenamedKey, keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,10 @@ def test_every_key_has_a_variable() -> None:
     for other in OTHER_KEYS:
         value = getattr(other, "accepted", ("x",))[0]
         found = of_broker(**{f"PYRMQ_BROKER_CONF_{_upper_snake(other.name)}": value})
-        assert found.values == {other.name: value}
+        if isinstance(other, RenamedKey):
+            assert f"{other.name} is now called {other.now}" in str(found.errors[0])
+        else:
+            assert found.values == {other.name: value}
 
 
 @pytest.mark.parametrize(

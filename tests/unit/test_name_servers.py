@@ -78,8 +78,10 @@ def run(procedure: Procedure[T], *results: Result) -> tuple[list[Any], T | Pyrmq
         ([BUSY, OK], [A, B], OK),
         ([DOWN, DOWN, SILENT], [A, B, C], ConnectError),
         ([DOWN, DOWN, BUSY], [A, B, C], ConnectError),
-        ([ABSENT], [A], TopicNotExistError),
-        ([DOWN, ABSENT], [A, B], TopicNotExistError),
+        ([ABSENT, OK], [A, B], OK),
+        ([ABSENT, DOWN, OK], [A, B, C], OK),
+        ([ABSENT, ABSENT, ABSENT], [A, B, C], TopicNotExistError),
+        ([DOWN, ABSENT, SILENT], [A, B, C], TopicNotExistError),
     ],
 )
 def test_one_round(results: list[Result], asked: list[Address], end: Any) -> None:
@@ -104,7 +106,7 @@ def test_one_round(results: list[Result], asked: list[Address], end: Any) -> Non
 def test_several_rounds_and_all_have_to_say_that_a_topic_is_absent(
     results: list[Result], did: list[Any], end: Any
 ) -> None:
-    servers = NameServers([A, B], timeout=3, policy=RetryPolicy(2), absent_after_all=True)
+    servers = NameServers([A, B], timeout=3, policy=RetryPolicy(2))
     done, came = run(servers.request(1, {}), *results)
     assert done == did
     assert came is end or type(came) is end
@@ -114,7 +116,7 @@ def test_the_one_that_answered_is_asked_first() -> None:
     servers = NameServers([A, B, C], timeout=3)
     assert run(servers.request(1, {}), DOWN, OK)[0] == [A, B]
     assert run(servers.request(1, {}), OK)[0] == [B]
-    assert run(servers.request(1, {}), ABSENT)[0] == [B]
+    assert run(servers.request(1, {}), ABSENT, DOWN, ABSENT)[0] == [B, C, A]
     assert run(servers.request(1, {}), DOWN, OK)[0] == [B, C]
     assert run(servers.request(1, {}), DOWN, DOWN, DOWN)[0] == [C, A, B]
     assert run(servers.request(1, {}), OK)[0] == [C]
@@ -138,6 +140,24 @@ def test_the_error_names_the_list_and_all_failures() -> None:
     assert str(error) == (
         f"no name server of nameServer=a answered: {a}: did not answer; {b}: {DOWN}"
     )
+
+
+def test_the_error_for_a_topic_says_who_does_not_know_it() -> None:
+    _, error = run(NameServers([A], timeout=3).request(1, {}), ABSENT)
+    assert isinstance(error, TopicNotExistError)
+    assert error.args[0] == "no route"
+    _, error = run(NameServers([A, B, C], timeout=3).request(1, {}), ABSENT, SILENT, ABSENT)
+    assert isinstance(error, TopicNotExistError)
+    assert (error.code, error.answered) == (17, True)
+    assert error.args[0] == (
+        "no route [name servers that say so: a:9876, c:9876; others: b:9876: did not answer]"
+    )
+
+
+def test_others_have_little_time_once_one_has_answered() -> None:
+    procedure = NameServers([A, B, C], timeout=3).request(1, {})
+    steps = [procedure.send(result) for result in (None, DOWN, ABSENT)]
+    assert [step.timeout for step in steps if isinstance(step, Invoke)] == [3, 3, 1]
 
 
 def route_answer() -> Command:
@@ -207,6 +227,24 @@ def test_the_cluster_and_its_topics() -> None:
     assert (info.masters(), info.masters("C")) == (["h:1", "h:3"], ["h:1"])
     assert run(servers.topics(), answer(0, b'{"topicList":["T","U"]}'))[1] == {"T", "U"}
     assert run(servers.topics(), answer(0, b'{"topicList":7}'))[1] == set()
+
+
+def test_a_name_server_without_brokers_is_not_believed_while_another_has_some() -> None:
+    servers = NameServers([A, B], timeout=3)
+    empty = answer(0, b'{"clusterAddrTable":{},"brokerAddrTable":{}}')
+    full = answer(0, b'{"clusterAddrTable":{"C":["a"]},"brokerAddrTable":{"a":{}}}')
+    did, info = run(servers.cluster_info(), empty, full)
+    assert did == [A, B]
+    assert not isinstance(info, PyrmqError)
+    assert set(info.brokers) == {"a"}
+    assert run(servers.cluster_info(), full)[0] == [B], "it is asked first from now on"
+    did, info = run(servers.cluster_info(), empty, DOWN)
+    assert did == [B, A]
+    assert not isinstance(info, PyrmqError)
+    assert info.brokers == {}
+    nothing, topics = answer(0, b'{"topicList":[]}'), answer(0, b'{"topicList":["T"]}')
+    assert run(servers.topics(), nothing, topics) == ([B, A], {"T"})
+    assert run(servers.topics(), nothing, nothing) == ([A, B], set())
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"[]", b"7"])

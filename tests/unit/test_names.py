@@ -41,6 +41,20 @@ def test_group_length() -> None:
         names.check_group("g" * 256)
 
 
+def test_a_consumer_group_has_room_for_the_names_of_its_topics() -> None:
+    longest = "g" * 248
+    names.check_consumer_group(longest)
+    names.check_topic(names.retry_topic(longest))
+    names.check_topic(names.DLQ_PREFIX + longest)
+    for group in (longest + "g", "g" * 255):
+        names.check_group(group)
+        with pytest.raises(InvalidParameterError, match="at most 248") as caught:
+            names.check_consumer_group(group)
+        assert len(str(caught.value)) < 500
+    with pytest.raises(InvalidParameterError, match="illegal"):
+        names.check_consumer_group("a b")
+
+
 def test_a_long_bad_name_is_not_repeated_in_full() -> None:
     with pytest.raises(InvalidParameterError) as caught:
         names.check_topic("ä" * 100_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrmq.errors import ConfigError
-from pyrmq.net.config_table import FixedKey, UnusedKey, from_properties, key, markdown
+from pyrmq.net.config_table import FixedKey, RenamedKey, UnusedKey, from_properties, key, markdown
 from pyrmq.net.properties_file import format_properties, load_file, parse_properties
 
 
@@ -29,6 +30,7 @@ OTHERS = (
     FixedKey("aclEnable", ("false",)),
     UnusedKey("deleteWhen", "nothing is deleted"),
     UnusedKey("deleteHow", "nothing is deleted"),
+    RenamedKey("oldSize", "maxSize"),
 )
 
 
@@ -99,10 +101,45 @@ def test_load_file(tmp_path: Path) -> None:
     file.write_bytes(b"a=\xff")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load_file(file)
+    file.write_text("a=\u00e4\n", encoding="utf-16")
+    with pytest.raises(ConfigError, match="is UTF-16"):
+        load_file(file)
     with pytest.raises(ConfigError, match="cannot read"):
         load_file(tmp_path / "none")
     with pytest.raises(ConfigError, match="cannot read"):
         load_file(tmp_path)
+
+
+def test_files_as_editors_write_them(tmp_path: Path) -> None:
+    """A byte order mark in front, and comments in an encoding of their own: Java reads both."""
+    file = tmp_path / "broker.conf"
+    file.write_bytes("\ufeffbrokerName=a\nregionId=\u00e4\n".encode())
+    assert load_file(file) == {"brokerName": "a", "regionId": "\u00e4"}
+    comment = "# \u6240\u5c5e\u96c6\u7fa4\u540d\u5b57\n".encode("gbk")
+    file.write_bytes(comment + b"  ! caf\xe9\\\nbrokerName=a\nregionId=caf\\u00e9\n")
+    assert load_file(file) == {"brokerName": "a", "regionId": "caf\u00e9"}
+    file.write_bytes(comment + b"regionId=caf\xe9\n")
+    with pytest.raises(ConfigError, match="key 'regionId' is not UTF-8: save the file as UTF-8"):
+        load_file(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("storePathRootDir", "${storePathRootDir}/log", "${storePathRootDir}"),
+        ("storePathRootDir", "$HOME/store", "$HOME"),
+        ("brokerIP1", "${ip}", "${ip}"),
+        ("maxSize", "${size}", "${size}"),
+    ],
+)
+def test_variables_that_nobody_replaces(key: str, value: str, found: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{key}={value}: {found} is not replaced")):
+        build(**{key: value})
+
+
+def test_a_key_with_another_name_now() -> None:
+    with pytest.raises(ConfigError, match=r"^oldSize is now called maxSize$"):
+        build(oldSize="5")
 
 
 def test_values_get_their_types() -> None:

@@ -46,9 +46,13 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
             Ok((Found::Blank, _)) => log.next_file_start(at),
             // Behind such a place the next file is the first that is sure to begin with a record.
             damaged => {
-                let why = damaged.map(|(found, _)| found);
+                let why = match damaged {
+                    Err(e) => e.to_string(),
+                    Ok((Found::Invalid(why), _)) => why.into(),
+                    Ok(_) => "it is no record".into(),
+                };
                 log::error!(
-                    "delayed messages: the log at {at} cannot be read ({why:?}): what was delivered from \
+                    "delayed messages: the log at {at} cannot be read ({why}): what was delivered from \
                      there to the end of its file may be delivered again"
                 );
                 log.next_file_start(at)

@@ -122,12 +122,17 @@ impl Header {
             ));
         }
         let Header {
+            begin_time,
+            end_time,
             begin_phys,
             end_phys,
             ..
         } = *self;
-        if self.begin_time < 0 || self.end_time < 0 || begin_phys < 0 || begin_phys > end_phys {
-            return Some(format!("impossible range in {self:?}"));
+        if begin_time < 0 || end_time < 0 || begin_phys < 0 || begin_phys > end_phys {
+            return Some(format!(
+                "its header has an impossible range: times {begin_time} to {end_time}, log offsets \
+                 {begin_phys} to {end_phys}"
+            ));
         }
         None
     }

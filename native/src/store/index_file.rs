@@ -374,7 +374,8 @@ fn fault(file: &File, shape: Shape) -> std::io::Result<Option<String>> {
         let (first, last) = (entry(1)?, entry(header.count as u32 - 1)?);
         if (first.phys, last.phys) != (header.begin_phys, header.end_phys) {
             return Ok(Some(format!(
-                "{header:?} does not fit its first and last entry, {first:?} and {last:?}"
+                "its header says log offsets {} to {}, its first and last entry {} and {}",
+                header.begin_phys, header.end_phys, first.phys, last.phys
             )));
         }
     }

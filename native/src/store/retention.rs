@@ -15,6 +15,7 @@ use super::indexer::Indexer;
 use super::stop::StopSignal;
 use super::topics::Topics;
 use parking_lot::Mutex;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,17 @@ pub struct Usage {
     /// Of the folders of the commit log the one with the most room.
     pub log: Option<u32>,
     pub queues: Option<u32>,
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |used: Option<u32>| used.map_or("unknown".into(), |used| format!("{used} %"));
+        let (log, queues) = (text(self.log), text(self.queues));
+        write!(
+            f,
+            "in use: {log} of the commit log's, {queues} of the queues'"
+        )
+    }
 }
 
 /// What one round does.
@@ -135,9 +147,9 @@ impl Retention {
             && links.availability.set_disk_full(full) != full
         {
             if full {
-                log::error!("the disk is {usage:?} % full: no messages are taken");
+                log::error!("the disk is too full ({usage}): no messages are taken");
             } else {
-                log::info!("the disk has room again ({usage:?}): messages are taken");
+                log::info!("the disk has room again ({usage}): messages are taken");
             }
         }
         let mut done = Cleaned::default();
@@ -220,6 +232,16 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_full_the_disks_are_in_words() {
+        let usage = Usage {
+            log: Some(91),
+            queues: None,
+        };
+        let text = "in use: 91 % of the commit log's, unknown of the queues'";
+        assert_eq!(usage.to_string(), text);
+    }
 
     fn usage(log: u32, queues: u32) -> Usage {
         Usage {

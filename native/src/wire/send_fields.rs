@@ -30,6 +30,11 @@ const NAMES: [&[u8]; 14] = [
     b"bname",
 ];
 
+/// What Apache's broker cannot do without: topic, queueId, sysFlag, bornTimestamp and flag. Its decoder
+/// refuses no missing field, and some clients leave out those that matter to a new topic only.
+/// [FastCodesHeader.getAndCheckNotNull, RemotingCommand.decodeCommandCustomHeaderDirectly]
+const REQUIRED: [usize; 5] = [1, 4, 5, 6, 7];
+
 /// The fields that the send path needs, as numbers where they are numbers.
 #[derive(Debug, Default)]
 pub struct SendFields {
@@ -59,8 +64,8 @@ impl SendFields {
                 found[index] = Some(*value);
             }
         }
-        for (index, value) in found[..8].iter().enumerate() {
-            if value.is_none() {
+        for index in REQUIRED {
+            if found[index].is_none() {
                 return Err(format!("the custom field <{}> is null", text(NAMES[index])));
             }
         }

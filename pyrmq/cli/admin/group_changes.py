@@ -18,11 +18,11 @@ def _members(name: str, **given: Any) -> dict[str, Any]:
 
     from pyrmq.admin.group_config import attributes_of
     from pyrmq.errors import ConfigError, InvalidParameterError
-    from pyrmq.model.names import check_group
+    from pyrmq.model.names import check_consumer_group
 
     members = {k: v for k, v in given.items() if v is not None}
     try:
-        check_group(name)
+        check_consumer_group(name)
     except InvalidParameterError as e:
         raise click.UsageError(str(e)) from None
     try:
