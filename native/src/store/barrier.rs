@@ -86,8 +86,11 @@ pub struct Barrier {
     flushed: AtomicU64,
     /// What lies below is on so many slaves as are wanted; it never goes back.
     replicated: AtomicU64,
-    /// Whether any slave is wanted, with a policy that requires them.
+    /// Whether only what lies below `replicated` is confirmed: slaves are wanted, or this broker was
+    /// such a master and is a slave whose log was not compared yet.
     waits_for_slaves: AtomicBool,
+    /// Whether the next start is to know of `replicated`.
+    is_limited: AtomicBool,
     growth: Growth,
     failed: AtomicBool,
     failure: Mutex<Option<StoreError>>,
@@ -110,6 +113,7 @@ impl Barrier {
             flushed: AtomicU64::new(0),
             replicated: AtomicU64::new(0),
             waits_for_slaves: AtomicBool::new(policy.replicated),
+            is_limited: AtomicBool::new(policy.replicated),
             growth: Growth::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -134,7 +138,7 @@ impl Barrier {
     #[inline]
     pub fn confirmed(&self) -> u64 {
         let local = self.local();
-        if self.policy.replicated && self.waits_for_slaves.load(Ordering::Acquire) {
+        if self.waits_for_slaves() {
             local.min(self.replicated())
         } else {
             local
@@ -196,14 +200,33 @@ impl Barrier {
         }
     }
 
+    #[inline]
+    fn waits_for_slaves(&self) -> bool {
+        self.waits_for_slaves.load(Ordering::Acquire)
+    }
+
+    /// Slaves will be wanted: from here on `limit` says how far they have the log.
+    pub(super) fn prepare_to_wait(&self) {
+        self.replicated
+            .fetch_max(self.confirmed(), Ordering::AcqRel);
+        self.is_limited.store(true, Ordering::Release);
+    }
+
     /// Says whether any slave is wanted. What was confirmed without slaves stays confirmed.
-    pub fn wait_for_slaves(&self, wanted: bool) {
+    pub(super) fn wait_for_slaves(&self, wanted: bool) {
         if wanted {
-            self.replicated
-                .fetch_max(self.confirmed(), Ordering::AcqRel);
+            self.prepare_to_wait();
+        } else {
+            self.is_limited.store(false, Ordering::Release);
         }
         self.waits_for_slaves.store(wanted, Ordering::Release);
         self.signal();
+    }
+
+    /// What the next start may show of the log: what lies below this offset. None: all of it.
+    pub(super) fn limit(&self) -> Option<u64> {
+        let is_limited = self.is_limited.load(Ordering::Acquire);
+        is_limited.then(|| self.replicated())
     }
 
     /// The log is on disk below this physical offset.
@@ -212,10 +235,19 @@ impl Barrier {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// The log is on disk below `offset` when the store is opened.
-    pub fn start_at(&self, offset: u64) {
+    /// The log is on disk below `offset` when the store is opened, and was shown below `limit`; None:
+    /// all of it was.
+    pub fn start_at(&self, offset: u64, limit: Option<u64>) {
+        let replicated = limit.map_or(offset, |limit| limit.min(offset));
         self.flushed.store(offset, Ordering::Release);
-        self.replicated.store(offset, Ordering::Release);
+        self.replicated.store(replicated, Ordering::Release);
+    }
+
+    /// A slave starts that was a master: what no slave of it had is not shown before it is known that
+    /// the master of now has it.
+    pub(super) fn hold_back(&self) {
+        self.is_limited.store(true, Ordering::Release);
+        self.waits_for_slaves.store(true, Ordering::Release);
     }
 
     /// The log flusher calls this when the log is on disk below `offset`.
@@ -232,6 +264,9 @@ impl Barrier {
     pub fn written(&self) {
         if !self.policy.flushed {
             self.growth.grew();
+            if self.policy.replicated && !self.waits_for_slaves() {
+                self.signal(); // nobody is waited for: this confirms it
+            }
         }
     }
 

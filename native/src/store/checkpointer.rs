@@ -1,6 +1,7 @@
 //! The checkpointer: one thread flushes what can be made again from the log, which is queues and
 //! index, and writes to the checkpoint how far log, queues and index are on disk.
 
+use super::barrier::Barrier;
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
 use super::guard::{self, sync_dir};
@@ -23,6 +24,7 @@ pub struct Checkpointer {
     /// How long queues with few new entries may wait.
     thorough: Duration,
     time: Arc<StoreTime>,
+    barrier: Arc<Barrier>,
     log_flusher: Arc<LogFlusher>,
     queue_flusher: Arc<QueueFlusher>,
     index: Option<Arc<Index>>,
@@ -39,6 +41,7 @@ impl Checkpointer {
     pub fn open(
         cfg: &StoreConfig,
         time: Arc<StoreTime>,
+        barrier: Arc<Barrier>,
         log_flusher: Arc<LogFlusher>,
         queue_flusher: Arc<QueueFlusher>,
         index: Option<Arc<Index>>,
@@ -48,6 +51,7 @@ impl Checkpointer {
             interval: Duration::from_millis(cfg.flush_interval_consume_queue.max(1)),
             thorough: Duration::from_millis(cfg.flush_queue_thorough_interval),
             time,
+            barrier,
             log_flusher,
             queue_flusher,
             index,
@@ -115,6 +119,19 @@ impl Checkpointer {
         Ok(())
     }
 
+    /// Writes how far slaves have the log (`Barrier::limit`), before what is behind that is shown to
+    /// nobody.
+    pub fn keep_limit(&self) -> Result<()> {
+        match self.failure.lock().clone() {
+            Some(e) => Err(e),
+            None => self.write(),
+        }
+    }
+
+    fn replicated(&self) -> Option<i64> {
+        self.barrier.limit().map(|offset| offset as i64)
+    }
+
     /// Behind recovery and before the store grows: the checkpoint on disk says nothing that will not be
     /// true then. Index files that are made anew are not on disk yet, and a time that is still to come
     /// (the clock was set back) says nothing of records that are stored until then.
@@ -129,7 +146,8 @@ impl Checkpointer {
             self.limit(now);
         }
         let lost = said.confirm_phy_offset > self.log_flusher.flushed() as i64;
-        if lost || to_come || self.found().index_msg_timestamp < said.index_msg_timestamp {
+        let index_lost = self.found().index_msg_timestamp < said.index_msg_timestamp;
+        if lost || to_come || index_lost || said.replicated != self.replicated() {
             self.write()?;
         }
         Ok(())
@@ -147,6 +165,8 @@ impl Checkpointer {
     }
 
     fn write(&self) -> Result<()> {
+        // Held from before the state is read: what is written last is the latest.
+        let mut written = self.written.lock();
         let ceiling = self.time.ceiling();
         if let Some(time) = ceiling {
             self.limit(time);
@@ -158,9 +178,9 @@ impl Checkpointer {
             confirm_phy_offset: self.log_flusher.flushed() as i64,
             physic_msg_timestamp: self.log_flusher.flushed_timestamp().min(latest),
             logics_msg_timestamp: self.queue_flusher.flushed_timestamp().min(latest),
+            replicated: self.replicated(),
             ..*self.found.lock()
         };
-        let mut written = self.written.lock();
         if *written == Some(point) && ceiling.is_none() {
             return Ok(());
         }
