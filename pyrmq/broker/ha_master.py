@@ -118,7 +118,8 @@ class HaServer:
                 continue
             peer: Address = str(name[0]), int(name[1])
             why = self._places.why_not(peer)
-            if not why and self._unknown >= MAX_UNKNOWN:
+            is_full = self._unknown >= MAX_UNKNOWN
+            if not why and is_full and not self._places.known(peer):
                 why = f"name servers are asked for {MAX_UNKNOWN} connections already"
             if why:
                 self._refuse(sock, peer, why)

@@ -50,7 +50,8 @@ class OffsetTable(PersistentTable):
         """Offsets that an operator set, until the group pulls from there. What it commits before
         does not count. Kept in the file, in a member `resetTable` that RocketMQ does not read."""
         self.here: set[QueueOfGroup] | None = None
-        """At a slave: what consumers have committed here, and the master has not heard of."""
+        """At a slave: what consumers have committed here, and the master has not heard of. Kept in
+        the file as `resets` are, in a member `hereTable`."""
         self._as_loaded: set[QueueOfGroup] = set()
         """What the file had at the start, or a slave has handed over since; nothing else has
         changed it."""
@@ -71,11 +72,9 @@ class OffsetTable(PersistentTable):
                 found = {as_int(q, -1): as_int(offset, 0) for q, offset in queues.items()}
                 self._queues(topic, group).update(found)
                 self._as_loaded.update((topic, group, q) for q in found)
-        resets = value.get("resetTable")
-        for key, queues in (resets if isinstance(resets, dict) else {}).items():
-            topic, sep, group = str(key).partition("@")
-            for q in queues if sep and isinstance(queues, dict) else ():
-                self.resets[topic, group, as_int(q, -1)] = as_int(queues[q], 0)
+        self.resets.update(_by_queue(value.get("resetTable")))
+        self.found_here = set(_by_queue(value.get("hereTable")))
+        """`here`, as the file had it."""
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
         return config_file.row("@".join(key), self.offsets[key])
@@ -279,12 +278,26 @@ class OffsetTable(PersistentTable):
         await super().save_if_changed()
 
     def to_json(self) -> dict[str, Any]:
-        resets: dict[str, dict[int, int]] = {}
-        for (topic, group, queue_id), offset in self.resets.items():
-            resets.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         return {
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
-            **({"resetTable": resets} if resets else {}),
+            **({"resetTable": _by_group(self.resets)} if self.resets else {}),
+            **({"hereTable": _by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }
+
+
+def _by_queue(table: object) -> dict[QueueOfGroup, int]:
+    found = {}
+    for key, queues in (table if isinstance(table, dict) else {}).items():
+        topic, sep, group = str(key).partition("@")
+        for q in queues if sep and isinstance(queues, dict) else ():
+            found[topic, group, as_int(q, -1)] = as_int(queues[q], 0)
+    return found
+
+
+def _by_group(values: Mapping[QueueOfGroup, int]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for (topic, group, queue_id), value in values.items():
+        found.setdefault(f"{topic}@{group}", {})[queue_id] = value
+    return found

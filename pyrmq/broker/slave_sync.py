@@ -101,6 +101,7 @@ class SlaveSync:
 
     async def run(self) -> None:
         """Rounds until cancelled."""
+        self._here |= self._offsets.found_here
         self._offsets.here = self._here
         async with Channels() as channels:
             while True:

@@ -238,14 +238,15 @@ class TestTakingOver:
         with Client(pair.master.address) as client:
             ends = [client.max_offset("T", queue) for queue in range(4)]
             for queue, offset in enumerate(ends):
-                done = client.call(
+                answer = client.call(
                     UPDATE_CONSUMER_OFFSET,
                     consumerGroup="all-read",
                     topic="T",
                     queueId=queue,
                     commitOffset=offset,
                 )
-                assert done.code == 0
+                assert answer.code == 0
+        eventually((pair.master.store / "config" / "consumerOffset.json").exists)
         kept = pair.master.log_bytes(pair.master.end_of_log())
         pair.master.kill()
         pair.slave.start()

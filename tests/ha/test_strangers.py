@@ -104,7 +104,9 @@ def send(node: Node) -> int:
 
 def ha_port(node: Node) -> socket.socket:
     """A connection to a master's HA port."""
-    return socket.create_connection((node.address[0], int(str(node.keys["haListenPort"]))), timeout=10)
+    return socket.create_connection(
+        (node.address[0], int(str(node.keys["haListenPort"]))), timeout=10
+    )
 
 
 def ended(sock: socket.socket) -> bool:

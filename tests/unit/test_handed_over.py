@@ -131,6 +131,19 @@ async def test_what_was_committed_here_is_handed_over_once(
     assert len(channel.asked) == 2
 
 
+async def test_a_slave_that_starts_again_still_knows_what_was_committed_there(
+    tmp_path: Path, sync: SlaveSync, offsets: OffsetTable
+) -> None:
+    offsets.keep("T", "copied", 0, 5)
+    offsets.commit("T", "G", 3, 150)
+    again = await saved(offsets, tmp_path / "slave.json")
+    assert again.found_here == {("T", "G", 3)}
+    # As a master it has nobody to tell.
+    again.commit("T", "G", 3, 151)
+    again = await saved(again, tmp_path / "slave.json")
+    assert not again.found_here
+
+
 async def test_what_the_master_does_not_take_is_given_up(
     tmp_path: Path, sync: SlaveSync, offsets: OffsetTable
 ) -> None:

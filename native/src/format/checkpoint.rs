@@ -7,7 +7,7 @@ use super::get_i64;
 
 pub const SIZE: usize = 4096;
 /// In the file's last sector, which has nothing else.
-const REPLICATED_AT: usize = SIZE - 24;
+pub const REPLICATED_AT: usize = SIZE - 24;
 const MARK: i64 = i64::from_be_bytes(*b"replicas");
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -89,6 +89,27 @@ fn a_restart_shows_what_slaves_had() {
 }
 
 #[test]
+fn a_kill_forgets_what_a_moment_confirmed_not_what_a_checkpoint_interval_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("1"), dir.path().join("2"));
+    let store = open(&one, |config| {
+        config.flush_interval_consume_queue = 600_000;
+        config.replicated = true;
+    });
+    let replicas = Replicas::new(store.clone(), RULE);
+    let id = replicas.add("slave", 0);
+    for _ in 0..3 {
+        let end = send(&store, 10).unwrap();
+        replicas.update(id, end, Some(end), 0, 0);
+        until_written(&one, Some(end));
+    }
+    let end = store.barrier().confirmed();
+    let store = again(store, &one, &two, End::Kill, As::SyncMaster);
+    assert_eq!(store.barrier().confirmed(), end);
+    store.close().unwrap();
+}
+
+#[test]
 fn what_was_held_back_is_shown_once_a_slave_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("1"), dir.path().join("2"));

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Between two looks at how far slaves have the log.
+const NOTE_LIMIT: Duration = Duration::from_millis(50);
+
 pub struct Checkpointer {
     root: PathBuf,
     interval: Duration,
@@ -31,7 +34,10 @@ pub struct Checkpointer {
     /// The checkpoint as it was found: fields that this store does not move are kept. Its
     /// indexMsgTimestamp follows the index.
     found: Mutex<Checkpoint>,
+    /// What was written and synced.
     written: Mutex<Option<Checkpoint>>,
+    /// What the file says of slaves, synced or not.
+    noted: Mutex<Option<i64>>,
     /// Why queues or index were not flushed, for good.
     failure: Mutex<Option<StoreError>>,
 }
@@ -57,6 +63,7 @@ impl Checkpointer {
             index,
             found: Mutex::new(read(&path(&cfg.root))),
             written: Mutex::new(None),
+            noted: Mutex::new(None),
             failure: Mutex::new(None),
         }
     }
@@ -69,8 +76,20 @@ impl Checkpointer {
     /// The thread's work, until the store stops.
     pub fn run(&self, stop: &StopSignal) {
         let mut last_thorough = Instant::now();
+        let mut last = Instant::now();
         let mut logged = false;
-        while !stop.wait(self.interval) {
+        let pause = match self.barrier.policy().replicated {
+            true => self.interval.min(NOTE_LIMIT),
+            false => self.interval,
+        };
+        while !stop.wait(pause) {
+            if pause < self.interval {
+                self.note_limit();
+                if last.elapsed() < self.interval {
+                    continue;
+                }
+                last = Instant::now();
+            }
             let all = last_thorough.elapsed() >= self.thorough;
             if all {
                 last_thorough = Instant::now();
@@ -125,6 +144,28 @@ impl Checkpointer {
         match self.failure.lock().clone() {
             Some(e) => Err(e),
             None => self.write(),
+        }
+    }
+
+    /// Has the file say how far slaves have the log by now, without waiting for the disk: a process that
+    /// is killed then shows as much when it is started again.
+    fn note_limit(&self) {
+        let written = self.written.lock();
+        let Some(mut point) = *written else {
+            return; // the next full write makes the file
+        };
+        let mut noted = self.noted.lock();
+        point.replicated = self.replicated();
+        if *noted == point.replicated || self.failure.lock().is_some() {
+            return;
+        }
+        let entry = &point.encode()[checkpoint::REPLICATED_AT..];
+        let done = OpenOptions::new()
+            .write(true)
+            .open(path(&self.root))
+            .and_then(|file| file.write_all_at(entry, checkpoint::REPLICATED_AT as u64));
+        if done.is_ok() {
+            *noted = point.replicated; // what fails is said by the next full write
         }
     }
 
@@ -199,6 +240,7 @@ impl Checkpointer {
             sync_dir(&self.root)?;
         }
         *written = Some(point);
+        *self.noted.lock() = point.replicated;
         drop(written);
         if let Some(ceiling) = ceiling {
             self.time.agree(ceiling);
