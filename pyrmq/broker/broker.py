@@ -178,7 +178,7 @@ class Broker:
             self.groups,
             self.offsets,
             self.deletion,
-            self.registration.master,
+            self.replicating.followed,
             self.replicating.has_master,
         )
         self.replicating.on_changed = self.slave_sync.wake

@@ -79,6 +79,14 @@ class Replicating:
             return Master((host, port - 1), (host, port))
         return Master((await self._known()).broker, (host, port))
 
+    async def followed(self) -> Master:
+        """The master that a slave's log follows, whatever name servers say since: its log was
+        compared. Where it follows none, the one that it would."""
+        replication = self.replication
+        if replication is not None and self.has_master() and replication.master is not None:
+            return replication.master
+        return await self._master()
+
     def is_slave(self, peer: str) -> bool:
         """Whether a peer (`host:port`) of this master is where a slave of it may be."""
         return self.server is not None and self.server.has_place(peer)

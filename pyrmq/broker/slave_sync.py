@@ -64,9 +64,9 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 
 
 class SlaveSync:
-    """`master` waits until a master is known. While the log does not follow it (`follows`), the
-    tables do not either: a master that came back without its disk has none. `wake` has a round
-    begin at once."""
+    """`master` waits until a master is known, and names the one that the log follows. While the log
+    follows none (`follows`), the tables do not either: a master that came back without its disk has
+    none. `wake` has a round begin at once."""
 
     def __init__(
         self,
