@@ -19,6 +19,8 @@ MAX_SLAVES = 64
 """Connections at a time; each has a thread."""
 BETWEEN_LOOKS = 0.5
 """Seconds between two looks that strangers can cause."""
+LOOK = 3.0
+"""Seconds that a connection waits for name servers; they may all be away."""
 NOT_ALLOWED = "haAddressAllowList does not have this address"
 
 
@@ -59,11 +61,12 @@ class HaPlaces:
         if places > taken or not self._peers.has_name_servers:
             return places
         asked = trio.current_time()
-        async with self._looking:
-            if self._looked_at < asked:
-                await trio.sleep_until(self._looked_at + BETWEEN_LOOKS)
-                self._looked_at = trio.current_time()
-                await self._peers.look(channels)
+        with trio.move_on_after(LOOK):
+            async with self._looking:
+                if self._looked_at < asked:
+                    await trio.sleep_until(self._looked_at + BETWEEN_LOOKS)
+                    self._looked_at = trio.current_time()
+                    await self._peers.look(channels)
         return self.known(peer)
 
 

@@ -193,10 +193,7 @@ fn with_nobody_to_wait_for_the_write_confirms_and_wakes() {
     send(&store, 10).unwrap();
     assert!(!is_signalled(&store), "a slave is waited for now");
     assert_eq!(store.barrier().confirmed(), end);
-    // The disk knew of the limit before anybody waited: no time passed in which a kill shows more.
-    let point = std::fs::read(one.join("checkpoint")).unwrap();
-    let point = crate::format::checkpoint::Checkpoint::read(&point).unwrap();
-    assert_eq!(point.replicated, Some(end as i64));
+    until_written(&one, Some(end));
     // After a restart without the slave nobody is waited for: all of it is confirmed.
     let store = again(store, &one, &two, End::Kill, As::SyncMaster);
     let last = store.log().max_offset();

@@ -89,8 +89,6 @@ pub struct Barrier {
     /// Whether only what lies below `replicated` is confirmed: slaves are wanted, or this broker was
     /// such a master and is a slave whose log was not compared yet.
     waits_for_slaves: AtomicBool,
-    /// Whether the next start is to know of `replicated`.
-    is_limited: AtomicBool,
     growth: Growth,
     failed: AtomicBool,
     failure: Mutex<Option<StoreError>>,
@@ -113,7 +111,6 @@ impl Barrier {
             flushed: AtomicU64::new(0),
             replicated: AtomicU64::new(0),
             waits_for_slaves: AtomicBool::new(policy.replicated),
-            is_limited: AtomicBool::new(policy.replicated),
             growth: Growth::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -205,19 +202,11 @@ impl Barrier {
         self.waits_for_slaves.load(Ordering::Acquire)
     }
 
-    /// Slaves will be wanted: from here on `limit` says how far they have the log.
-    pub(super) fn prepare_to_wait(&self) {
-        self.replicated
-            .fetch_max(self.confirmed(), Ordering::AcqRel);
-        self.is_limited.store(true, Ordering::Release);
-    }
-
     /// Says whether any slave is wanted. What was confirmed without slaves stays confirmed.
     pub(super) fn wait_for_slaves(&self, wanted: bool) {
         if wanted {
-            self.prepare_to_wait();
-        } else {
-            self.is_limited.store(false, Ordering::Release);
+            self.replicated
+                .fetch_max(self.confirmed(), Ordering::AcqRel);
         }
         self.waits_for_slaves.store(wanted, Ordering::Release);
         self.signal();
@@ -225,8 +214,7 @@ impl Barrier {
 
     /// What the next start may show of the log: what lies below this offset. None: all of it.
     pub(super) fn limit(&self) -> Option<u64> {
-        let is_limited = self.is_limited.load(Ordering::Acquire);
-        is_limited.then(|| self.replicated())
+        self.waits_for_slaves().then(|| self.replicated())
     }
 
     /// The log is on disk below this physical offset.
@@ -246,7 +234,6 @@ impl Barrier {
     /// A slave starts that was a master: what no slave of it had is not shown before it is known that
     /// the master of now has it.
     pub(super) fn hold_back(&self) {
-        self.is_limited.store(true, Ordering::Release);
         self.waits_for_slaves.store(true, Ordering::Release);
     }
 

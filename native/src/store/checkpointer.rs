@@ -138,19 +138,12 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Writes how far slaves have the log (`Barrier::limit`), before what is behind that is shown to
-    /// nobody.
-    pub fn keep_limit(&self) -> Result<()> {
-        match self.failure.lock().clone() {
-            Some(e) => Err(e),
-            None => self.write(),
-        }
-    }
-
     /// Has the file say how far slaves have the log by now, without waiting for the disk: a process that
     /// is killed then shows as much when it is started again.
-    fn note_limit(&self) {
-        let written = self.written.lock();
+    pub fn note_limit(&self) {
+        let Some(written) = self.written.try_lock() else {
+            return; // it is being written, and looked at again soon
+        };
         let Some(mut point) = *written else {
             return; // the next full write makes the file
         };

@@ -420,16 +420,10 @@ impl Store {
         self.query.query(topic, key, max, begin, end)
     }
 
-    /// Says whether answers and readers wait for slaves. Before they do, the disk knows how far slaves
-    /// have the log, so that a restart shows no more than that.
+    /// Says whether answers and readers wait for slaves.
     pub fn wait_for_slaves(&self, wanted: bool) {
-        if wanted {
-            self.barrier.prepare_to_wait();
-            if let Err(e) = self.checkpointer.keep_limit() {
-                log::error!("how far slaves have the log is not written for a restart: {e}");
-            }
-        }
         self.barrier.wait_for_slaves(wanted);
+        self.checkpointer.note_limit();
     }
 
     /// Asks that the next message of a queue be reported as an arrival, once. A message that the
