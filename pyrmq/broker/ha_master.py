@@ -13,6 +13,7 @@ from pyrmq.engine import HaMaster
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, parse_address
+from pyrmq.net.admin_access import host_of
 from pyrmq.net.channel import Channels
 from pyrmq.net.listen import open_listeners
 
@@ -34,7 +35,7 @@ class _Served:
     def __init__(self, sock: socket.socket, peer: Address) -> None:
         self.socket = sock.dup()
         self.peer = peer
-        self.host = peer[0]
+        self.host = _host(peer)
         self.is_certain = False
         """Whether its host was found to have places."""
         self.ended = trio.Event()
@@ -135,7 +136,7 @@ class HaServer:
             log.warning("HA port: %s is refused: %s", escape(format_address(peer)), escape(why))
 
     def _of_host(self, peer: Address) -> list[_Served]:
-        return [one for one in self._served if one.host == peer[0]]
+        return [one for one in self._served if one.host == _host(peer)]
 
     async def _admit(self, sock: socket.socket, peer: Address, channels: Channels) -> None:
         """Serves a connection if its host has a place; the newest ones of a host have them: a slave
@@ -176,6 +177,11 @@ class HaServer:
         if why is not None:
             why = served.why or why
             log.warning("slave %s: the connection ended: %s", escape(peer), escape(why))
+
+
+def _host(peer: Address) -> str:
+    """One text for a host, whether its connection is of IPv4 or mapped to IPv6."""
+    return str(host_of(format_address(peer)) or peer[0])
 
 
 def ha_listeners(host: str, listen_port: int, ha_listen_port: int) -> list[socket.socket]:
