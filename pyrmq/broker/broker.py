@@ -27,6 +27,7 @@ from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.page_cache import PageCache
+from pyrmq.broker.peers import Peers
 from pyrmq.broker.processors import processors
 from pyrmq.broker.promotion import Promotion
 from pyrmq.broker.pull import pull_of_no_topic
@@ -115,13 +116,14 @@ class Broker:
         port = ha_sockets[0].getsockname()[1] if ha_sockets else port + 1
         ha_address = config.broker_ip2 or host, port
         self.registration = Registration(live, self.topics, self.address, ha_address)
+        peers = Peers(live, self.address)
         self.replicating = Replicating(
-            config, self.store, ha_sockets, self.registration.master, since
+            config, self.store, ha_sockets, self.registration.master, since, peers
         )
         self.registration.follows = self.replicating.has_master
         self.sole = SoleMaster(
             live,
-            self.address,
+            peers,
             self.store,
             since,
             leave=self._replaced,
@@ -180,7 +182,7 @@ class Broker:
             self.groups,
             self.offsets,
             self.deletion,
-            self.registration.master,
+            self.replicating.followed,
             self.replicating.has_master,
         )
         self.replicating.on_changed = self.slave_sync.wake

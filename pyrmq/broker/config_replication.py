@@ -48,7 +48,8 @@ class ReplicationConfig:
     )
     ha_address_allow_list: str = key(
         "",
-        "Addresses and networks from which slaves may connect; empty: any. Not RocketMQ's.",
+        "Addresses and networks from which slaves may connect; empty: those at which name servers "
+        "list a slave of this brokerName (any, without name servers). Not RocketMQ's.",
         check=parse_networks,
         values="such as 10.0.0.5,10.1.0.0/16,fd00::/8",
     )

@@ -36,6 +36,7 @@ class HaStatus:
     def values(self) -> dict[str, object]:
         """RocketMQ's members; this broker's own are a slave's `state` and `why`, and a master's
         `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration;
+        `takesOffsets`: slaves hand over what was committed there (UPDATE_CONSUMER_OFFSET);
         and `behindMillis` of each slave: how long ago it had all of the log."""
         end = self._store.stats()["maxPhyOffset"]
         slaves = self._master.replicas() if self._master is not None else []
@@ -57,7 +58,7 @@ class HaStatus:
             "inSyncSlaveNums": sum(row["inSync"] for row in slaves),
             "master": is_master,
             "masterCommitLogMaxOffset": end if is_master else 0,
-            **({"masterSince": self._since} if is_master else {}),
+            **({"masterSince": self._since, "takesOffsets": True} if is_master else {}),
         }
 
     def _of_slave(self, end: int) -> dict[str, object]:

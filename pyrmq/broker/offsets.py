@@ -48,7 +48,15 @@ class OffsetTable(PersistentTable):
         """The groups that have offsets of a topic."""
         self.resets: dict[QueueOfGroup, int] = {}
         """Offsets that an operator set, until the group pulls from there. What it commits before
-        does not count."""
+        does not count. Kept in the file, in a member `resetTable` that RocketMQ does not read."""
+        self.here: set[QueueOfGroup] | None = None
+        """At a slave: what consumers have committed here, and the master has not heard of. Kept in
+        the file as `resets` are, in a member `hereTable`."""
+        self._as_loaded: set[QueueOfGroup] = set()
+        """What the file had at the start, or a slave has handed over since; nothing else has
+        changed it."""
+        self._gone: set[tuple[str, str]] = set()
+        """(Topic, group) whose offsets were removed since the start."""
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
         self._pullers: set[str] = set()
@@ -61,9 +69,12 @@ class OffsetTable(PersistentTable):
         for key, queues in (table if isinstance(table, dict) else {}).items():
             topic, sep, group = str(key).partition("@")
             if sep and isinstance(queues, dict):
-                self._queues(topic, group).update(
-                    (as_int(q, -1), as_int(offset, 0)) for q, offset in queues.items()
-                )
+                found = {as_int(q, -1): as_int(offset, 0) for q, offset in queues.items()}
+                self._queues(topic, group).update(found)
+                self._as_loaded.update((topic, group, q) for q in found)
+        self.resets.update(_by_queue(value.get("resetTable")))
+        self.found_here = set(_by_queue(value.get("hereTable")))
+        """`here`, as the file had it."""
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
         return config_file.row("@".join(key), self.offsets[key])
@@ -113,6 +124,8 @@ class OffsetTable(PersistentTable):
 
     def _remove(self, topic: str, group: str) -> None:
         self._offset_rows.remove((topic, group))
+        self._as_loaded.difference_update((topic, group, q) for q in self.offsets[topic, group])
+        self._gone.add((topic, group))
         del self.offsets[topic, group]
         del self._groups[topic][group]
         if not self._groups[topic]:
@@ -171,6 +184,7 @@ class OffsetTable(PersistentTable):
                 for key in keys[start : start + AT_ONCE]:
                     if gone(key[0], key[1]):
                         table.pop(key, None)
+                        self.changed()
                 await trio.lowlevel.checkpoint()
 
     def query(self, topic: str, group: str, queue_id: int) -> int | None:
@@ -199,15 +213,20 @@ class OffsetTable(PersistentTable):
         self._keep_unless_reset(topic, group, queue_id, offset)
 
     def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        if not self.resets or (topic, group, queue_id) not in self.resets:
-            self.keep(topic, group, queue_id, offset)
+        key = (topic, group, queue_id)
+        if not self.resets or key not in self.resets:
+            self.keep(*key, offset)
+            if self.here is not None:
+                self.here.add(key)
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Sets an offset by an operator's word; the group's next pull is sent there."""
         self.check_group(group)
         self.take_granted()
         self.keep(topic, group, queue_id, offset)
+        self._as_loaded.discard((topic, group, queue_id))
         self.resets[topic, group, queue_id] = offset
+        self.changed()
         if self._grants is not None:
             self._grants.revoke()
 
@@ -217,8 +236,26 @@ class OffsetTable(PersistentTable):
         reset = self.resets.get(key)
         if reset == offset:
             del self.resets[key]
+            self.changed()
             return None
         return reset
+
+    def take_over(self, topic: str, group: str, queue_id: int, offset: int) -> bool:
+        """Takes what consumers have committed at a slave while this broker was away. Whether it
+        does: what is further counts, and more than that what this broker was told since its start:
+        a commit, a reset that the group has not heard of, a removal."""
+        self.check_group(group)
+        self.take_granted()
+        key = (topic, group, queue_id)
+        known = self.offsets.get((topic, group), {}).get(queue_id)
+        if known is None:
+            if (topic, group) in self._gone or key in self.resets:
+                return False
+        elif key not in self._as_loaded or key in self.resets or known >= offset:
+            return False
+        self.keep(*key, offset)
+        self._as_loaded.add(key)  # another slave may have got further
+        return True
 
     def check_group(self, group: str) -> None:
         """NO_PERMISSION for a group whose offsets nobody else may change."""
@@ -230,6 +267,7 @@ class OffsetTable(PersistentTable):
         if self.offsets.get((topic, group), {}).get(queue_id) == offset:
             return
         self._queues(topic, group)[queue_id] = offset
+        self._as_loaded.discard((topic, group, queue_id))
         self._updates += 1
         if self._updates % self._step == 0:
             self.version.next(now_ms())
@@ -244,4 +282,22 @@ class OffsetTable(PersistentTable):
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
+            **({"resetTable": _by_group(self.resets)} if self.resets else {}),
+            **({"hereTable": _by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }
+
+
+def _by_queue(table: object) -> dict[QueueOfGroup, int]:
+    found = {}
+    for key, queues in (table if isinstance(table, dict) else {}).items():
+        topic, sep, group = str(key).partition("@")
+        for q in queues if sep and isinstance(queues, dict) else ():
+            found[topic, group, as_int(q, -1)] = as_int(queues[q], 0)
+    return found
+
+
+def _by_group(values: Mapping[QueueOfGroup, int]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for (topic, group, queue_id), value in values.items():
+        found.setdefault(f"{topic}@{group}", {})[queue_id] = value
+    return found

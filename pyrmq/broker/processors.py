@@ -129,7 +129,14 @@ def processors(broker: Parts) -> dict[int, Processor]:
         broker.offsets,
         lambda topic, queue_id: broker.server.release_parked(topic, queue_id),
     )
-    queues = QueueProcessor(broker.store, broker.topics, broker.groups, broker.offsets, locks)
+    queues = QueueProcessor(
+        broker.store,
+        broker.topics,
+        broker.groups,
+        broker.offsets,
+        locks,
+        broker.replicating.is_slave,
+    )
     return {
         RequestCode.SEND_MESSAGE: send,
         RequestCode.SEND_MESSAGE_V2: send,

@@ -107,10 +107,14 @@ class Promotion:
             )
         async with Channels() as channels:
             await self._check_slaves(channels)
-            other = await self._sole.other(channels)
-            if other is None and replication is not None and replication.master is not None:
-                other = await self._sole.at(channels, replication.master.broker)
-        if other is not None:
+            others = await self._sole.others(channels)
+            if replication is not None and replication.master is not None:
+                own = await self._sole.at(channels, replication.master.broker)
+                others += [own] if own is not None else []
+        for other in others:
+            if other.proven is False:
+                self._sole.is_stranger(other)
+                continue
             raise NoPermissionError(
                 f"nothing was changed: {format_address(other.address)} is master of this name, and "
                 "answers: stop it first"
@@ -119,9 +123,8 @@ class Promotion:
     async def _check_slaves(self, channels: Channels) -> None:
         """NoPermissionError while another slave of this name is further than this one."""
         own = self._end()
-        for address in await self._sole.known(channels, slaves=True):
-            end = await self._sole.end_of_slave(channels, address)
-            if end is not None and end > own:
+        for address, end in (await self._sole.ends_of_slaves(channels)).items():
+            if end > own:
                 raise NoPermissionError(
                     f"nothing was changed: the slave {format_address(address)} has the log up to "
                     f"{end}, this one up to {own}: promote that one, or stop it first"

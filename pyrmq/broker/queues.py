@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 import trio
 
@@ -17,6 +17,7 @@ from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
+    NoPermissionError,
     ProtocolError,
     QueryNotFoundError,
     ServiceNotAvailableError,
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 READERS = 4
 """Look-ups by time at a time; they have threads of their own, as one may read a cold disk."""
 MOST_PERM = PERM_READ | PERM_WRITE | PERM_INHERIT
+HAND_OVER = "handOver"
+"""A field of UPDATE_CONSUMER_OFFSET that only slaves set, pyrmq's own."""
 MAX_LOCKS = 65_536
 """Most queues one lock request may name."""
 
@@ -54,12 +57,15 @@ class QueueProcessor:
         groups: GroupTable,
         offsets: OffsetTable,
         locks: QueueLocks,
+        is_slave: Callable[[str], bool] = lambda peer: False,
     ) -> None:
+        """`is_slave`: whether a peer (`host:port`) is at a host of a slave of this broker."""
         self._store = store
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
         self._locks = locks
+        self._is_slave = is_slave
         self._readers = trio.CapacityLimiter(READERS)
         self._updates = OneByOne()
 
@@ -146,8 +152,25 @@ class QueueProcessor:
         if offset < 0:
             raise InvalidParameterError(f"commitOffset {offset} is negative")
         self._groups.require(group, connection)
+        if fields.flag(command, HAND_OVER, False):
+            return self._handed_over(connection, topic, group, queue_id, offset)
         self._offsets.commit(topic, group, queue_id, offset)
         return Response()
+
+    def _handed_over(
+        self, connection: Connection, topic: str, group: str, queue_id: int, offset: int
+    ) -> Response:
+        """From a slave: what consumers have committed there while this master was away."""
+        if not self._is_slave(connection.peer):
+            raise NoPermissionError(
+                f"offsets are handed over by slaves of this broker: {connection.peer} is at no "
+                "address that a name server has for one"
+            )
+        end = self._store.queue_range(topic, queue_id)[1]
+        if offset > end:
+            raise InvalidParameterError(f"commitOffset {offset} is behind the queue's end, {end}")
+        taken = self._offsets.take_over(topic, group, queue_id, offset)
+        return Response(ext={"taken": taken})
 
     def lock(self, connection: Connection, command: Command) -> Response:
         group, client_id, queues = self._lock_body(command)

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_replication import SYNC_MASTER
 from pyrmq.broker.ha_master import HaServer
+from pyrmq.broker.ha_places import HaPlaces
 from pyrmq.broker.ha_slave import Master, Replication, State
+from pyrmq.broker.peers import Peers
 from pyrmq.engine import HaMaster, HaSlave, Store
 from pyrmq.net.address import parse_address
-from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Replicating:
         sockets: list[socket.socket],
         master: Callable[[], Awaitable[Master]],
         since: int,
+        peers: Peers,
     ) -> None:
         self._config = config
         self._known = master
@@ -63,8 +65,8 @@ class Replicating:
                 housekeeping_interval=config.ha_housekeeping_interval,
                 most_per_second=limit if config.ha_flow_control_enable else None,
             )
-            access = AdminAccess(config.ha_address_allow_list)
-            self.server = HaServer(sockets, masters, access)
+            places = HaPlaces(peers, config.ha_address_allow_list)
+            self.server = HaServer(sockets, masters, places)
 
     async def _master(self) -> Master:
         """haMasterAddress goes before what the name servers say of the HA port. Without name
@@ -76,6 +78,18 @@ class Replicating:
         if not self._config.namesrv_addr:
             return Master((host, port - 1), (host, port))
         return Master((await self._known()).broker, (host, port))
+
+    async def followed(self) -> Master:
+        """The master that a slave's log follows, whatever name servers say since: its log was
+        compared. Where it follows none, the one that it would."""
+        replication = self.replication
+        if replication is not None and self.has_master() and replication.master is not None:
+            return replication.master
+        return await self._master()
+
+    def is_slave(self, peer: str) -> bool:
+        """Whether a peer (`host:port`) of this master is where a slave of it may be."""
+        return self.server is not None and self.server.has_place(peer)
 
     def has_master(self) -> bool:
         """Whether a slave's master is there."""

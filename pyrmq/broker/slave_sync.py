@@ -4,7 +4,8 @@
 Each round asks for all of them and changes what differs, nothing else. What the master has not
 goes, but for what is every broker's own. Offsets are the master's, except those that are further
 here and that the master has not moved on since: consumers committed them here, as the master was
-away, and will commit them there. The same holds for what a slave knows when it starts.
+away. The same holds for what a slave knows when it starts. What was committed here since then is
+handed over to the master; that takes it unless it was told something else meanwhile, which counts.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import trio
 from pyrmq.broker import config_file
 from pyrmq.broker.groups import Group, GroupTable, is_own
 from pyrmq.broker.ha_slave import Master
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.offsets import OffsetTable, QueueOfGroup
 from pyrmq.broker.role import MASTER_FILE
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import (
     InvalidParameterError,
+    NoPermissionError,
     PyrmqError,
     ResponseError,
     ServiceNotAvailableError,
@@ -52,6 +54,8 @@ LARGE = 1 << 20
 """Bytes of a round's answers."""
 TIMEOUT = 10.0
 """Seconds that the master may take to answer a request."""
+MAX_HANDED_OVER = 2000
+"""Offsets that are handed over in one round."""
 AT_ONCE = 200
 """Rows that are compared before others have their turn."""
 
@@ -60,9 +64,9 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 
 
 class SlaveSync:
-    """`master` waits until a master is known. While the log does not follow it (`follows`), the
-    tables do not either: a master that came back without its disk has none. `wake` has a round
-    begin at once."""
+    """`master` waits until a master is known, and names the one that the log follows. While the log
+    follows none (`follows`), the tables do not either: a master that came back without its disk has
+    none. `wake` has a round begin at once."""
 
     def __init__(
         self,
@@ -81,6 +85,8 @@ class SlaveSync:
         self._deletion = deletion
         self._master = master
         self._follows = follows
+        self._here: set[QueueOfGroup] = set()
+        self._refused = ""
         self._seen: Offsets = {}
         """The master's offsets, as the round before had them."""
         self._versions: dict[str, object] = {}
@@ -95,6 +101,8 @@ class SlaveSync:
 
     async def run(self) -> None:
         """Rounds until cancelled."""
+        self._here |= self._offsets.found_here
+        self._offsets.here = self._here
         async with Channels() as channels:
             while True:
                 master = await self._master()
@@ -131,10 +139,14 @@ class SlaveSync:
     async def once(self, channel: Channel) -> None:
         """One round. PyrmqError, OSError."""
         self._bytes = 0
+        status: Mapping[Any, Any] = {}
         with suppress(ResponseError):  # a broker before 5.0
-            await self._keep_since(await self._ask(channel, RequestCode.GET_BROKER_HA_STATUS))
+            status = await self._ask(channel, RequestCode.GET_BROKER_HA_STATUS)
+            await self._keep_since(status)
         await self._sync_topics(await self._ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG))
         await self._sync_offsets(await self._ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET))
+        if status.get("takesOffsets") is True:
+            await self._hand_over(channel)
         await self._keep(
             "delayOffset.json", await self._ask(channel, RequestCode.GET_ALL_DELAY_OFFSET)
         )
@@ -224,10 +236,56 @@ class SlaveSync:
                     continue
                 if here > offset and offset <= seen.get(queue, offset) < here:
                     continue  # it was committed here
-                self._offsets.keep(topic, group, queue, offset)
+                self._take(topic, group, queue, offset)
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         self._seen = found
+
+    def _take(self, topic: str, group: str, queue: int, offset: int) -> None:
+        """The master's word counts."""
+        self._offsets.keep(topic, group, queue, offset)
+        self._here.discard((topic, group, queue))
+
+    async def _hand_over(self, channel: Channel) -> None:
+        """Tells the master what was committed here and is further than what it has."""
+        refused: dict[str, int] = {}
+        for key in list(self._here)[:MAX_HANDED_OVER]:
+            topic, group, queue = key
+            offset = self._offsets.query(topic, group, queue)
+            masters = self._seen.get((topic, group), {}).get(queue, -1)
+            if offset is None or offset <= masters:
+                self._here.discard(key)
+                continue
+            fields: dict[str, str | int | bool] = {
+                "consumerGroup": group,
+                "topic": topic,
+                "queueId": queue,
+                "commitOffset": offset,
+                "handOver": True,
+            }
+            try:
+                answer = await channel.request(
+                    RequestCode.UPDATE_CONSUMER_OFFSET, fields, timeout=TIMEOUT
+                )
+            except NoPermissionError as e:
+                refused[str(e)] = refused.get(str(e), 0) + 1
+                break  # all of them
+            except ResponseError as e:  # the group is not there, say; or not yet
+                refused[str(e)] = refused.get(str(e), 0) + 1
+                continue
+            if answer.ext.get("taken") == "true":
+                self._seen.setdefault((topic, group), {})[queue] = offset
+                if self._offsets.query(topic, group, queue) == offset:
+                    self._here.discard(key)
+            elif masters >= 0:
+                self._take(topic, group, queue, masters)
+            else:
+                self._here.discard(key)
+        text = next(iter(refused), "")
+        if text != self._refused:
+            if text:
+                log.warning("the master does not take offsets of this slave: %s", escape(text))
+            self._refused = text
 
     async def _keep_since(self, status: Mapping[Any, Any]) -> None:
         """Since when the master is one: this broker, once promoted, is one since later, also where

@@ -4,53 +4,65 @@ A master looks for another one before it starts, and all the time: after a parti
 old master comes back that a slave has replaced. The one that became master earlier then takes no
 messages. Brokers of other makes do not say since when they are masters: then an operator is told,
 who has to decide.
+
+Anybody can register at a name server, so what another one says counts only while a name server
+lists it and it answers, and if it has this log's history (`log_history`). Without that it is a
+stranger, or another broker that was given this name: this one goes on, and says so.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import trio
 
 from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.log_history import has_history
+from pyrmq.broker.peers import Peers
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
-from pyrmq.net.channel import Channels
-from pyrmq.net.name_servers import NameServers
+from pyrmq.net.address import Address, format_address
+from pyrmq.net.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
 
 ANSWER = 2.0
-"""Seconds that a name server or another master may take to answer."""
+"""Seconds that another broker may take to answer."""
+HISTORY = 5.0
+"""Seconds that comparing the logs may take."""
 LOOK = 3.0
 """Seconds between two looks."""
-MASTER = 0
+MAX_OTHERS = 16
+"""Masters of this name that are asked in one look."""
+REPEAT = 300.0
+"""Seconds after which the same is logged again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
     """Another master of this name that answers. `since`: when it became one, ms; 0: as configured;
-    None: it does not say."""
+    None: it does not say. `proven`: it has this log's history; None: this log is empty, so nothing
+    can be compared."""
 
     address: Address
     since: int | None
+    proven: bool | None = True
 
 
 class SoleMaster:
     """`since`: when this broker became master, as `Other` has it. `leave` is called when it was
-    replaced, `stay` when another one that it has replaced is there again."""
+    replaced, `stay` when another one that must not count has registered in its place."""
 
     def __init__(
         self,
         config: LiveConfig,
-        address: Address,
+        peers: Peers,
         store: Store,
         since: int,
         *,
@@ -58,45 +70,55 @@ class SoleMaster:
         stay: Callable[[], None],
     ) -> None:
         self._config = config
-        self._address = address
+        self._peers = peers
         self._store = store
         self._since = since
         self._leave = leave
         self._stay = stay
+        self._logged: dict[tuple[Address, str], float] = {}
 
     async def at_start(self) -> None:
         """ConfigError if there is another master that this one must not stand beside."""
         async with Channels() as channels:
-            other = await self.other(channels)
-        if other is None or (other.since is not None and other.since < self._since):
-            return
-        name = self._config.now.broker_name
-        raise ConfigError(
-            f"{format_address(other.address)} is master of brokerName={name} already, and answers: "
-            f"stop that one, or make this one its slave: {self._how(other)}, then brokerRole=SLAVE "
-            "and a brokerId above 0 in its configuration"
-        )
+            others = await self.others(channels)
+        for other in others:
+            if other.proven is False:
+                self.is_stranger(other)
+            elif other.since is None or other.since >= self._since:
+                name = self._config.now.broker_name
+                raise ConfigError(
+                    f"{format_address(other.address)} is master of brokerName={name} already, and "
+                    f"answers: stop that one, or make this one its slave: {self._how(other)}"
+                    "brokerRole=SLAVE and a brokerId above 0 in its configuration"
+                )
 
     def _how(self, other: Other) -> str:
+        if other.proven is None:
+            return ""  # it has no log that could have gone apart
         store = self._config.now.store_path_root_dir
-        return f"`pyrmq store rejoin {store} --master {format_address(other.address)}`"
+        return f"`pyrmq store rejoin {store} --master {format_address(other.address)}`, then "
 
     async def run(self) -> None:
         """Looks until cancelled, or until it was replaced."""
         async with Channels() as channels:
             while True:
                 await trio.sleep(LOOK)
-                other = await self.other(channels)
-                if other is not None and self._is_replaced_by(other):
-                    return
+                for other in await self.others(channels):
+                    if self._is_replaced_by(other):
+                        return
 
     def _is_replaced_by(self, other: Other) -> bool:
-        """For good: only a start finds out anew."""
+        """For good: only a start finds out anew. To go on by itself once that one is away would
+        make two logs of one."""
         where = format_address(other.address)
-        if other.since is not None and other.since > self._since:
+        if not other.proven:
+            self.is_stranger(other)
+            self._stay()
+        elif other.since is not None and other.since > self._since:
             log.critical(
-                "%s has become master of this name since: this broker takes no messages and leaves "
-                "the name servers. Stop it, run %s, and start it with brokerRole=SLAVE",
+                "%s has become master of this name since, and has this log's history: this broker "
+                "takes no messages and leaves the name servers. Stop it, run %sstart it with "
+                "brokerRole=SLAVE",
                 escape(where),
                 escape(self._how(other)),
             )
@@ -105,20 +127,47 @@ class SoleMaster:
             )
             self._leave()
             return True
-        if other.since is not None and other.since < self._since:
-            log.error("%s, which this broker has replaced, is there again", escape(where))
+        elif other.since is not None and other.since < self._since:
+            if self._is_news(other, "replaced"):
+                log.error("%s, which this broker has replaced, is there again", escape(where))
             self._stay()
-        elif other.since is None or other.since == self._since:
+        elif self._is_news(other, "too"):
             log.critical("%s is master of this name too: stop one of them", escape(where))
         return False
 
-    async def other(self, channels: Channels) -> Other | None:
-        """Another master that a name server knows, and that answers as one."""
-        for address in await self.known(channels):
-            other = await self.at(channels, address)
-            if other is not None:
-                return other
-        return None
+    def is_stranger(self, other: Other) -> None:
+        """Says so."""
+        if self._is_news(other, "stranger"):
+            log.critical(
+                "%s is registered as master of brokerName=%s too, but has not this log's history: "
+                "it is a stranger, or another broker with this name. This broker goes on. Stop "
+                "that one, or give it another brokerName",
+                escape(format_address(other.address)),
+                escape(self._config.now.broker_name),
+            )
+
+    def _is_news(self, other: Other, what: str) -> bool:
+        now, key = trio.current_time(), (other.address, what)
+        self._logged = {k: at for k, at in self._logged.items() if now < at + REPEAT}
+        return self._logged.setdefault(key, now) == now
+
+    async def others(self, channels: Channels) -> list[Other]:
+        """The other masters that a name server lists, and that answer as such; those first that
+        have this log's history."""
+        await self._peers.look(channels)
+        return await self._at_all(channels, self._peers.masters)
+
+    async def _at_all(self, channels: Channels, addresses: Sequence[Address]) -> list[Other]:
+        found: dict[Address, Other] = {}
+
+        async def ask(address: Address) -> None:
+            if (other := await self.at(channels, address)) is not None:
+                found[address] = other
+
+        async with trio.open_nursery() as nursery:
+            for address in addresses[:MAX_OTHERS]:
+                nursery.start_soon(ask, address)
+        return sorted(found.values(), key=lambda other: other.proven is False)
 
     async def at(self, channels: Channels, address: Address) -> Other | None:
         """The master that answers at an address."""
@@ -127,14 +176,40 @@ class SoleMaster:
         except (ConnectError, RequestTimeoutError, trio.TooSlowError):
             return None
         except PyrmqError:
-            return Other(address, None)  # it lives, and says nothing
+            status = {"master": True}  # it lives, and says nothing
         if status.get("master") is not True:
             return None
         since = status.get("masterSince")
-        return Other(address, since if isinstance(since, int) else None)
+        proven = await self._has_history(channels, address)
+        return Other(address, since if isinstance(since, int) else None, proven)
 
-    async def end_of_slave(self, channels: Channels, address: Address) -> int | None:
-        """Where the log of a slave ends that answers."""
+    async def _has_history(self, channels: Channels, address: Address) -> bool | None:
+        if not self._store.stats()["maxPhyOffset"]:
+            return None
+        size = self._config.now.mapped_file_size_commit_log
+        try:
+            channel = await channels.get(address)
+            return await has_history(channel, self._store, size, HISTORY)
+        except PyrmqError:
+            return False
+
+    async def ends_of_slaves(self, channels: Channels) -> dict[Address, int]:
+        """Where the logs of the other slaves of this name end that answer, but for those that have
+        another history than this one."""
+        await self._peers.look(channels)
+        found: dict[Address, int] = {}
+
+        async def ask(address: Address) -> None:
+            end = await self._end_of_slave(channels, address)
+            if end is not None and await self._has_history(channels, address) is not False:
+                found[address] = end
+
+        async with trio.open_nursery() as nursery:
+            for address in self._peers.slaves[:MAX_OTHERS]:
+                nursery.start_soon(ask, address)
+        return found
+
+    async def _end_of_slave(self, channels: Channels, address: Address) -> int | None:
         try:
             status = await self._status(channels, address)
         except (PyrmqError, trio.TooSlowError):
@@ -145,33 +220,6 @@ class SoleMaster:
 
     async def _status(self, channels: Channels, address: Address) -> dict[Any, Any]:
         with trio.fail_after(ANSWER):
-            channel = await channels.get(address)
+            channel: Channel = await channels.get(address)
             answer = await channel.request(RequestCode.GET_BROKER_HA_STATUS, timeout=ANSWER)
         return fastjson.loads_object(answer.body)
-
-    async def known(self, channels: Channels, *, slaves: bool = False) -> list[Address]:
-        """Addresses of other masters of this name and cluster, or of its slaves, as each name
-        server has it."""
-        config = self._config.now
-        found: list[Address] = []
-        for server in parse_addresses(config.namesrv_addr, "namesrvAddr"):
-            try:
-                with trio.fail_after(ANSWER):
-                    info = await channels.perform(
-                        NameServers([server], timeout=ANSWER).cluster_info()
-                    )
-            except (PyrmqError, trio.TooSlowError):
-                continue  # registration says so
-            broker = info.brokers.get(config.broker_name)
-            if broker is None or broker.cluster != config.broker_cluster_name:
-                continue
-            for number, text in broker.broker_addrs.items():
-                if slaves == (number == MASTER):
-                    continue
-                try:
-                    address = parse_address(text)
-                except ConfigError:
-                    continue
-                if address != self._address and address not in found:
-                    found.append(address)
-        return found

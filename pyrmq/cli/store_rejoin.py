@@ -19,6 +19,8 @@ from pyrmq.cli.store_checks import (
 from pyrmq.cli.store_repair import locked, sync_folder
 from pyrmq.escape import escape, json_line
 
+OFFSETS = ("consumerOffset.json", "consumerOffset.json.bak")
+"""They may count messages that are cut off; the slave copies its master's."""
 MOST_LISTED = 100_000
 """Messages that are written to messages.jsonl at most."""
 
@@ -33,7 +35,8 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
 
     For a broker that was master, and whose log has records that the broker which replaced it never
     got. Finds the last record that both have, copies what stands behind it to a new folder
-    PATH/rejoin-YYYYMMDDHHMMSS (the bytes, and the messages as JSON lines), and cuts the log there.
+    PATH/rejoin-YYYYMMDDHHMMSS (the bytes, the messages as JSON lines, and the offsets of groups,
+    which may count them), and cuts the log there.
     The next start, with brokerRole=SLAVE, brings queues and index in line; that the store was
     promoted once is forgotten. No broker may have it open.
     """
@@ -100,6 +103,10 @@ def _put_aside(path: Path, commit_log: tuple[Path, ...], log: Any, apart: Any) -
             for one in found:
                 if isinstance(one, dict):
                     out.write(json_line(with_body(one, "text")) + "\n")
+    for name in OFFSETS:
+        if (path / "config" / name).exists():
+            (path / "config" / name).rename(aside / name)
+            sync_folder(path / "config")
     sync_folder(aside)
     sync_folder(path)
     return aside

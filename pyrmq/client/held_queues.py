@@ -288,6 +288,8 @@ class HeldQueues:
                 if not (process.begun and self._automatic):
                     return True
                 offset = process.commit_offset()
+                if last:
+                    await self._store.find_keeper(process.queue)
                 if last and await self._is_behind(process, offset):
                     return True
             if offset != process.committed or self._is_elsewhere(process):
@@ -334,12 +336,22 @@ class HeldQueues:
     async def release(self) -> None:
         """Writes all offsets and gives all locks up, at the end."""
 
+        async def find_keeper(process: ProcessQueue) -> bool:
+            await self._store.find_keeper(process.queue)
+            return True
+
         async def write(process: ProcessQueue) -> bool:
             return await self._write(process, last=True)
 
         try:
+            await self._each(list(self.table.values()), find_keeper)
             await self.persist()
-            leaving = [p for p in self.table.values() if p.state is State.LEAVING]
+            leaving = [
+                p
+                for p in self.table.values()
+                if p.state is State.LEAVING
+                or (p.state is State.HELD and _of_broker(p) in self._doubted)
+            ]
             if leaving:
                 await self._each(leaving, write)
                 await self._store.flush()

@@ -68,6 +68,9 @@ class LocalOffsets:
     def keeper(self, queue: MessageQueue) -> str:
         return str(self.path)
 
+    async def find_keeper(self, queue: MessageQueue) -> None:
+        """It is this file."""
+
     async def flush(self) -> None:
         """Writes the file, if an offset has changed; a failure is logged."""
         async with self._writing:

@@ -7,6 +7,8 @@ import logging
 from enum import Enum
 from typing import Protocol
 
+import trio
+
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.replicas import Replicas
 from pyrmq.errors import ClientError, PyrmqError, QueryNotFoundError
@@ -17,6 +19,9 @@ from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.answer import number
 
 log = logging.getLogger(__name__)
+
+LOOK, LOOK_PAUSE = 1.0, 5.0
+"""Seconds that looking for a master may take, and until it is looked for again."""
 
 
 class ConsumeFrom(Enum):
@@ -51,6 +56,10 @@ class OffsetStore(Protocol):
         """Who would keep what is written now, as far as that is known."""
         ...
 
+    async def find_keeper(self, queue: MessageQueue) -> None:
+        """Before the last write: looks again for who is to keep it."""
+        ...
+
     async def flush(self) -> None:
         """What was written is kept for good, as far as that is this store's to do."""
         ...
@@ -58,12 +67,15 @@ class OffsetStore(Protocol):
 
 class BrokerOffsets:
     """The offsets of one group, kept by the queues' brokers: masters, and slaves while those are
-    away. What a slave has got meanwhile its master learns from the members that go on."""
+    away. What a slave has got meanwhile its master learns from the members that go on or leave, and
+    from the slave."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
         self._client = client
         self._group = group
         self._replicas = Replicas(client)
+        self._looked: dict[str, float] = {}
+        """When a master may be looked for again, by broker name."""
 
     async def read(self, queue: MessageQueue) -> int | None:
         topic, broker = queue.topic, queue.broker_name
@@ -103,6 +115,17 @@ class BrokerOffsets:
     def keeper(self, queue: MessageQueue) -> str:
         known = self._replicas.known(queue.topic, queue.broker_name)
         return known[0].address if known else ""
+
+    async def find_keeper(self, queue: MessageQueue) -> None:
+        """Where a slave would keep it, the master is looked for: it may be back, and the next owner
+        of the queue asks there. One that is away is looked for once in a while."""
+        now, broker = trio.current_time(), queue.broker_name
+        known = self._replicas.known(queue.topic, broker)
+        if not known or not known[0].is_slave or now < self._looked.get(broker, now):
+            return
+        self._looked[broker] = now + LOOK_PAUSE
+        with trio.move_on_after(LOOK):
+            await self._replicas.greet_master(queue.topic, broker)
 
     async def flush(self) -> None:
         """Brokers do it by themselves."""

@@ -84,3 +84,11 @@ class Replicas:
             with suppress(PyrmqError):
                 route = await self._client.route(topic, fresh=True)
         return route.master_of(broker_name) is not None
+
+    async def greet_master(self, topic: str, broker_name: str) -> None:
+        """Has the master asked first again, if it can be reached."""
+        with suppress(PyrmqError):
+            route = await self._client.route(topic, fresh=True)
+            address = route.master_of(broker_name)
+            if address is not None:
+                await self._client.known_channel(address)

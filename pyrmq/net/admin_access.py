@@ -68,8 +68,8 @@ def _network(text: str) -> Network:
     return network
 
 
-def _address(peer: str) -> IPv4Address | IPv6Address | None:
-    """Of `host:port`; a mapped IPv4 address is an IPv4 address."""
+def host_of(peer: str) -> IPv4Address | IPv6Address | None:
+    """Of `host:port`, None if that is no address; a mapped IPv4 address is an IPv4 address."""
     try:
         address = ip_address(parse_address(peer)[0].partition("%")[0])
     except (ConfigError, ValueError):
@@ -89,7 +89,7 @@ class AdminAccess:
         """`peer`: `host:port`."""
         if not self._networks:
             return True
-        address = _address(peer)
+        address = host_of(peer)
         return address is not None and any(address in network for network in self._networks)
 
     def guarded(self, processors: Mapping[int, Processor]) -> dict[int, Processor]:

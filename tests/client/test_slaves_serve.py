@@ -120,6 +120,41 @@ async def test_a_master_dies_and_returns(two: Pair, how: dict[str, bool], clock:
     assert two.master.offsets["g", "T", 0] == 4
 
 
+@pytest.mark.parametrize("how", ["refused", "refused-noticed", "silent"])
+async def test_who_leaves_tells_the_master_that_is_back(
+    two: Pair, how: str, clock: MockClock
+) -> None:
+    """Also where nothing has told the member that it is. One that hangs in a connect to a silent
+    machine waits no longer for it: then the slave hands it over."""
+    seen: Counter[bytes] = Counter()
+    async with consumer(persist_interval=1.0) as member, trio.open_nursery() as nursery:
+        nursery.start_soon(collect, member, seen)
+        two.put(b"before")
+        await after(3)
+        await two.kill(**HOW[how])
+        two.put(b"while it is gone")
+        await after(3)
+        assert (two.slave.offsets["g", "T", 0], two.master.offsets["g", "T", 0]) == (2, 1)
+        two.come_back()
+        nursery.cancel_scope.cancel()
+    assert two.master.offsets["g", "T", 0] == 2
+
+
+async def test_who_leaves_while_the_master_is_away_is_not_held_up(
+    two: Pair, clock: MockClock
+) -> None:
+    async with consumer(persist_interval=1.0) as member, trio.open_nursery() as nursery:
+        nursery.start_soon(collect, member, Counter())
+        await after(3)
+        await two.kill(noticed=False, silent=True)
+        two.put(b"while it is gone")
+        await after(3)
+        began = trio.current_time()
+        nursery.cancel_scope.cancel()
+    assert two.slave.offsets["g", "T", 0] == 1
+    assert trio.current_time() - began < 10
+
+
 async def test_the_name_server_is_asked_now_and_then(two: Pair, clock: MockClock) -> None:
     async with consumer() as member:
         await after(1)

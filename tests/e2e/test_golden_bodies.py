@@ -99,7 +99,8 @@ BODIES: dict[str, tuple[int, dict[str, object], str]] = {
     "replication": (907, {},
         '{"haClientRuntimeInfo":{"activated":false,"lastReadTimestamp":0,"lastWriteTimestamp":0,'
         '"masterFlushOffset":0,"maxOffset":0,"transferredByteInSecond":0},"haConnectionInfo":[],'
-        '"inSyncSlaveNums":0,"master":true,"masterCommitLogMaxOffset":<number>,"masterSince":0}'),
+        '"inSyncSlaveNums":0,"master":true,"masterCommitLogMaxOffset":<number>,"masterSince":0,'
+        '"takesOffsets":true}'),
     "members": (38, {"consumerGroup": "G"}, '{"consumerIdList":["c@1"]}'),
     "system-topics": (305, {},
         '{"topicList":["BenchmarkTest","CHECKPOINT_TOPIC","DefaultCluster",'

@@ -16,7 +16,7 @@ import pytest
 from pyrmq import Message, sync
 from tests.e2e.command import assert_refused, run
 from tests.ha.processes import FILE, Node, Pair, eventually
-from tests.support.client import Client
+from tests.support.client import UPDATE_CONSUMER_OFFSET, Client
 
 SERVICE_NOT_AVAILABLE = 14
 SLAVE_NOT_AVAILABLE = 11
@@ -235,6 +235,18 @@ class TestTakingOver:
         pair.wait_in_sync()
         pair.slave.stop()
         send_many(pair, 5)  # which the slave never gets
+        with Client(pair.master.address) as client:
+            ends = [client.max_offset("T", queue) for queue in range(4)]
+            for queue, offset in enumerate(ends):
+                answer = client.call(
+                    UPDATE_CONSUMER_OFFSET,
+                    consumerGroup="all-read",
+                    topic="T",
+                    queueId=queue,
+                    commitOffset=offset,
+                )
+                assert answer.code == 0
+        eventually((pair.master.store / "config" / "consumerOffset.json").exists)
         kept = pair.master.log_bytes(pair.master.end_of_log())
         pair.master.kill()
         pair.slave.start()
@@ -265,6 +277,7 @@ class TestTakingOver:
         (tail,) = aside.glob("commitlog-tail-*")
         assert b"".join(kept.values()).endswith(tail.read_bytes())
         assert len((aside / "messages.jsonl").read_text().splitlines()) == 5
+        assert (aside / "consumerOffset.json").exists()
         assert b"nothing to put aside" in run(*args).stdout
         pair.master.start()
         end = pair.slave.end_of_log()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from pyrmq.broker import role
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.ha_slave import Master, State
 from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.slave_sync import SlaveSync
 from pyrmq.net.clock import now_ms
 
@@ -79,6 +82,28 @@ async def test_what_cannot_be_is_left_out(
     await sync._sync_offsets({"offsetTable": 5})
     await sync._sync_offsets({"offsetTable": {"T@G": 5}})
     assert not offsets.offsets
+
+
+@pytest.mark.parametrize("follows", [True, False])
+async def test_the_tables_are_those_of_the_master_that_the_log_follows(
+    tmp_path: Path, follows: bool
+) -> None:
+    """A name server may say by now that a stranger is the master: its log was not compared."""
+    compared = Master(("10.0.0.1", 10911), ("10.0.0.1", 10912))
+    stranger = Master(("10.0.0.9", 10911), ("10.0.0.9", 10912))
+
+    async def as_name_servers_say() -> Master:
+        return stranger
+
+    config = BrokerConfig(broker_role="SLAVE", broker_id=1, namesrv_addr="n:1")
+    store = cast("Any", SimpleNamespace(native=None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pyrmq.broker.replicating.HaSlave", lambda *_, **__: None)
+        replicating = Replicating(config, store, [], as_name_servers_say, 0, cast("Any", None))
+    assert replicating.replication is not None
+    replicating.replication.master = compared
+    replicating.replication.state = State.FOLLOWING if follows else State.MISFIT
+    assert await replicating.followed() == (compared if follows else stranger)
 
 
 @pytest.mark.parametrize("since", [None, "5", -1, 1 << 70, 0, 1, 1 << 50])

@@ -222,6 +222,12 @@ fn point(time: i64) -> Checkpoint {
 
 fn files(corpus: &Corpus) {
     corpus.add("checkpoint", "plain", &point(TIME).encode()[..48]);
+    let replicated = Some(TIME);
+    let waits = Checkpoint {
+        replicated,
+        ..point(TIME)
+    };
+    corpus.add("checkpoint", "replicated", &waits.encode());
     corpus.add("checkpoint", "early", &point(1000).encode()[..40]);
     corpus.add("checkpoint", "low", &point(i64::MIN).encode()[..40]);
     corpus.add("checkpoint", "short", &point(TIME).encode()[..39]);

@@ -1,8 +1,14 @@
 //! The 4096-byte checkpoint file: five i64, the rest zero. [StoreCheckpoint]
+//!
+//! A master that waits for slaves also writes how far they have its log: `MARK`, the offset, and the
+//! offset's complement, at `REPLICATED_AT`. RocketMQ's brokers neither read nor change that place.
 
 use super::get_i64;
 
 pub const SIZE: usize = 4096;
+/// In the file's last sector, which has nothing else.
+pub const REPLICATED_AT: usize = SIZE - 24;
+const MARK: i64 = i64::from_be_bytes(*b"replicas");
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -15,6 +21,9 @@ pub struct Checkpoint {
     pub master_flushed_offset: i64,
     /// Physical offset below which the log is on disk.
     pub confirm_phy_offset: i64,
+    /// Physical offset below which as many slaves have the log as were waited for; None: nobody was
+    /// waited for.
+    pub replicated: Option<i64>,
 }
 
 impl Checkpoint {
@@ -26,6 +35,7 @@ impl Checkpoint {
             index_msg_timestamp: get_i64(b, 16),
             master_flushed_offset: get_i64(b, 24),
             confirm_phy_offset: get_i64(b, 32),
+            replicated: replicated(b),
         })
     }
 
@@ -41,6 +51,12 @@ impl Checkpoint {
         for (i, f) in fields.iter().enumerate() {
             b[i * 8..i * 8 + 8].copy_from_slice(&f.to_be_bytes());
         }
+        if let Some(offset) = self.replicated {
+            for (i, f) in [MARK, offset, !offset].into_iter().enumerate() {
+                let at = REPLICATED_AT + i * 8;
+                b[at..at + 8].copy_from_slice(&f.to_be_bytes());
+            }
+        }
         b
     }
 
@@ -49,6 +65,13 @@ impl Checkpoint {
         let low = self.physic_msg_timestamp.min(self.logics_msg_timestamp);
         low.saturating_sub(3000).max(0)
     }
+}
+
+/// Anything but a whole entry counts as none: so the file was before there were such entries.
+fn replicated(b: &[u8]) -> Option<i64> {
+    let b = b.get(REPLICATED_AT..SIZE)?;
+    let offset = get_i64(b, 8);
+    (get_i64(b, 0) == MARK && get_i64(b, 16) == !offset && offset >= 0).then_some(offset)
 }
 
 #[cfg(test)]
@@ -64,6 +87,16 @@ mod tests {
         };
         assert_eq!(Checkpoint::read(&c.encode()), Some(c));
         assert_eq!(c.min_timestamp(), 1_699_999_997_000);
+        for offset in [0, 1, i64::MAX] {
+            let replicated = Some(offset);
+            let c = Checkpoint { replicated, ..c };
+            assert_eq!(Checkpoint::read(&c.encode()), Some(c));
+            // RocketMQ's own fields stand where they stood, and a damaged entry is none.
+            let mut bytes = c.encode();
+            assert_eq!(Checkpoint::read(&bytes[..40]).unwrap().replicated, None);
+            bytes[SIZE - 1] ^= 1;
+            assert_eq!(Checkpoint::read(&bytes).unwrap().replicated, None);
+        }
         assert_eq!(Checkpoint::read(&[0; 39]), None);
         assert_eq!(Checkpoint::default().min_timestamp(), 0);
     }

@@ -4,6 +4,8 @@
 //! what to send comes out, and the time is told. `sender` and `receiver` drive them on a socket, each in
 //! a thread of its caller. `replicas` knows what all slaves of a master have, and moves the barrier.
 
+#[cfg(test)]
+mod confirmed_tests;
 mod frame;
 mod master;
 mod receiver;

@@ -160,7 +160,7 @@ impl Replicas {
         let wanted = self.rule.wanted(in_sync);
         if table.waits != Some(wanted > 0) {
             table.waits = Some(wanted > 0);
-            barrier.wait_for_slaves(wanted > 0);
+            self.store.wait_for_slaves(wanted > 0);
         }
         let mut acked: Vec<_> = table.rows.values().map(|row| row.acked).collect();
         acked.sort_unstable_by(|a, b| b.cmp(a));

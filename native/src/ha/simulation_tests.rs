@@ -3,7 +3,8 @@
 //! at any moment.
 //!
 //! What has to hold: the slave has nothing that its master has not; what the SYNC_MASTER has acknowledged
-//! is on both, also after all that; logs that went apart are told by the newest record.
+//! is on both, also after all that; its consumers see nothing that the slave has not, and a promoted
+//! slave's see all that was acknowledged; logs that went apart are told by the newest record.
 //!
 //! PYRMQ_HA_SEEDS: how many seeds; `make thorough-simulation` runs 10,000.
 
@@ -67,6 +68,16 @@ impl Node {
             mode,
             store,
         }
+    }
+
+    /// The process is stopped in order, and started again.
+    fn stop(&mut self) {
+        let _ = self.store.close();
+        self.store = open(
+            &self.root.join(self.lives.to_string()),
+            self.replica,
+            self.mode,
+        );
     }
 
     /// The process is killed, and started again on what it left. With `power` the machine loses what
@@ -311,6 +322,12 @@ impl Run {
             self.acknowledged,
             slave.len()
         );
+        let shown = self.master.store.barrier().confirmed();
+        assert!(
+            slave.len() as u64 >= shown,
+            "{what}: {shown} is shown, the slave has {}",
+            slave.len()
+        );
     }
 
     fn step(&mut self) {
@@ -342,7 +359,15 @@ impl Run {
                 self.disconnect();
                 self.acknowledge();
                 let power = self.master.mode == FlushMode::Sync && self.chance.below(2) == 0;
-                self.master.kill(&mut self.chance, power);
+                let shown = self.master.store.barrier().confirmed();
+                if self.chance.below(3) == 0 {
+                    self.master.stop();
+                    let again = self.master.store.barrier().confirmed();
+                    assert_eq!(again, shown, "a stop in order keeps what is shown");
+                } else {
+                    self.master.kill(&mut self.chance, power);
+                    assert!(self.master.store.barrier().confirmed() <= shown);
+                }
                 // Records that were not flushed may be gone, none of which was acknowledged.
                 let end = self.master.store.log().max_offset();
                 assert!(end >= self.acknowledged);
@@ -364,6 +389,9 @@ impl Run {
         self.slave.kill(&mut self.chance, false);
         let promoted = self.slave.bytes();
         assert!(promoted.len() as u64 >= self.acknowledged);
+        // All that it has was on two machines.
+        let shown = self.slave.store.barrier().confirmed();
+        assert_eq!(shown, promoted.len() as u64);
         let begin = self.slave.store.log().min_offset() as usize;
         assert!(promoted[begin..] == was[begin..promoted.len()]);
         let more = self.chance.below(5) + 1;
@@ -380,8 +408,14 @@ impl Run {
         let begin = self.master.store.log().min_offset() as usize;
         let is_beginning = old.len() <= new.len() && old[begin..] == new[begin..old.len()];
         assert_eq!(self.fits(), is_beginning, "a log that went apart is told");
+        // Before it follows, it shows what it had shown, which the new master has.
+        let shown = self.slave.store.barrier().confirmed() as usize;
+        assert!(
+            shown <= promoted.len() && old[begin..shown.max(begin)] == new[begin..shown.max(begin)]
+        );
         if is_beginning {
             self.connect();
+            assert_eq!(self.slave.store.barrier().confirmed(), old.len() as u64);
             while self.link.is_some()
                 && self.slave.store.log().max_offset() < self.master.store.log().max_offset()
             {

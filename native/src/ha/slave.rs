@@ -34,9 +34,11 @@ pub struct SlaveLink {
 }
 
 impl SlaveLink {
-    /// Continues where the log ends. An error if what is staged cannot be written.
+    /// Continues where the log ends: the caller has found that the master has all of it. An error if
+    /// what is staged cannot be written.
     pub fn new(store: Arc<Store>, settings: SlaveSettings, now: i64) -> Result<Self, StoreError> {
         let end = store.write_staged(|end| end)?;
+        store.wait_for_slaves(false); // it is on two machines
         let is_empty = end == 0 || store.log().segments().is_empty();
         let next = (!is_empty).then_some(end);
         Ok(SlaveLink {

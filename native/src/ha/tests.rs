@@ -11,25 +11,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const FILE: u64 = 32 << 10;
+pub(super) const FILE: u64 = 32 << 10;
 const MASTER: MasterSettings = MasterSettings {
     chunk: 5000,
     heartbeat: 5000,
     silence: 20_000,
     most_per_second: None,
 };
-const SLAVE: SlaveSettings = SlaveSettings {
+pub(super) const SLAVE: SlaveSettings = SlaveSettings {
     heartbeat: 5000,
     silence: 20_000,
 };
-const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     in_sync: 2,
     least: 1,
     auto: false,
     max_gap: 1 << 28,
 };
 
-fn open(dir: &Path, change: impl FnOnce(&mut StoreConfig)) -> Arc<Store> {
+pub(super) fn open(dir: &Path, change: impl FnOnce(&mut StoreConfig)) -> Arc<Store> {
     let mut config = StoreConfig::new(dir);
     config.commit_log_file_size = FILE;
     config.consume_queue_file_size = 20 * 64;
@@ -42,7 +42,7 @@ fn slave_at(dir: &Path) -> Arc<Store> {
     open(dir, |config| config.replica = true)
 }
 
-fn send(store: &Store, body: usize) -> Result<u64, StoreError> {
+pub(super) fn send(store: &Store, body: usize) -> Result<u64, StoreError> {
     let topic = store.topics().topic(b"T").unwrap();
     let message = Message {
         topic: &topic,
@@ -395,7 +395,7 @@ impl Pair {
     }
 }
 
-fn eventually(mut done: impl FnMut() -> bool) {
+pub(super) fn eventually(mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !done() {
         assert!(Instant::now() < until, "it did not happen");

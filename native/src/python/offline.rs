@@ -25,6 +25,9 @@ fn checkpoint_dict<'py>(py: Python<'py>, p: &Checkpoint) -> PyResult<Bound<'py, 
     d.set_item("indexMsgTimestamp", p.index_msg_timestamp)?;
     d.set_item("masterFlushedOffset", p.master_flushed_offset)?;
     d.set_item("confirmPhyOffset", p.confirm_phy_offset)?;
+    if let Some(offset) = p.replicated {
+        d.set_item("replicated", offset)?;
+    }
     Ok(d)
 }
 

@@ -86,7 +86,8 @@ pub struct Barrier {
     flushed: AtomicU64,
     /// What lies below is on so many slaves as are wanted; it never goes back.
     replicated: AtomicU64,
-    /// Whether any slave is wanted, with a policy that requires them.
+    /// Whether only what lies below `replicated` is confirmed: slaves are wanted, or this broker was
+    /// such a master and is a slave whose log was not compared yet.
     waits_for_slaves: AtomicBool,
     growth: Growth,
     failed: AtomicBool,
@@ -134,7 +135,7 @@ impl Barrier {
     #[inline]
     pub fn confirmed(&self) -> u64 {
         let local = self.local();
-        if self.policy.replicated && self.waits_for_slaves.load(Ordering::Acquire) {
+        if self.waits_for_slaves() {
             local.min(self.replicated())
         } else {
             local
@@ -196,8 +197,13 @@ impl Barrier {
         }
     }
 
+    #[inline]
+    fn waits_for_slaves(&self) -> bool {
+        self.waits_for_slaves.load(Ordering::Acquire)
+    }
+
     /// Says whether any slave is wanted. What was confirmed without slaves stays confirmed.
-    pub fn wait_for_slaves(&self, wanted: bool) {
+    pub(super) fn wait_for_slaves(&self, wanted: bool) {
         if wanted {
             self.replicated
                 .fetch_max(self.confirmed(), Ordering::AcqRel);
@@ -206,16 +212,29 @@ impl Barrier {
         self.signal();
     }
 
+    /// What the next start may show of the log: what lies below this offset. None: all of it.
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.waits_for_slaves().then(|| self.replicated())
+    }
+
     /// The log is on disk below this physical offset.
     #[inline]
     pub fn flushed(&self) -> u64 {
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// The log is on disk below `offset` when the store is opened.
-    pub fn start_at(&self, offset: u64) {
+    /// The log is on disk below `offset` when the store is opened, and was shown below `limit`; None:
+    /// all of it was.
+    pub fn start_at(&self, offset: u64, limit: Option<u64>) {
+        let replicated = limit.map_or(offset, |limit| limit.min(offset));
         self.flushed.store(offset, Ordering::Release);
-        self.replicated.store(offset, Ordering::Release);
+        self.replicated.store(replicated, Ordering::Release);
+    }
+
+    /// A slave starts that was a master: what no slave of it had is not shown before it is known that
+    /// the master of now has it.
+    pub(super) fn hold_back(&self) {
+        self.waits_for_slaves.store(true, Ordering::Release);
     }
 
     /// The log flusher calls this when the log is on disk below `offset`.
@@ -232,6 +251,9 @@ impl Barrier {
     pub fn written(&self) {
         if !self.policy.flushed {
             self.growth.grew();
+            if self.policy.replicated && !self.waits_for_slaves() {
+                self.signal(); // nobody is waited for: this confirms it
+            }
         }
     }
 

@@ -45,7 +45,7 @@ fn outcomes_as_a_table() {
     ];
     for (mode, flushed, failed, waited, outcome) in table {
         let barrier = barrier(dir.path(), mode);
-        barrier.start_at(flushed);
+        barrier.start_at(flushed, None);
         if failed {
             barrier.fail(error());
         }
@@ -60,7 +60,7 @@ fn confirmed_is_what_the_policy_requires() {
     let dir = tempfile::tempdir().unwrap();
     for (mode, confirmed) in [(FlushMode::Sync, 100), (FlushMode::Async, END)] {
         let barrier = barrier(dir.path(), mode);
-        barrier.start_at(50);
+        barrier.start_at(50, None);
         assert!(!is_signalled(&barrier));
         barrier.flushed_to(100);
         assert_eq!((barrier.confirmed(), barrier.flushed()), (confirmed, 100));

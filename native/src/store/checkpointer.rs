@@ -1,6 +1,7 @@
 //! The checkpointer: one thread flushes what can be made again from the log, which is queues and
 //! index, and writes to the checkpoint how far log, queues and index are on disk.
 
+use super::barrier::Barrier;
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
 use super::guard::{self, sync_dir};
@@ -17,19 +18,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Between two looks at how far slaves have the log.
+const NOTE_LIMIT: Duration = Duration::from_millis(50);
+
 pub struct Checkpointer {
     root: PathBuf,
     interval: Duration,
     /// How long queues with few new entries may wait.
     thorough: Duration,
     time: Arc<StoreTime>,
+    barrier: Arc<Barrier>,
     log_flusher: Arc<LogFlusher>,
     queue_flusher: Arc<QueueFlusher>,
     index: Option<Arc<Index>>,
     /// The checkpoint as it was found: fields that this store does not move are kept. Its
     /// indexMsgTimestamp follows the index.
     found: Mutex<Checkpoint>,
+    /// What was written and synced.
     written: Mutex<Option<Checkpoint>>,
+    /// What the file says of slaves, synced or not.
+    noted: Mutex<Option<i64>>,
     /// Why queues or index were not flushed, for good.
     failure: Mutex<Option<StoreError>>,
 }
@@ -39,6 +47,7 @@ impl Checkpointer {
     pub fn open(
         cfg: &StoreConfig,
         time: Arc<StoreTime>,
+        barrier: Arc<Barrier>,
         log_flusher: Arc<LogFlusher>,
         queue_flusher: Arc<QueueFlusher>,
         index: Option<Arc<Index>>,
@@ -48,11 +57,13 @@ impl Checkpointer {
             interval: Duration::from_millis(cfg.flush_interval_consume_queue.max(1)),
             thorough: Duration::from_millis(cfg.flush_queue_thorough_interval),
             time,
+            barrier,
             log_flusher,
             queue_flusher,
             index,
             found: Mutex::new(read(&path(&cfg.root))),
             written: Mutex::new(None),
+            noted: Mutex::new(None),
             failure: Mutex::new(None),
         }
     }
@@ -65,8 +76,20 @@ impl Checkpointer {
     /// The thread's work, until the store stops.
     pub fn run(&self, stop: &StopSignal) {
         let mut last_thorough = Instant::now();
+        let mut last = Instant::now();
         let mut logged = false;
-        while !stop.wait(self.interval) {
+        let pause = match self.barrier.policy().replicated {
+            true => self.interval.min(NOTE_LIMIT),
+            false => self.interval,
+        };
+        while !stop.wait(pause) {
+            if pause < self.interval {
+                self.note_limit();
+                if last.elapsed() < self.interval {
+                    continue;
+                }
+                last = Instant::now();
+            }
             let all = last_thorough.elapsed() >= self.thorough;
             if all {
                 last_thorough = Instant::now();
@@ -115,6 +138,34 @@ impl Checkpointer {
         Ok(())
     }
 
+    /// Has the file say how far slaves have the log by now, without waiting for the disk: a process that
+    /// is killed then shows as much when it is started again.
+    pub fn note_limit(&self) {
+        let Some(written) = self.written.try_lock() else {
+            return; // it is being written, and looked at again soon
+        };
+        let Some(mut point) = *written else {
+            return; // the next full write makes the file
+        };
+        let mut noted = self.noted.lock();
+        point.replicated = self.replicated();
+        if *noted == point.replicated || self.failure.lock().is_some() {
+            return;
+        }
+        let entry = &point.encode()[checkpoint::REPLICATED_AT..];
+        let done = OpenOptions::new()
+            .write(true)
+            .open(path(&self.root))
+            .and_then(|file| file.write_all_at(entry, checkpoint::REPLICATED_AT as u64));
+        if done.is_ok() {
+            *noted = point.replicated; // what fails is said by the next full write
+        }
+    }
+
+    fn replicated(&self) -> Option<i64> {
+        self.barrier.limit().map(|offset| offset as i64)
+    }
+
     /// Behind recovery and before the store grows: the checkpoint on disk says nothing that will not be
     /// true then. Index files that are made anew are not on disk yet, and a time that is still to come
     /// (the clock was set back) says nothing of records that are stored until then.
@@ -129,7 +180,8 @@ impl Checkpointer {
             self.limit(now);
         }
         let lost = said.confirm_phy_offset > self.log_flusher.flushed() as i64;
-        if lost || to_come || self.found().index_msg_timestamp < said.index_msg_timestamp {
+        let index_lost = self.found().index_msg_timestamp < said.index_msg_timestamp;
+        if lost || to_come || index_lost || said.replicated != self.replicated() {
             self.write()?;
         }
         Ok(())
@@ -147,6 +199,8 @@ impl Checkpointer {
     }
 
     fn write(&self) -> Result<()> {
+        // Held from before the state is read: what is written last is the latest.
+        let mut written = self.written.lock();
         let ceiling = self.time.ceiling();
         if let Some(time) = ceiling {
             self.limit(time);
@@ -158,9 +212,9 @@ impl Checkpointer {
             confirm_phy_offset: self.log_flusher.flushed() as i64,
             physic_msg_timestamp: self.log_flusher.flushed_timestamp().min(latest),
             logics_msg_timestamp: self.queue_flusher.flushed_timestamp().min(latest),
+            replicated: self.replicated(),
             ..*self.found.lock()
         };
-        let mut written = self.written.lock();
         if *written == Some(point) && ceiling.is_none() {
             return Ok(());
         }
@@ -179,6 +233,7 @@ impl Checkpointer {
             sync_dir(&self.root)?;
         }
         *written = Some(point);
+        *self.noted.lock() = point.replicated;
         drop(written);
         if let Some(ceiling) = ceiling {
             self.time.agree(ceiling);

@@ -84,10 +84,10 @@ impl LogFlusher {
     }
 
     /// Takes over what recovery has made durable: the log below `end`, whose newest record has
-    /// this timestamp.
-    pub fn start_at(&self, end: u64, timestamp: i64) {
+    /// this timestamp. `limit`: see `Barrier::start_at`.
+    pub fn start_at(&self, end: u64, limit: Option<u64>, timestamp: i64) {
         self.flushed_timestamp.store(timestamp, Ordering::Release);
-        self.barrier.start_at(end);
+        self.barrier.start_at(end, limit);
     }
 
     /// Asks for everything below `offset` to be flushed; does not wait.

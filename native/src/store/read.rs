@@ -181,7 +181,12 @@ impl Reader {
         let Some(queue) = queue else { return Ok(r) };
         r.min = queue.min_offset();
         r.max = self.visible_max(queue, wanted.wait)?;
-        (r.status, r.next) = if r.max == 0 {
+        // A reader may have been further before a restart, and what it read may be confirmed again
+        // later: it is not sent back.
+        let is_ahead = offset > r.max && offset <= queue.max_offset();
+        (r.status, r.next) = if is_ahead {
+            (GetStatus::OffsetOverflowOne, offset)
+        } else if r.max == 0 {
             (GetStatus::NoMessageInQueue, 0)
         } else if offset < r.min {
             (GetStatus::OffsetTooSmall, r.min)

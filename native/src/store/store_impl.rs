@@ -130,6 +130,7 @@ impl Store {
         let checkpointer = Checkpointer::open(
             cfg,
             time.clone(),
+            barrier.clone(),
             log_flusher.clone(),
             queue_flusher.clone(),
             index.clone(),
@@ -218,7 +219,20 @@ impl Store {
             indexer.recover(clean, point.index_msg_timestamp, end)?;
         }
         self.log.set_newest_timestamp(newest);
-        self.log_flusher.start_at(end, newest);
+        // Who is master and waits for nobody shows all that it has; who waits, or is a slave that its
+        // master has not been compared with, what was shown before.
+        let waits = self.config.replicated || self.config.replica;
+        let limit = point.replicated.filter(|_| waits).map(|at| at as u64);
+        self.log_flusher.start_at(end, limit, newest);
+        if let Some(limit) = limit.filter(|limit| *limit < end) {
+            log::warn!(
+                "no slave is known to have the log from {limit} to {end}: consumers see these \
+                 messages once one has them"
+            );
+            if self.config.replica {
+                self.barrier.hold_back();
+            }
+        }
         self.queue_flusher.set_flushed_timestamp(newest);
         self.writer.start_after(newest)
     }
@@ -404,6 +418,12 @@ impl Store {
         end: i64,
     ) -> Result<QueryResult> {
         self.query.query(topic, key, max, begin, end)
+    }
+
+    /// Says whether answers and readers wait for slaves.
+    pub fn wait_for_slaves(&self, wanted: bool) {
+        self.barrier.wait_for_slaves(wanted);
+        self.checkpointer.note_limit();
     }
 
     /// Asks that the next message of a queue be reported as an arrival, once. A message that the
