@@ -12,6 +12,7 @@ from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.admin_access import AdminAccess
+from pyrmq.net.descriptors import Refusals
 from pyrmq.net.listen import open_listeners
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class HaServer:
         self._access = access
         self._limiter = trio.CapacityLimiter(MAX_SLAVES)
         self._next_log = -1.0
+        self._refusals = Refusals("HA port")
 
     @property
     def port(self) -> int:
@@ -67,7 +69,7 @@ class HaServer:
             except BlockingIOError:
                 continue
             except OSError as e:
-                log.warning("HA port: cannot accept a connection: %s", escape(e))
+                self._refusals.refused(escape(e))
                 await trio.sleep(0.1)
                 continue
             peer: Address = str(name[0]), int(name[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
@@ -38,6 +38,9 @@ class RouteProcessor:
         self._kv = kv
         self._turns = turns
         self._started = -math.inf
+        self._cluster: tuple[int, bytes] = (-1, b"")
+        """What the clusters are, encoded, and the number of changes before it."""
+        self._encoding = trio.Lock()
 
     def start(self) -> None:
         """Brokers may register from now on."""
@@ -67,9 +70,18 @@ class RouteProcessor:
         value = route.to_json()
         return Response(body=fastjson.dumps_strict(value) if strict else fastjson.dumps(value))
 
-    def cluster(self, connection: Connection, command: Command) -> Response:
-        """GET_BROKER_CLUSTER_INFO."""
-        return Response(body=fastjson.dumps(views.cluster_info(self._routes)))
+    def cluster(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
+        """GET_BROKER_CLUSTER_INFO. It is encoded once for all who ask while no broker comes or
+        goes."""
+        changes, body = self._cluster
+        return Response(body=body) if changes == self._routes.changes else self._cluster_anew()
+
+    async def _cluster_anew(self) -> Response:
+        async with self._encoding:
+            if self._cluster[0] != self._routes.changes:
+                changes = self._routes.changes
+                self._cluster = changes, await self._turns.run(views.cluster_info(self._routes))
+            return Response(body=self._cluster[1])
 
     async def _list(self, topics: Iterable[str], broker_address: str | None = None) -> Response:
         return Response(body=await self._turns.run(views.topic_list(topics, broker_address)))

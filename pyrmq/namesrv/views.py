@@ -15,6 +15,8 @@ from pyrmq.net.turns import Steps
 UNIT = 1
 """Bits of topicSysFlag. [TopicSysFlag]"""
 UNIT_SUB = 2
+FEW = 8
+"""Brokers that are encoded in one step."""
 
 
 def route_of(routes: Routes, topic: str, *, acting_masters: bool = False) -> TopicRoute | None:
@@ -51,12 +53,17 @@ def of_zone(route: TopicRoute, zone: str) -> TopicRoute:
     return TopicRoute([q for q in route.queues if q.broker_name in names], kept, route.order_conf)
 
 
-def cluster_info(routes: Routes) -> dict[str, object]:
-    """ClusterInfo."""
-    return {
-        "brokerAddrTable": {n: b.to_json() for n, b in sorted(routes.brokers.items())},
-        "clusterAddrTable": {c: sorted(names) for c, names in sorted(routes.clusters.items())},
-    }
+def cluster_info(routes: Routes) -> Steps[bytes]:
+    """ClusterInfo, encoded."""
+    brokers = sorted(routes.brokers.items())
+    clusters = {c: sorted(names) for c, names in sorted(routes.clusters.items())}
+    members = []
+    for n, (name, broker) in enumerate(brokers, 1):
+        members.append(fastjson.member(name, broker.to_json()))
+        if n % FEW == 0:
+            yield
+    tail = fastjson.dumps({"clusterAddrTable": clusters})[1:]
+    return b'{"brokerAddrTable":{%b},%b' % (b",".join(members), tail)
 
 
 def member_group(routes: Routes, cluster: str, broker_name: str) -> dict[str, object]:

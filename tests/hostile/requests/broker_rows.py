@@ -188,6 +188,13 @@ ROWS: dict[int, Row] = {
             _consumer(subscriptionDataSet=[{"subString": "*"}]): (29, "topic"),
             _consumer(subscriptionDataSet=[{"topic": TOPIC, "codeSet": list(range(2000))}]):
                 (23, TOPIC),
+            _consumer(subscriptionDataSet=[
+                {"topic": TOPIC, "tagsSet": [str(n) for n in range(5000)]} for _ in range(4)
+            ]): (29, "tags"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC, "tagsSet": list(range(200_000))}]):
+                (1, "JSON"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC, "tagsSet": ["x" * 4_500_000]}]):
+                (13, "body"),
         },
     ),
     Code.UNREGISTER_CLIENT: Row(
