@@ -9,9 +9,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, Closed
-from tests.support.server import ServerProcess
+from tests.support.client import GET_MAX_OFFSET, GET_ROUTEINFO_BY_TOPIC, Client, Closed
+from tests.support.server import Address, ServerProcess
 from tests.support.waiting import eventually
+from tests.support.wire import Command
 
 LIMIT = 200
 TOPIC = "Crowd"
@@ -46,20 +47,24 @@ def test_a_crowd_takes_no_descriptor_from_the_server(crowded: ServerProcess) -> 
         for _ in range(64):
             assert old.send(TOPIC, b"x" * 65_536).code == 0
         assert old.send("NewTopic").code == 0
-    with Client(crowded.namesrv) as client:
-        eventually(
-            lambda: client.call(GET_ROUTEINFO_BY_TOPIC, topic="NewTopic").code,
-            "the new topic has a route",
-            until=lambda code: code == 0,
-        )
 
-    def comes_in() -> bool:
+    def ask(address: Address, code: int, **ext: object) -> Command | None:
+        """None while the connections of the crowd are not closed yet."""
         try:
-            with Client(crowded.broker) as client:
-                return client.max_offset(TOPIC, 0) >= 64
+            with Client(address) as client:
+                return client.call(code, **ext)
         except (Closed, OSError):
-            return False
+            return None
 
-    eventually(comes_in, "there is room again")
+    def has_route() -> bool:
+        answer = ask(crowded.namesrv, GET_ROUTEINFO_BY_TOPIC, topic="NewTopic")
+        return answer is not None and answer.code == 0
+
+    def has_room() -> bool:
+        answer = ask(crowded.broker, GET_MAX_OFFSET, topic=TOPIC, queueId=0)
+        return answer is not None and int(answer.ext["offset"]) >= 64
+
+    eventually(has_room, "there is room again")
+    eventually(has_route, "the new topic has a route")
     assert "cannot" not in crowded.stderr_text()
     assert "Too many open files" not in crowded.stderr_text()

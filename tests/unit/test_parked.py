@@ -367,6 +367,24 @@ async def test_what_is_parked_keeps_no_deadline_alive(world: World) -> None:
     assert kept() is None
 
 
+async def test_nobody_waits_longer_than_the_bound(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with world.running():
+        world.park(10**9)
+        await trio.sleep(parked.MAX_SECONDS + 0.1)
+        assert world.codes() == [NOT_FOUND]
+
+
+async def test_so_many_reads_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind very many unwanted messages the client goes on from there by itself."""
+    monkeypatch.setattr("pyrmq.broker.pull.MAX_READS", 2)
+    world.park(15, "A")
+    world.arrive(*["B"] * 10 * LOOK, "A")
+    assert world.codes() == [ResponseCode.PULL_RETRY_IMMEDIATELY]
+    assert world.answers[0][1].ext["nextBeginOffset"] == 2 * LOOK
+
+
 async def test_nothing_is_parked_after_a_flush(world: World) -> None:
     world.parked.flush()
     assert not world.park_it(CheckedPull(world.store, "T", 0, 0, LOOK, array("i")), 15)
