@@ -19,16 +19,17 @@ from pyrmq.namesrv.brokers import ZONE_NAME
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.namesrv.routes import Routes
-from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.turns import Turns
+from pyrmq.net.turns import Steps, Turns, finish
 
 log = logging.getLogger(__name__)
 
 STRICT_JSON_SINCE = 401
 """Clients since V4_9_4 get routes as strict JSON."""
 ZONE_MODE = "__ZONE_MODE"
+AT_ONCE = 64
+"""Brokers of a route that is encoded at once; larger ones take turns with others."""
 
 
 class RouteProcessor:
@@ -46,7 +47,7 @@ class RouteProcessor:
         """Brokers may register from now on."""
         self._started = trio.current_time()
 
-    def route(self, connection: Connection, command: Command) -> Response:
+    def route(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
         """GET_ROUTEINFO_BY_TOPIC."""
         topic = fields.text(command, "topic")
         config = self._config.now
@@ -67,8 +68,13 @@ class RouteProcessor:
             command.version >= STRICT_JSON_SINCE
             or command.ext.get("acceptStandardJsonOnly") == "true"
         )
-        value = route.to_json()
-        return Response(body=fastjson.dumps_strict(value) if strict else fastjson.dumps(value))
+        steps = views.encoded_route(route, strict=strict)
+        if len(route.brokers) <= AT_ONCE:
+            return Response(body=finish(steps))
+        return self._in_turns(steps)
+
+    async def _in_turns(self, steps: Steps[bytes]) -> Response:
+        return Response(body=await self._turns.run(steps))
 
     def cluster(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
         """GET_BROKER_CLUSTER_INFO. It is encoded once for all who ask while no broker comes or

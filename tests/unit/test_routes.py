@@ -12,7 +12,13 @@ from pyrmq.model.topic import PERM_WRITE, DataVersion
 from pyrmq.namesrv import routes as module
 from pyrmq.namesrv.notify import members_to_tell
 from pyrmq.namesrv.routes import MAX_BROKERS, NewMinimum, Registration, Routes
-from pyrmq.namesrv.views import cluster_info, member_group, of_zone, route_of
+from pyrmq.namesrv.views import (
+    cluster_info,
+    encoded_route,
+    member_group,
+    of_zone,
+    route_of,
+)
 from pyrmq.net import fastjson
 from pyrmq.net.turns import finish
 
@@ -216,6 +222,20 @@ def test_a_broker_that_registered_anew_survives_its_old_connection(routes: Table
     routes.add(registration(), 1, second)
     assert routes.owner_gone(first) == []
     assert names(routes) == ["a"]
+
+
+@pytest.mark.parametrize("brokers", [1, 7, 8, 9, 100])
+@pytest.mark.parametrize("order", [None, "b0:8"])
+def test_a_route_is_encoded_in_steps(routes: Tables, brokers: int, order: str | None) -> None:
+    """As it is all at once, in both dialects."""
+    for n in range(brokers):
+        routes.add(registration(f"b{n}", address=f"h:{n}", zone="z" * (n % 2)), 0, None)
+    route = routes.route("T")
+    assert route is not None
+    route.order_conf = order
+    assert finish(encoded_route(route, strict=True)) == fastjson.dumps_strict(route.to_json())
+    assert finish(encoded_route(route, strict=False)) == fastjson.dumps(route.to_json())
+    assert len(list(encoded_route(route, strict=True))) >= brokers // 4
 
 
 class Unwalked(dict[Any, Any]):
