@@ -69,7 +69,7 @@ class HaServer:
             except BlockingIOError:
                 continue
             except OSError as e:
-                self._refusals.refused(escape(e))
+                self._refusals.refused(str(e))
                 await trio.sleep(0.1)
                 continue
             peer: Address = str(name[0]), int(name[1])

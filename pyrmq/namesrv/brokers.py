@@ -156,9 +156,8 @@ class BrokerProcessor:
         if trio.current_time() >= self._next_log:
             self._next_log = trio.current_time() + LOG_INTERVAL
             log.error(
-                "brokers are not told the order configurations: %s has %d bytes, more than fit "
-                "into an answer (%d); delete some (mqadmin deleteKvConfig)",
-                ORDER_TOPIC_CONFIG,
+                "brokers are not told the order configurations: ORDER_TOPIC_CONFIG has %d bytes, "
+                "more than fit into an answer (%d); delete some (mqadmin deleteKvConfig)",
                 len(table),
                 MAX_ORDER,
             )

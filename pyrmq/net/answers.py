@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrmq.engine import Command, Slice
+from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import AnswerTooLong, ReplyTo, Response, encode_response
 from pyrmq.net.connection import Connection
@@ -117,7 +118,7 @@ def _log_too_long(code: int, error: AnswerTooLong) -> None:
     now = time.monotonic()
     if now >= _next_log:
         _next_log = now + LOG_INTERVAL
-        log.error("answer to request %d: %s", code, error)
+        log.error("answer to request %d: %s", code, escape(error))
 
 
 def send_answer(connection: Connection, command: Command | ReplyTo, response: Response) -> None:

@@ -11,6 +11,8 @@ import resource
 
 import trio
 
+from pyrmq.escape import escape
+
 log = logging.getLogger(__name__)
 
 MOST = 1 << 20
@@ -45,7 +47,7 @@ def raise_limit() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError) as e:
-            log.warning("the limit of open files stays at %d: %s", soft, e)
+            log.warning("the limit of open files stays at %d: %s", soft, escape(e))
     if limit() < LOW:
         log.warning(
             "at most %d connections: the limit of open files is %d; raise it "
@@ -64,11 +66,11 @@ class Refusals:
         self._next_log = -1.0
 
     def refused(self, why: str) -> None:
-        """One more. `why` needs no escapes."""
+        """One more, and why."""
         self._count += 1
         now = trio.current_time()
         if now < self._next_log:
             return
         self._next_log = now + LOG_INTERVAL
-        log.warning("%s: %d new connections refused: %s", self._name, self._count, why)
+        log.warning("%s: %d new connections refused: %s", self._name, self._count, escape(why))
         self._count = 0

@@ -152,7 +152,7 @@ class RemotingServer:
                 except OSError as e:
                     if self._reader.stopping:
                         return
-                    self._refusals.refused(escape(e))
+                    self._refusals.refused(str(e))
                     await trio.sleep(0.1)  # out of descriptors: give others time to close
                     break
                 self._add(sock, (str(address[0]), int(address[1])))
