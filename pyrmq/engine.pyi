@@ -507,6 +507,8 @@ class Command:
     remark: str | None
     body: bytes
     frame: bytes | None
+    size: int
+    def drop_body(self) -> None: ...
     @property
     def is_response(self) -> bool: ...
     @property

@@ -336,13 +336,20 @@ cdef class Command:
     """A frame for Python: a request that the engine does not handle itself, or a response.
 
     `codec` is the serialize type (0 JSON, 1 ROCKETMQ), `ext` the ext fields, `frame` the whole
-    frame (bytes) of a send that the broker has to decide about, else None.
+    frame (bytes) of a send that the broker has to decide about, else None; `size` the bytes of the frame
+    that it was read from.
     """
 
     cdef readonly int code, opaque, flag, language, version, codec
     cdef readonly dict ext
     cdef readonly str remark
     cdef readonly bytes body, frame
+    cdef readonly Py_ssize_t size
+
+    def drop_body(self):
+        """Forgets the body: a request of this code has none."""
+        self.size -= len(self.body)
+        self.body = b""
 
     @property
     def is_response(self):

@@ -314,6 +314,7 @@ cdef class Session:
         out.ext = ext
         out.remark = as_text(&c.remark) if c.has_remark else None
         out.body = as_bytes(&c.body)
+        out.size = c.frame.len
         if is_send(c.code) and not c.flag & 1:
             out.frame = as_bytes(&c.frame)
         return out

@@ -6,9 +6,11 @@ Their rows are those from which the programs parse and check. Run it after a cha
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from pyrmq.broker import config as broker
 from pyrmq.namesrv import config as namesrv
@@ -18,6 +20,19 @@ from spark_ext.option_table import OPTIONS
 from spark_ext.sink.columns import COLUMNS as SINK_COLUMNS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def _beside(name: str) -> ModuleType:
+    """A script of this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+limits = _beside("limits")
 _PLACES = {
     "files": (Query.BATCH, Query.STREAM),
     "broker": (Query.BROKER_BATCH, Query.BROKER_STREAM),
@@ -81,6 +96,10 @@ TABLES = {
         "keys of the name server": lambda: markdown(
             namesrv.NamesrvConfig, namesrv.OTHER_KEYS, "updateNamesrvConfig"
         ),
+    },
+    "limits.md": {
+        f"limits of {name}": lambda name=name: limits.table(limits.limits()[name])
+        for name in limits.SECTIONS
     },
     "spark.md": {
         "options": options,

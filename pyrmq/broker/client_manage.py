@@ -11,6 +11,7 @@ from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGro
 from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.sql_filters import check_kind, sql_filter
+from pyrmq.broker.subscribed import MAX_TAGS, cost
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
@@ -25,6 +26,8 @@ from pyrmq.net.connection import Connection
 MAX_GROUPS = 1024
 MAX_SUBSCRIPTIONS = 4096
 MAX_KEPT = 1024
+MAX_VALUES = 1 << 17
+"""Most JSON values of a heartbeat: it is read in one step."""
 
 
 class ClientManageProcessor:
@@ -38,7 +41,7 @@ class ClientManageProcessor:
 
     def heartbeat(self, connection: Connection, command: Command) -> Response:
         """HEART_BEAT: HeartbeatData in the body."""
-        data = fastjson.loads_object(command.body)
+        data = fastjson.loads_object(command.body, MAX_VALUES)
         client_id = data.get("clientID")
         if not isinstance(client_id, str):
             raise InvalidParameterError("clientID is needed, a text")
@@ -48,6 +51,8 @@ class ClientManageProcessor:
         self._check_size(connection, client, consumers, producers)
         _check_groups(consumers, producers)
         fingerprint = as_int(data.get("heartbeatFingerprint"), 0)
+        keeps = fingerprint != 0 and data.get("withoutSub") is True
+        sizes = {} if keeps else self._subscription_sizes(connection, consumers)
         sub_change = fingerprint == 0
         for consumer in consumers:
             group = self._groups.find(consumer["groupName"], connection)
@@ -60,12 +65,28 @@ class ClientManageProcessor:
                 client,
                 notify=self._config.now.notify_consumer_ids_changed_enable
                 and group.enabled("notifyConsumerIdsChangedEnable"),
-                keep_subscriptions=fingerprint != 0 and data.get("withoutSub") is True,
+                keep_subscriptions=keeps,
                 fingerprint=fingerprint,
             )
+            if not keeps:
+                self._clients.subscribed.take(connection, group.name, sizes[group.name])
         for producer in producers:
             self._clients.register_producer(producer["groupName"], connection, client)
         return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
+
+    def _subscription_sizes(
+        self, connection: Connection, consumers: list[dict[Any, Any]]
+    ) -> dict[str, int]:
+        """Bytes that the subscriptions of each group take. InvalidParameterError or SystemBusyError
+        if that is too much."""
+        tags, sizes = 0, {}
+        for consumer in consumers:
+            count, sizes[consumer["groupName"]] = cost(consumer)
+            tags += count
+        if tags > MAX_TAGS:
+            raise InvalidParameterError(f"a heartbeat states at most {MAX_TAGS} tags: {tags}")
+        self._clients.subscribed.check(connection, sizes)
+        return sizes
 
     def _make_retry_topic(self, group: Group, consumer: dict[Any, Any]) -> None:
         """Makes the group's retry topic, if it is new: ordered, if one of its topics is. While it

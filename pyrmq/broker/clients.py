@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyrmq.broker.agreement import Agreement, is_same
+from pyrmq.broker.subscribed import Subscribed
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.connection import Connection
 
@@ -108,6 +109,7 @@ class ClientTable:
         on_subscribed: Callable[[str, dict[str, Subscription]], None] = lambda name, wanted: None,
     ) -> None:
         self.consumers: dict[str, ConsumerGroup] = {}
+        self.subscribed = Subscribed()
         self.producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
         self._producers_by_id: dict[str, Connection] = {}
@@ -220,6 +222,7 @@ class ClientTable:
         return self._producers_by_id.get(client_id)
 
     def _remove_consumer(self, name: str, connection: Connection) -> None:
+        self.subscribed.forget(connection, name)
         group = self.consumers.get(name)
         if group is None or group.clients.pop(connection, None) is None:
             return

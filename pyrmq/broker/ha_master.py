@@ -15,6 +15,7 @@ from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.admin_access import host_of
 from pyrmq.net.channel import Channels
+from pyrmq.net.descriptors import Refusals
 from pyrmq.net.listen import open_listeners
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class HaServer:
         self._places = places
         self._limiter = trio.CapacityLimiter(MAX_SLAVES)
         self._next_log = -1.0
+        self._refusals = Refusals("HA port")
         self._served: list[_Served] = []
         """The oldest first."""
         self._unknown = 0
@@ -114,7 +116,7 @@ class HaServer:
             except BlockingIOError:
                 continue
             except OSError as e:
-                log.warning("HA port: cannot accept a connection: %s", escape(e))
+                self._refusals.refused(str(e))
                 await trio.sleep(0.1)
                 continue
             peer: Address = str(name[0]), int(name[1])

@@ -13,7 +13,8 @@ from pyrmq.model.message import MessageQueue
 
 LIFETIME = 60.0
 """Seconds that a lock lives after it was taken or renewed. [REBALANCE_LOCK_MAX_LIVE_TIME]"""
-
+MAX_LOCKS = 1 << 19
+"""Most locks of all groups."""
 
 Key = tuple[str, int]
 """Topic and queue id. All queues are of this broker, whatever name a client has for it."""
@@ -35,11 +36,14 @@ class QueueLocks:
     def __init__(self) -> None:
         self._locks: dict[str, dict[Key, _Lock]] = {}
         self._next_look = 0.0
+        self._count = 0
+        """Locks of all groups, also those that have run out."""
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float
     ) -> list[MessageQueue]:
-        """Takes or renews locks; returns the queues that the client has now."""
+        """Takes or renews locks; returns the queues that the client has now. With MAX_LOCKS of them
+        no other queue is locked."""
         self._forget_expired(now)
         table = self._locks.setdefault(group, {})
         granted = []
@@ -51,6 +55,10 @@ class QueueLocks:
                 or current.client_id == client_id
                 or now - current.touched > LIFETIME
             ):
+                if current is None:
+                    if self._count >= MAX_LOCKS:
+                        continue
+                    self._count += 1
                 table[key] = _Lock(client_id, now)
                 granted.append(queue)
         if not table:
@@ -65,6 +73,7 @@ class QueueLocks:
         for group, table in list(self._locks.items()):
             for key in [key for key, h in table.items() if now - h.touched > LIFETIME]:
                 del table[key]
+                self._count -= 1
             if not table:
                 del self._locks[group]
 
@@ -75,6 +84,7 @@ class QueueLocks:
             current = table.get(_key(queue))
             if current is not None and current.client_id == client_id:
                 del table[_key(queue)]
+                self._count -= 1
         if not table:
             self._locks.pop(group, None)
 

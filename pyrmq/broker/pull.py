@@ -52,6 +52,10 @@ _NO_MATCH = 1
 _NO_QUEUE = 7
 DISK_READERS = 16
 """Pulls that wait for the disk at a time, each in a thread of its own; more wait for their turn."""
+PULL_BYTES = 1024
+"""Bytes of a pull that waits, about, without its tags."""
+SQL_BYTES = 32
+"""Bytes that a compiled SQL92 expression takes for each of its characters, about."""
 MAX_COUNT = 256
 MAX_READS = 64
 """Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
@@ -81,6 +85,13 @@ class CheckedPull:
     """Their generation when it was checked."""
     check: Callable[[], tuple[Subscription, SqlFilter | None]] | None = None
     """Checks it again."""
+    sql_length: int = 0
+    """Characters of the expression."""
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes while it waits, about."""
+        return PULL_BYTES + 4 * len(self.tags) + SQL_BYTES * self.sql_length
 
     def _get(self, wait: bool) -> GetResult | None:
         return self.store.get(
@@ -198,6 +209,10 @@ def _answer(
     )
 
 
+def _stated(sub: Subscription) -> Subscription:
+    return sub
+
+
 def pull_of_no_topic(topic: str) -> Response:
     """The answer to a pull that waits on a topic while it is deleted."""
     error = no_topic(topic)
@@ -244,8 +259,16 @@ class PullProcessor:
         sys_flag = fields.int32(command, "sysFlag")
         count = min(max(fields.int32(command, "maxMsgNums"), 1), MAX_COUNT)
         commit = fields.int64(command, "commitOffset") if sys_flag & COMMIT_OFFSET else -1
-        check = partial(self._filtered, connection, command, group, topic, queue_id, sys_flag)
-        sub, sql = check()
+        filtered = partial(self._filtered, connection, command.code, group, topic, queue_id)
+        sub, sql = filtered(partial(self._subscription, command, group, topic, sys_flag))
+        asked = fields.int64(command, "suspendTimeoutMillis", 0) if sys_flag & SUSPEND else 0
+        # What may wait keeps no part of the request: its frame may have 16 MiB.
+        if sys_flag & SUBSCRIPTION:
+            again = partial(_stated, sub.essence())
+        else:
+            version = fields.int64(command, "subVersion", 0)
+            again = partial(self._of_members, group, topic, version)
+        check = partial(filtered, again)
         key = (topic, group, queue_id)
         if self._offsets.resets and (moved := self._offsets.moved(key, offset)) is not None:
             return self._moved(topic, queue_id, moved)
@@ -262,26 +285,25 @@ class PullProcessor:
             self._grants,
             self._grants.generation(),
             check,
+            len(sub.sub_string) if sql is not None else 0,
         )
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None
         if commit >= 0:
             self._offsets.commit(topic, group, queue_id, commit)
         if response is None:
-            return Elsewhere(self._from_disk(command, key, sys_flag, pull))
+            return Elsewhere(self._from_disk(key, asked, pull))
         may_grant = group != TRANSACTION_GROUP and self._suggestion.may_grant
         if response.code == ResponseCode.SUCCESS and may_grant:
             connection.session.grant_pull(command, topic, group, queue_id, sub.tag_codes)
-        return self._answered(command, key, sys_flag, pull, response)
+        return self._answered(key, asked, pull, response)
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> Response:
         """An operator has moved the group's offset: its next pull begins there."""
         low, high = self._store.queue_range(topic, queue_id)
         return _answer(_NO_MATCH, offset, low, high, ResponseCode.PULL_OFFSET_MOVED)
 
-    async def _from_disk(
-        self, command: Command, key: QueueOfGroup, sys_flag: int, pull: CheckedPull
-    ) -> Response | Park:
+    async def _from_disk(self, key: QueueOfGroup, asked: int, pull: CheckedPull) -> Response | Park:
         place = self.line.join()
         try:
             await self._readers.acquire()
@@ -291,21 +313,15 @@ class PullProcessor:
             got = await trio.to_thread.run_sync(pull.read_disk, limiter=self._threads)
         finally:
             self._readers.release()
-        return self._answered(command, key, sys_flag, pull, pull.answer(got))
+        return self._answered(key, asked, pull, pull.answer(got))
 
     def _answered(
-        self,
-        command: Command,
-        key: QueueOfGroup,
-        sys_flag: int,
-        pull: CheckedPull,
-        response: Response,
+        self, key: QueueOfGroup, asked: int, pull: CheckedPull, response: Response
     ) -> Response | Park:
-        """The answer, or the pull to be parked if there is nothing and it may wait."""
+        """The answer, or the pull to be parked if there is nothing and it may wait, `asked` ms."""
         self._offsets.pulled(key, int(response.ext["nextBeginOffset"]))
         response = self._suggestion.fill(response, pull.group, pull.topic, pull.queue_id)
-        if response.code == ResponseCode.PULL_NOT_FOUND and sys_flag & SUSPEND:
-            asked = fields.int64(command, "suspendTimeoutMillis", 0)
+        if response.code == ResponseCode.PULL_NOT_FOUND and asked > 0:
             if not self._config.now.long_polling_enable:
                 asked = self._config.now.short_polling_time_mills
             if self._topics.get(pull.topic) is None:  # it was deleted meanwhile
@@ -317,14 +333,14 @@ class PullProcessor:
     def _filtered(
         self,
         connection: Connection,
-        command: Command,
+        code: int,
         group: str,
         topic: str,
         queue_id: int,
-        sys_flag: int,
+        wanted: Callable[[], Subscription],
     ) -> tuple[Subscription, SqlFilter | None]:
         """Checks, and returns what to filter by."""
-        sub = self._check(connection, command, group, topic, queue_id, sys_flag)
+        sub = self._check(connection, code, group, topic, queue_id, wanted)
         if sub.expression_type != SQL92:
             return sub, None
         return sub, self._filters.of(group, topic, sub.sub_string)
@@ -332,11 +348,11 @@ class PullProcessor:
     def _check(
         self,
         connection: Connection,
-        command: Command,
+        code: int,
         group: str,
         topic: str,
         queue_id: int,
-        sys_flag: int,
+        wanted: Callable[[], Subscription],
     ) -> Subscription:
         """The checks in RocketMQ's order; returns what to filter by."""
         config = self._config.now
@@ -344,7 +360,7 @@ class PullProcessor:
             raise NoPermissionError(
                 f"the broker[{config.broker_name}] pulling message is forbidden"
             )
-        if command.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
+        if code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
             raise NoPermissionError("lite pull is forbidden on this broker")
         if not self._groups.admit(group, connection).enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {group}")
@@ -358,7 +374,7 @@ class PullProcessor:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] "
                 f"topicConfig.readQueueNums:[{known.read_queue_nums}]"
             )
-        sub = self._subscription(command, group, topic, sys_flag)
+        sub = wanted()
         if sub.expression_type != TAG:
             check_kind(config, sub.expression_type)
             sql_filter(sub.sub_string)
@@ -372,6 +388,9 @@ class PullProcessor:
         if sys_flag & SUBSCRIPTION:
             kind = command.ext.get("expressionType") or TAG
             return Subscription.parse(topic, command.ext.get("subscription"), version, kind)
+        return self._of_members(group, topic, version)
+
+    def _of_members(self, group: str, topic: str, version: int) -> Subscription:
         live = self._clients.consumers.get(group)
         if live is None:
             raise SubscriptionError(

@@ -40,6 +40,10 @@ def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) ->
 
     import trio
 
+    from pyrmq.net import descriptors
+
+    descriptors.raise_limit()
+
     async def until_signal() -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:

@@ -77,6 +77,13 @@ class Subscription:
         sub.tag_codes = array("i", codes)
         return sub
 
+    def essence(self) -> Subscription:
+        """What a broker filters by, without the text of a tag expression and its names."""
+        if self.expression_type != TAG:
+            return self
+        codes = self.tag_codes
+        return Subscription(self.topic, "", self.version, TAG, tag_codes=codes)
+
     def wants(self, tags: str | None) -> bool:
         """Whether a message with these tags is meant: hashes may collide, names do not."""
         return not self.tags or (tags is not None and tags in self.tags)

@@ -29,6 +29,10 @@ MAX_WAITING = 256 << 20
 """Bytes of registrations that are read, or wait for it; 76,000 topics have some 16 MiB."""
 MAX_ROUTE = 64 << 10
 """Longest body of REGISTER_TOPIC_IN_NAMESRV, bytes."""
+MAX_ORDER = 15 << 20
+"""Longest table of order configurations that is told to brokers, bytes: an answer has 16 MiB."""
+LOG_INTERVAL = 60.0
+"""Seconds between two lines of the log about a longer one."""
 ZONE_NAME = "__ZONE_NAME"
 
 
@@ -52,6 +56,7 @@ class BrokerProcessor:
         """The last registration of each address, while it is read."""
         self._left = trio.Event()
         """Brokers have left."""
+        self._next_log = -1.0
 
     async def run(self) -> None:
         """Removes the topics of brokers that have left, until cancelled."""
@@ -139,10 +144,24 @@ class BrokerProcessor:
             live = routes.live.get((r.cluster, master)) if master is not None else None
             if master is not None and live is not None:
                 ext = {"masterAddr": master, "haServerAddr": live.ha_address}
-        order = None
-        if config.return_order_topic_config_to_broker:
-            order = self._kv.table(ORDER_TOPIC_CONFIG)
-        return Response(ext=ext, body=order or b"")
+        return Response(ext=ext, body=self._order() or b"")
+
+    def _order(self) -> bytes | None:
+        """Order configurations, for a broker's answer."""
+        if not self._config.now.return_order_topic_config_to_broker:
+            return None
+        table = self._kv.table(ORDER_TOPIC_CONFIG)
+        if table is None or len(table) <= MAX_ORDER:
+            return table
+        if trio.current_time() >= self._next_log:
+            self._next_log = trio.current_time() + LOG_INTERVAL
+            log.error(
+                "brokers are not told the order configurations: ORDER_TOPIC_CONFIG has %d bytes, "
+                "more than fit into an answer (%d); delete some (mqadmin deleteKvConfig)",
+                len(table),
+                MAX_ORDER,
+            )
+        return None
 
     def _changed(self) -> None:
         """Brokers may have come or gone."""

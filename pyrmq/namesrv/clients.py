@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
@@ -19,16 +19,17 @@ from pyrmq.namesrv.brokers import ZONE_NAME
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.namesrv.routes import Routes
-from pyrmq.net import fastjson
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
-from pyrmq.net.turns import Turns
+from pyrmq.net.turns import Steps, Turns, finish
 
 log = logging.getLogger(__name__)
 
 STRICT_JSON_SINCE = 401
 """Clients since V4_9_4 get routes as strict JSON."""
 ZONE_MODE = "__ZONE_MODE"
+AT_ONCE = 64
+"""Brokers of a route that is encoded at once; larger ones take turns with others."""
 
 
 class RouteProcessor:
@@ -38,12 +39,15 @@ class RouteProcessor:
         self._kv = kv
         self._turns = turns
         self._started = -math.inf
+        self._cluster: tuple[int, bytes] = (-1, b"")
+        """What the clusters are, encoded, and the number of changes before it."""
+        self._encoding = trio.Lock()
 
     def start(self) -> None:
         """Brokers may register from now on."""
         self._started = trio.current_time()
 
-    def route(self, connection: Connection, command: Command) -> Response:
+    def route(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
         """GET_ROUTEINFO_BY_TOPIC."""
         topic = fields.text(command, "topic")
         config = self._config.now
@@ -64,12 +68,26 @@ class RouteProcessor:
             command.version >= STRICT_JSON_SINCE
             or command.ext.get("acceptStandardJsonOnly") == "true"
         )
-        value = route.to_json()
-        return Response(body=fastjson.dumps_strict(value) if strict else fastjson.dumps(value))
+        steps = views.encoded_route(route, strict=strict)
+        if len(route.brokers) <= AT_ONCE:
+            return Response(body=finish(steps))
+        return self._in_turns(steps)
 
-    def cluster(self, connection: Connection, command: Command) -> Response:
-        """GET_BROKER_CLUSTER_INFO."""
-        return Response(body=fastjson.dumps(views.cluster_info(self._routes)))
+    async def _in_turns(self, steps: Steps[bytes]) -> Response:
+        return Response(body=await self._turns.run(steps))
+
+    def cluster(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
+        """GET_BROKER_CLUSTER_INFO. It is encoded once for all who ask while no broker comes or
+        goes."""
+        changes, body = self._cluster
+        return Response(body=body) if changes == self._routes.changes else self._cluster_anew()
+
+    async def _cluster_anew(self) -> Response:
+        async with self._encoding:
+            if self._cluster[0] != self._routes.changes:
+                changes = self._routes.changes
+                self._cluster = changes, await self._turns.run(views.cluster_info(self._routes))
+            return Response(body=self._cluster[1])
 
     async def _list(self, topics: Iterable[str], broker_address: str | None = None) -> Response:
         return Response(body=await self._turns.run(views.topic_list(topics, broker_address)))

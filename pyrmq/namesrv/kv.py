@@ -7,7 +7,7 @@ one namespace is part of every answer to a broker that registers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sized
 from pathlib import Path
 
 import trio
@@ -33,6 +33,8 @@ MAX_KEYS = 1 << 17
 """Most keys of all namespaces."""
 MAX_SIZE = 16 << 20
 """Largest file, bytes."""
+MAX_TABLE = 8 << 20
+"""Largest namespace, encoded, bytes: all of it is in one answer, of at most 16 MiB."""
 SOME = 256
 """Keys that are encoded in one step."""
 
@@ -121,13 +123,18 @@ class KvConfig:
         tables = {**self._tables, namespace: table}
         rows = dict(self._rows)
         rows[namespace] = await self._turns.run(_encoded(table))
+        if len(rows[namespace]) > max(MAX_TABLE, len(self._rows.get(namespace, b""))):
+            raise InvalidParameterError(
+                f"namespace {namespace[:64]} would have more than {MAX_TABLE} bytes: delete keys"
+            )
         if not table:
             del tables[namespace], rows[namespace]
-        if len(tables) > MAX_NAMESPACES:
+        if len(tables) > max(MAX_NAMESPACES, len(self._tables)):
             raise InvalidParameterError(f"there are {MAX_NAMESPACES} namespaces already")
-        if sum(map(len, tables.values())) > MAX_KEYS:
+        if _size(tables) > max(MAX_KEYS, _size(self._tables)):
             raise InvalidParameterError(f"there are {MAX_KEYS} keys already")
-        if sum(map(len, rows.values())) > MAX_SIZE:
+        # A file of another version may be larger: it can shrink.
+        if _size(rows) > max(MAX_SIZE, _size(self._rows)):
             raise InvalidParameterError(f"{self._path.name} would have more than {MAX_SIZE} bytes")
         await trio.to_thread.run_sync(self._save, rows)
         self._tables, self._rows = tables, rows
@@ -145,6 +152,10 @@ class KvConfig:
                     f"the same {self._path.name}, has it. Nothing is changed"
                 ) from e
         kv_file.save(self._path, rows)
+
+
+def _size(tables: Mapping[str, Sized]) -> int:
+    return sum(map(len, tables.values()))
 
 
 def _encoded(table: Mapping[str, str]) -> Steps[bytes]:

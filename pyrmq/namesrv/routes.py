@@ -97,8 +97,16 @@ class Routes:
     """By (cluster, address)."""
     new_minima: list[NewMinimum] = field(default_factory=list)
     """Of groups with acting masters, for the one who tells their members."""
+    changes: int = field(default=0, compare=False)
+    """Grows with every change of brokers and their addresses."""
     _gone: list[tuple[str, set[str]]] = field(default_factory=list)
     """Topics of broker names that are gone: they are in no route any more. See `sweep`."""
+    _names_at: dict[str, set[str]] = field(default_factory=dict)
+    """Broker names by address."""
+    _owned: dict[object, set[tuple[str, str]]] = field(default_factory=dict)
+    """What is in `live` by the connection it registered on."""
+    _topics_of_all: int = 0
+    """How many topics the broker names have, each counted for itself."""
 
     def register(
         self, r: Registration, now: float, owner: object | None, *, delete_others: bool = False
@@ -116,17 +124,19 @@ class Routes:
         broker = self.brokers.setdefault(r.broker_name, BrokerData(r.cluster, r.broker_name))
         addresses = broker.broker_addrs
         self.clusters.setdefault(r.cluster, set()).add(r.broker_name)
-        broker.zone = r.zone
-        broker.enable_acting_master = bool(r.enable_acting_master)
+        acting = bool(r.enable_acting_master)
+        if (broker.zone, broker.enable_acting_master) != (r.zone, acting):
+            broker.zone, broker.enable_acting_master = r.zone, acting
+            self.changes += 1
         smallest = min(addresses, default=MASTER_ID)
-        for other_id in [i for i, a in addresses.items() if a == r.address]:
-            del addresses[other_id]
-        addresses[r.broker_id] = r.address
+        self._set_address(broker, r.broker_id, r.address)
         if r.broker_id < smallest:
             self._note_minimum(broker, NewMinimum(dict(addresses), None, r.ha_address))
         key = (r.cluster, r.address)
-        last = self.live.get(key)
+        last = self._forget_live(key)
         live = self.live[key] = Live(now, r.timeout_ms / 1000, r.version, r.ha_address, owner)
+        if owner is not None:
+            self._owned.setdefault(owner, set()).add(key)
         admitted = Admitted(r.broker_name, key, live)
         if r.broker_id != MASTER_ID:
             admitted.master = addresses.get(MASTER_ID)
@@ -153,8 +163,7 @@ class Routes:
                 f"broker {r.broker_name} is in cluster {broker.cluster}: give this one another name"
             )
         key = (r.cluster, r.address)
-        owned = sum(live.owner is owner for k, live in self.live.items() if k != key)
-        if owner is not None and owned >= MAX_BROKERS:
+        if owner is not None and len(self._owned.get(owner, set()) - {key}) >= MAX_BROKERS:
             raise InvalidParameterError(f"more than {MAX_BROKERS} brokers on one connection")
         if key not in self.live and len(self.live) >= MAX_BROKERS_OF_ALL:
             raise InvalidParameterError(f"there are {MAX_BROKERS_OF_ALL} brokers already")
@@ -162,7 +171,7 @@ class Routes:
 
     def _check_room(self, broker_name: str, topics: Set[str]) -> None:
         had = self.topics_of.get(broker_name, set())
-        others = sum(map(len, self.topics_of.values())) - len(had)
+        others = self._topics_of_all - len(had)
         limit = min(MAX_TOPICS, MAX_TOPICS_OF_ALL - others)
         if len(had) + len(topics) > limit and len(had | topics) > limit:
             raise InvalidParameterError(
@@ -172,12 +181,41 @@ class Routes:
 
     def _take_address(self, r: Registration) -> None:
         """No two brokers have one address: who had it under another name or cluster has gone."""
-        for broker in list(self.brokers.values()):
+        for name in list(self._names_at.get(r.address, ())):
+            broker = self.brokers[name]
             if (broker.broker_name, broker.cluster) == (r.broker_name, r.cluster):
                 continue
             for broker_id, address in list(broker.broker_addrs.items()):
                 if address == r.address:
                     self.unregister(broker.cluster, broker.broker_name, broker_id, address)
+
+    def _set_address(self, broker: BrokerData, broker_id: int, address: str) -> None:
+        """Under this id, and under no other of the same broker name."""
+        addresses = broker.broker_addrs
+        if addresses.get(broker_id) == address:
+            return
+        for other_id in [i for i, a in addresses.items() if a == address or i == broker_id]:
+            self._del_address(broker, other_id)
+        addresses[broker_id] = address
+        self._names_at.setdefault(address, set()).add(broker.broker_name)
+        self.changes += 1
+
+    def _del_address(self, broker: BrokerData, broker_id: int) -> None:
+        address = broker.broker_addrs.pop(broker_id)
+        names = self._names_at[address]
+        names.discard(broker.broker_name)
+        if not names:
+            del self._names_at[address]
+        self.changes += 1
+
+    def _forget_live(self, key: tuple[str, str]) -> Live | None:
+        live = self.live.pop(key, None)
+        if live is not None and live.owner is not None:
+            owned = self._owned[live.owner]
+            owned.discard(key)
+            if not owned:
+                del self._owned[live.owner]
+        return live
 
     def _changes(
         self, r: Registration, changed: bool, delete_others: bool
@@ -211,10 +249,14 @@ class Routes:
 
     def _set(self, topic: str, broker_name: str, queues: Queues) -> None:
         self.topics.setdefault(topic, {})[broker_name] = queues
-        self.topics_of.setdefault(broker_name, set()).add(topic)
+        had = self.topics_of.setdefault(broker_name, set())
+        self._topics_of_all += topic not in had
+        had.add(topic)
 
     def delete_queues(self, topic: str, broker_name: str) -> None:
-        self.topics_of.get(broker_name, set()).discard(topic)
+        had = self.topics_of.get(broker_name, set())
+        self._topics_of_all -= topic in had
+        had.discard(topic)
         self._forget(topic, broker_name)
 
     def _forget(self, topic: str, broker_name: str) -> None:
@@ -252,9 +294,9 @@ class Routes:
             or broker.broker_addrs.get(broker_id) != address
         ):
             return
-        self.live.pop((cluster, address), None)
+        self._forget_live((cluster, address))
         was_smallest = broker_id == min(broker.broker_addrs)
-        del broker.broker_addrs[broker_id]
+        self._del_address(broker, broker_id)
         if broker.broker_addrs:
             if was_smallest:
                 self._note_minimum(broker, NewMinimum(dict(broker.broker_addrs), address))
@@ -264,7 +306,9 @@ class Routes:
         names.discard(broker_name)
         if not names:
             self.clusters.pop(cluster, None)
-        self._gone.append((broker_name, self.topics_of.pop(broker_name, set())))
+        topics = self.topics_of.pop(broker_name, set())
+        self._topics_of_all -= len(topics)
+        self._gone.append((broker_name, topics))
 
     def _note_minimum(self, broker: BrokerData, change: NewMinimum) -> None:
         if broker.enable_acting_master:
@@ -287,8 +331,9 @@ class Routes:
         return [text for key in keys for text in self._drop_one(*key)]
 
     def _drop_one(self, cluster: str, address: str) -> Iterator[str]:
-        self.live.pop((cluster, address), None)
-        for broker in list(self.brokers.values()):
+        self._forget_live((cluster, address))
+        for name in list(self._names_at.get(address, ())):
+            broker = self.brokers[name]
             for broker_id, at in list(broker.broker_addrs.items()):
                 if at == address and broker.cluster == cluster:
                     self.unregister(cluster, broker.broker_name, broker_id, address)
@@ -300,4 +345,4 @@ class Routes:
 
     def owner_gone(self, owner: object) -> list[str]:
         """Drops what was registered on a connection that ended; says which."""
-        return self._drop([k for k, v in self.live.items() if v.owner is owner])
+        return self._drop(list(self._owned.get(owner, ())))

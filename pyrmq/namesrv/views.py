@@ -15,6 +15,8 @@ from pyrmq.net.turns import Steps
 UNIT = 1
 """Bits of topicSysFlag. [TopicSysFlag]"""
 UNIT_SUB = 2
+FEW = 8
+"""Brokers that are encoded in one step."""
 
 
 def route_of(routes: Routes, topic: str, *, acting_masters: bool = False) -> TopicRoute | None:
@@ -34,6 +36,27 @@ def route_of(routes: Routes, topic: str, *, acting_masters: bool = False) -> Top
     return route if route.queues else None
 
 
+def encoded_route(route: TopicRoute, *, strict: bool) -> Steps[bytes]:
+    """TopicRouteData, encoded: as strict JSON, or as fastjson writes it."""
+    dumps = fastjson.dumps_strict if strict else fastjson.dumps
+    value = route.to_json()
+    members = []
+    for key in sorted(value) if strict else value:
+        item = value[key]
+        if item is None:
+            continue
+        if isinstance(item, list):
+            parts = []
+            for start in range(0, len(item), FEW):
+                parts.append(dumps(item[start : start + FEW])[1:-1])
+                yield
+            text = b"[%b]" % b",".join(parts)
+        else:
+            text = dumps(item)
+        members.append(b"%b:%b" % (dumps(key), text))
+    return b"{%b}" % b",".join(members)
+
+
 def _with_acting_master(broker: BrokerData) -> BrokerData:
     addresses = dict(broker.broker_addrs)
     addresses[MASTER_ID] = addresses.pop(min(addresses))
@@ -51,12 +74,17 @@ def of_zone(route: TopicRoute, zone: str) -> TopicRoute:
     return TopicRoute([q for q in route.queues if q.broker_name in names], kept, route.order_conf)
 
 
-def cluster_info(routes: Routes) -> dict[str, object]:
-    """ClusterInfo."""
-    return {
-        "brokerAddrTable": {n: b.to_json() for n, b in sorted(routes.brokers.items())},
-        "clusterAddrTable": {c: sorted(names) for c, names in sorted(routes.clusters.items())},
-    }
+def cluster_info(routes: Routes) -> Steps[bytes]:
+    """ClusterInfo, encoded."""
+    brokers = sorted(routes.brokers.items())
+    clusters = {c: sorted(names) for c, names in sorted(routes.clusters.items())}
+    members = []
+    for n, (name, broker) in enumerate(brokers, 1):
+        members.append(fastjson.member(name, broker.to_json()))
+        if n % FEW == 0:
+            yield
+    tail = fastjson.dumps({"clusterAddrTable": clusters})[1:]
+    return b'{"brokerAddrTable":{%b},%b' % (b",".join(members), tail)
 
 
 def member_group(routes: Routes, cluster: str, broker_name: str) -> dict[str, object]:

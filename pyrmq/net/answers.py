@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import logging
 import struct
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrmq.engine import Command, Slice
-from pyrmq.net.command import Response, encode_response
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.net.command import AnswerTooLong, ReplyTo, Response, encode_response
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event
 
 log = logging.getLogger(__name__)
+
+LOG_INTERVAL = 1.0
+"""Seconds between two answers that are too long and logged."""
+_next_log = 0.0
 
 
 class Pull(Protocol):
@@ -26,6 +33,10 @@ class Pull(Protocol):
     topic: str
     queue_id: int
     offset: int
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes while it waits, about."""
 
     def read(self) -> Response:
         """Reads once and answers, whatever there is."""
@@ -87,16 +98,30 @@ Answer = Response | Durable | Park | Resend | After | Elsewhere | None
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 
-def encoded(command: Command, response: Response) -> list[bytes | Slice]:
-    """The buffers of an answer; none if it cannot be encoded, which is logged."""
+def encoded(command: Command | ReplyTo, response: Response) -> list[bytes | Slice]:
+    """The buffers of an answer; none if it cannot be encoded, which is logged. An error in place of
+    one that no client would take, as it does not fit into a frame."""
     try:
         return encode_response(command, response)
+    except AnswerTooLong as e:
+        _log_too_long(command.code, e)
+        text = f"{e}: ask for less"
+        return encode_response(command, Response(ResponseCode.SYSTEM_ERROR, text))
     except (ValueError, OverflowError, struct.error):
         log.exception("answer to request %d cannot be encoded", command.code)
         return []
 
 
-def send_answer(connection: Connection, command: Command, response: Response) -> None:
+def _log_too_long(code: int, error: AnswerTooLong) -> None:
+    """Says so at most once a second: whoever asks may ask again at once."""
+    global _next_log
+    now = time.monotonic()
+    if now >= _next_log:
+        _next_log = now + LOG_INTERVAL
+        log.error("answer to request %d: %s", code, escape(error))
+
+
+def send_answer(connection: Connection, command: Command | ReplyTo, response: Response) -> None:
     """Sends an answer, unless the request was one-way. A connection whose answer cannot be encoded
     is closed: its peer would wait for nothing."""
     if command.flag & 2:

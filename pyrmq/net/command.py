@@ -12,6 +12,7 @@ from json.encoder import encode_basestring
 
 from pyrmq.engine import Command, Slice
 from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION
+from pyrmq.model.request_bodies import MAX_FRAME
 
 JSON = 0
 ROCKETMQ = 1
@@ -30,6 +31,23 @@ class Response:
     remark: str | None = None
     ext: Mapping[str, str | int | bool] = field(default_factory=dict)
     body: bytes | Sequence[bytes | Slice] = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyTo:
+    """What an answer needs of its request: all that is kept of one that waits."""
+
+    code: int
+    codec: int
+    opaque: int
+    flag: int
+
+
+def reply_to(command: Command | ReplyTo) -> ReplyTo:
+    """Without ext fields, body and frame, which may have 16 MiB."""
+    if isinstance(command, ReplyTo):
+        return command
+    return ReplyTo(command.code, command.codec, command.opaque, command.flag)
 
 
 def ext_text(value: str | int | bool) -> str:
@@ -114,13 +132,19 @@ def encode_request(
     return frame_head(codec, header, len(body)) + body
 
 
-def encode_response(command: Command, response: Response) -> list[bytes | Slice]:
-    """The buffers of an answer frame, in the request's serialize type."""
+class AnswerTooLong(ValueError):
+    """An answer that does not fit into a frame."""
+
+
+def encode_response(command: Command | ReplyTo, response: Response) -> list[bytes | Slice]:
+    """The buffers of an answer frame, in the request's serialize type. AnswerTooLong."""
     body = response.body
     buffers: list[bytes | Slice] = [body] if isinstance(body, bytes) else list(body)
     size = sum(len(p) for p in buffers)
     header = encode_header(
         command.codec, response.code, command.opaque, FLAG_RESPONSE, response.ext, response.remark
     )
+    if 8 + len(header) + size > MAX_FRAME:
+        raise AnswerTooLong(f"the answer has {8 + len(header) + size} bytes: at most {MAX_FRAME}")
     head = frame_head(command.codec, header, size)
     return [head, *buffers] if size else [head]

@@ -8,21 +8,26 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from pyrmq.engine import Session, Slice
+from pyrmq.engine import Session
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.connection_state import TRANSITIONS, Event, State, Step, next_step
+from pyrmq.net.unsent import Piece, Unsent
 
 log = logging.getLogger(__name__)
 
-Piece = bytes | Slice | memoryview
 MAX_PIECES = 512
 """Most buffers one sendmsg takes (IOV_MAX is 1024)."""
 MAX_WAITING_PIECES = 1024
 """Pieces that wait to be sent, behind which no request is put."""
+MAX_WAITING_BYTES = 8 << 20
+"""The same in bytes."""
 MAX_AWAITED = 64
 """Requests of one connection that are answered later, after which it is not read on."""
+MAX_AWAITED_BYTES = 8 << 20
+"""Bytes of such requests, after which it is not read on."""
 MAX_ELSEWHERE = 1024
 """The same of those that their processor bounds: a client pulls many queues at a time."""
 
@@ -35,8 +40,8 @@ class Connection:
     """
 
     __slots__ = (
-        "_changed", "_on_close", "awaited", "elsewhere", "events", "fd", "is_closed",
-        "last_active", "out", "peer", "session", "sock", "state", "takes_answers",
+        "_changed", "_on_close", "_unsent", "awaited", "awaited_bytes", "elsewhere", "events", "fd",
+        "is_closed", "last_active", "out", "peer", "session", "sock", "state", "takes_answers",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +51,7 @@ class Connection:
         peer: str,
         changed: Callable[[Connection], None],
         now: float,
+        unsent: Unsent | None = None,
     ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
@@ -56,11 +62,14 @@ class Connection:
         """What the socket does not take yet."""
         self.awaited = 0
         """Requests that are answered later, or wait for their turn."""
+        self.awaited_bytes = 0
+        """What is kept of them, bytes."""
         self.elsewhere = 0
         """Of these, those that their processor bounds."""
         self.events = select.EPOLLIN
         self.last_active = now
         self._changed = changed
+        self._unsent = unsent or Unsent()
         self._on_close: dict[Callable[[Connection], None], None] = {}
 
     def __repr__(self) -> str:
@@ -79,8 +88,12 @@ class Connection:
 
     @property
     def has_room(self) -> bool:
-        """Whether a small request may wait behind what the peer has not taken yet."""
-        return self.state is State.OPEN and len(self.out) < MAX_WAITING_PIECES
+        """Whether a request may wait behind what the peer has not taken yet."""
+        return (
+            self.state is State.OPEN
+            and len(self.out) < MAX_WAITING_PIECES
+            and self._unsent.of(self) < MAX_WAITING_BYTES
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -95,13 +108,18 @@ class Connection:
     @property
     def has_many_awaited(self) -> bool:
         """Whether so many requests are answered later that it is not read on."""
-        return self.awaited - self.elsewhere > MAX_AWAITED or self.elsewhere > MAX_ELSEWHERE
+        return (
+            self.awaited - self.elsewhere > MAX_AWAITED
+            or self.elsewhere > MAX_ELSEWHERE
+            or self.awaited_bytes > MAX_AWAITED_BYTES
+        )
 
     def happened(self, event: Event) -> None:
         """Takes an event; see `connection_state`."""
         self._enter(TRANSITIONS.get((self.state, event), self.state))
         if not self.takes_answers:
             self.out.clear()
+            self._unsent.clear(self)
         self._changed(self)
 
     def next_step(self, stopping: bool) -> Step:
@@ -112,7 +130,7 @@ class Connection:
             awaited=self.awaited,
             unconfirmed=session.unconfirmed,
             full=session.full or self.has_many_awaited,
-            more=session.more,
+            more=session.more or session.commands > 0,
             stopping=stopping,
         )
         if step is Step.CLOSE:
@@ -129,18 +147,20 @@ class Connection:
         callbacks, self._on_close = list(self._on_close), {}
         return callbacks
 
-    def begin_awaited(self, *, elsewhere: bool = False) -> None:
-        """A request of this connection is answered later."""
+    def begin_awaited(self, size: int = 0, *, elsewhere: bool = False) -> None:
+        """A request of this connection is answered later; `size` bytes of it are kept."""
         had_many = self.has_many_awaited
         self.awaited += 1
+        self.awaited_bytes += size
         self.elsewhere += elsewhere
         if self.has_many_awaited != had_many:
             self._changed(self)
 
-    def end_awaited(self, *, elsewhere: bool = False) -> None:
+    def end_awaited(self, size: int = 0, *, elsewhere: bool = False) -> None:
         """It has been answered."""
         had_many = self.has_many_awaited
         self.awaited -= 1
+        self.awaited_bytes -= size
         self.elsewhere -= elsewhere
         if self.state is State.CLOSING or self.has_many_awaited != had_many:
             self._changed(self)
@@ -156,6 +176,7 @@ class Connection:
             return
         if self.out:
             self.out.extend(pieces)
+            self._unsent.add(self, pieces)
             return
         try:
             if len(pieces) == 1:
@@ -169,12 +190,21 @@ class Connection:
             return
         self._keep(pieces, sent)
         if self.out:
+            self._unsent.add(self, self.out)
             self._changed(self)
 
     def keep(self, rest: bytes) -> None:
         """Keeps what the socket did not take of something that was sent elsewhere."""
         self.out.append(rest)
+        self._unsent.add(self, (rest,))
         self._changed(self)
+
+    def give_up(self, why: str) -> None:
+        """Closes the connection: its peer does not take what it has asked for."""
+        log.warning("closing %s: %s", escape(self.peer), escape(why))
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # whoever waits until it takes more is woken
+        self.happened(Event.END)
 
     def sent_elsewhere(self, rest: bytes | None, error: Exception | None) -> None:
         """A native call has sent answers of the session: `rest` is what the socket did not take,
@@ -231,6 +261,7 @@ class Connection:
             self.out = deque()
             self._keep(pieces, sent)
             full = bool(self.out)
+            self._unsent.sent(self, pieces, self.out)
             self.out.extend(rest)
             if full:
                 return

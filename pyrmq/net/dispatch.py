@@ -21,6 +21,7 @@ from pyrmq.errors import EngineError, PyrmqError, ResponseError, StoreDamagedErr
 from pyrmq.escape import escape
 from pyrmq.model.absent_requests import refusal
 from pyrmq.model.codes import ResponseCode
+from pyrmq.model.request_bodies import most_body
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import (
     After,
@@ -33,7 +34,7 @@ from pyrmq.net.answers import (
     send_answer,
 )
 from pyrmq.net.clock import clock_ms
-from pyrmq.net.command import Response
+from pyrmq.net.command import ReplyTo, Response, reply_to
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event
 from pyrmq.net.line import Line
@@ -49,6 +50,14 @@ _OWN = (EngineError, StoreDamagedError)
 """Errors whose texts are about files and the program."""
 MAX_WAITING = 1024
 """Requests that wait for one key of `After`; their frames are in memory meanwhile."""
+MAX_HELD = 512 << 20
+"""Bytes of the requests of all connections that are answered later; one more that is large is
+refused."""
+MAX_HEADER = 1 << 20
+"""Longest header of a request, bytes."""
+SMALL = 64 << 10
+"""Bytes of a request that is small: none of this concerns it. The number of those that wait is
+bounded for each connection."""
 
 
 class Dispatcher:
@@ -75,10 +84,12 @@ class Dispatcher:
         self._questions = questions or Questions()
         self._limit = trio.CapacityLimiter(ASYNC_LIMIT)
         self._awaited = 0
-        self._waiting: dict[str, list[tuple[Connection, Command, After, int]]] = {}
+        self._held = 0
+        """Bytes of requests that are answered later."""
+        self._waiting: dict[str, list[tuple[Connection, ReplyTo, After, int, int]]] = {}
         self.line = Line()
         """Requests that wait for a key of `After`."""
-        self._acts: dict[type, Callable[[Connection, Command, Any], None]] = {
+        self._acts: dict[type, Callable[[Connection, Command | ReplyTo, Any], None]] = {
             Response: send_answer,
             Durable: self._durable,
             Park: self._park,
@@ -102,6 +113,8 @@ class Dispatcher:
         answer: Answer | Awaitable[Answer]
         if processor is None:
             answer = Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
+        elif command.size > SMALL and (refused := self._refused(command)) is not None:
+            answer = refused
         else:
             try:
                 answer = processor(connection, command)
@@ -112,7 +125,26 @@ class Dispatcher:
         elif self.nursery is not None and inspect.iscoroutine(answer):
             self._begin(connection, command, answer, self._limit)
 
-    def act(self, connection: Connection, command: Command, answer: object) -> None:
+    def _refused(self, command: Command) -> Response | None:
+        """The refusal of a large request that is larger than one of its kind can be, or that there
+        is no room for now. A body that no request of this kind has is forgotten."""
+        body = len(command.body)
+        header = command.size - body
+        if header > MAX_HEADER:
+            text = f"the header has {header} bytes: at most {MAX_HEADER}"
+            return Response(ResponseCode.MESSAGE_ILLEGAL, text)
+        most = most_body(command.code)
+        if body > most > 0:
+            text = f"the body has {body} bytes: at most {most} for request {command.code}"
+            return Response(ResponseCode.MESSAGE_ILLEGAL, text)
+        if not most:
+            command.drop_body()
+        if command.size > SMALL and self._held + command.size > MAX_HELD:
+            text = f"[OVERLOAD]requests of {self._held} bytes wait already: try again"
+            return Response(ResponseCode.SYSTEM_BUSY, text)
+        return None
+
+    def act(self, connection: Connection, command: Command | ReplyTo, answer: object) -> None:
         """Does what an `Answer` says. Where that fails, as in a processor, the failure is the
         answer: it concerns this request and must not end the server."""
         try:
@@ -120,27 +152,32 @@ class Dispatcher:
         except Exception as e:
             send_answer(connection, command, self._failed(command, e))
 
-    def _elsewhere(self, connection: Connection, command: Command, answer: Elsewhere) -> None:
+    def _elsewhere(
+        self, connection: Connection, command: Command | ReplyTo, answer: Elsewhere
+    ) -> None:
         self._begin(connection, command, answer.answer, None)
 
     def _begin(
         self,
         connection: Connection,
-        command: Command,
+        command: Command | ReplyTo,
         awaited: Awaitable[Answer],
         limit: trio.CapacityLimiter | None,
     ) -> None:
         assert self.nursery is not None
-        connection.begin_awaited(elsewhere=limit is None)
+        size = size_of(command)
+        connection.begin_awaited(size, elsewhere=limit is None)
         self._awaited += 1
-        self.nursery.start_soon(self._await, connection, command, awaited, limit)
+        self._held += size
+        self.nursery.start_soon(self._await, connection, reply_to(command), awaited, limit, size)
 
     async def _await(
         self,
         connection: Connection,
-        command: Command,
+        command: ReplyTo,
         awaited: Awaitable[Answer],
         limit: trio.CapacityLimiter | None,
+        size: int,
     ) -> None:
         try:
             async with limit or nullcontext():
@@ -150,19 +187,20 @@ class Dispatcher:
                     answer = self._failed(command, e)
         finally:
             self._awaited -= 1
+            self._held -= size
         self.act(connection, command, answer)
-        connection.end_awaited(elsewhere=limit is None)
+        connection.end_awaited(size, elsewhere=limit is None)
 
-    def _durable(self, connection: Connection, command: Command, answer: Durable) -> None:
+    def _durable(self, connection: Connection, command: Command | ReplyTo, answer: Durable) -> None:
         self._unconfirmed.answer(connection, command, answer)
         self.wake_parked()  # what was stored may be what somebody waits for
 
-    def _park(self, connection: Connection, command: Command, answer: Park) -> None:
-        parked = self._parked
-        if parked is None or not parked.park(connection, command, answer.pull, answer.seconds):
+    def _park(self, connection: Connection, command: Command | ReplyTo, answer: Park) -> None:
+        parked, to = self._parked, reply_to(command)
+        if parked is None or not parked.park(connection, to, answer.pull, answer.seconds):
             send_answer(connection, command, answer.otherwise)
 
-    def _resend(self, connection: Connection, command: Command, answer: Resend) -> None:
+    def _resend(self, connection: Connection, command: Command | ReplyTo, answer: Resend) -> None:
         session = connection.session
         try:
             reply = session.resend(answer.frame, clock_ms(), answer.topic, answer.dead)
@@ -179,13 +217,16 @@ class Dispatcher:
         if session.arrivals:
             self.wake_parked()
 
-    def _after(self, connection: Connection, command: Command, answer: After) -> None:
-        waiting = self._waiting.setdefault(answer.key, [])
-        if len(waiting) >= MAX_WAITING:
+    def _after(self, connection: Connection, command: Command | ReplyTo, answer: After) -> None:
+        waiting = self._waiting.get(answer.key, [])
+        size = len(answer.then.frame) if isinstance(answer.then, Resend) else 0
+        if len(waiting) >= MAX_WAITING or (size > SMALL and self._held + size > MAX_HELD):
             send_answer(connection, command, answer.busy())
             return
-        waiting.append((connection, command, answer, self.line.join()))
-        connection.begin_awaited()
+        self._waiting[answer.key] = waiting
+        waiting.append((connection, reply_to(command), answer, self.line.join(), size))
+        connection.begin_awaited(size)
+        self._held += size
         if len(waiting) == 1:
             assert self.nursery is not None
             self.nursery.start_soon(self._when_ready, answer)
@@ -198,13 +239,14 @@ class Dispatcher:
         except Exception as e:  # whatever it is (no thread, say): nobody may wait for ever
             log.error("%s: %s failed: %s", self._name, escape(first.key), escape(e))
             error = e
-        for connection, command, answer, place in self._waiting.pop(first.key):
+        for connection, command, answer, place, size in self._waiting.pop(first.key):
             self.line.leave(place)
+            self._held -= size
             if error is None:
                 self.act(connection, command, answer.then)
             else:
                 send_answer(connection, command, answer.failed(error))
-            connection.end_awaited()
+            connection.end_awaited(size)
 
     def wake_parked(self) -> None:
         """Answers parked pulls on queues that have grown."""
@@ -215,7 +257,7 @@ class Dispatcher:
         except Exception:
             log.exception("%s: waking parked pulls", self._name)
 
-    def _failed(self, command: Command, error: Exception) -> Response:
+    def _failed(self, command: Command | ReplyTo, error: Exception) -> Response:
         if isinstance(error, ResponseError) and error.code is not None:
             return Response(error.code, error.args[0] if error.args else None)
         if isinstance(error, PyrmqError) and not isinstance(error, _OWN):
@@ -232,3 +274,8 @@ class Dispatcher:
         else:
             log.error("%s: request %d failed", self._name, command.code, exc_info=error)
         return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")
+
+
+def size_of(command: Command | ReplyTo) -> int:
+    """Bytes that are kept of a request while it waits."""
+    return command.size if isinstance(command, Command) else 0

@@ -27,6 +27,7 @@ from pyrmq.net.dispatch import Dispatcher
 from pyrmq.net.linger import Linger
 from pyrmq.net.turn_writes import TurnWrites
 from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.unsent import Unsent
 
 if TYPE_CHECKING:
     from pyrmq.engine import Left
@@ -85,6 +86,9 @@ class Reader:
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
+        self._processed = False
+        """A command was processed in this turn."""
+        self._unsent = Unsent()
         self._event_fd = -1
         if store is not None:
             self._event_fd = store.event_fd()
@@ -94,7 +98,8 @@ class Reader:
         """Reads a new connection from now on."""
         self._epoll.register(sock.fileno(), select.EPOLLIN)
         session.fd = sock.fileno()
-        connection = Connection(sock, session, peer, self._arm, trio.current_time())
+        now = trio.current_time()
+        connection = Connection(sock, session, peer, self._arm, now, self._unsent)
         self.connections[connection.fd] = connection
         self._watch(connection)
 
@@ -180,6 +185,7 @@ class Reader:
         if self._feed_next:
             linger = 0  # they are fed at once
         self._end = end = began + SLICE
+        self._processed = False
         while True:
             if store is not None and store.stall() != 0:
                 self._turn_slowly()
@@ -261,7 +267,7 @@ class Reader:
                 connection.send_kept()
             elif connection.events:
                 arrivals |= self._receive(connection, now)
-            elif event & GONE and not connection.session.more:
+            elif event & GONE and not connection.session.more and not connection.session.commands:
                 connection.happened(Event.END)  # nobody is left to answer
             if connection.is_closed:
                 self.close(connection)
@@ -335,6 +341,8 @@ class Reader:
 
     def _feed(self, connection: Connection, now: int) -> bool:
         """Lets a session go on with what it has already; whether queues have grown."""
+        if connection.session.commands:
+            return self._fed_with(connection, None)
         try:
             reply = connection.session.feed(self._buffer, 0, now, self._several)
         except EngineError:
@@ -375,7 +383,9 @@ class Reader:
     def _go_on(self, connection: Connection) -> None:
         """Ends a session that broke the protocol, or waits for what the connection can use now."""
         session = connection.session
-        if session.error is not None:
+        if session.commands:
+            self._arm(connection)
+        elif session.error is not None:
             log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.more or session.full or not connection.events:
@@ -391,10 +401,19 @@ class Reader:
             self._heavy.pop(connection, None)
 
     def _process(self, connection: Connection) -> None:
+        """Processes the commands of a feed. Those for which this turn has no time are left for the
+        next one, and those of a peer that does not take its answers until it does."""
         session = connection.session
-        if session.commands:
-            while (command := session.next_command()) is not None:
+        while session.commands:
+            if connection.out or (self._processed and time.monotonic() > self._end):
+                return
+            command = session.next_command()
+            if command is not None:
+                self._processed = True
                 self._dispatcher.process(connection, command)
+            if connection.is_closed or not session.commands:
+                session.next_command()  # it keeps the last one until then
+                return
 
     def _give_up_heavy(self, current: Connection) -> None:
         """Closes connections whose large frames were begun before the one of `current`, the oldest

@@ -15,6 +15,7 @@ import trio
 
 from pyrmq.engine import Listener, Session, Store
 from pyrmq.escape import escape
+from pyrmq.net import descriptors
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.admin_access import AdminAccess
 from pyrmq.net.answers import Processor
@@ -62,6 +63,7 @@ class RemotingServer:
         )
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self.idle_seconds = idle_seconds
+        self._refusals = descriptors.Refusals(name)
 
     @property
     def address(self) -> Address:
@@ -132,7 +134,7 @@ class RemotingServer:
             while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
                 self._unconfirmed
                 or self._dispatcher.busy
-                or any(c.out for c in self.connections.values())
+                or any(c.out or c.session.commands for c in self.connections.values())
             ):
                 await trio.sleep(0.01)
 
@@ -150,12 +152,20 @@ class RemotingServer:
                 except OSError as e:
                     if self._reader.stopping:
                         return
-                    log.warning("%s: cannot accept a connection: %s", self.name, escape(e))
+                    self._refusals.refused(str(e))
                     await trio.sleep(0.1)  # out of descriptors: give others time to close
                     break
                 self._add(sock, (str(address[0]), int(address[1])))
 
     def _add(self, sock: socket.socket, address: Address) -> None:
+        most = descriptors.for_clients()
+        if sock.fileno() >= most:
+            sock.close()
+            self._refusals.refused(
+                f"all {most} descriptors that clients may have are in use; the limit of open files "
+                f"is {descriptors.limit()}, and the rest is kept for the server's files"
+            )
+            return
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -13,6 +13,7 @@ from pyrmq.engine import Command, Store, Turn
 from pyrmq.escape import escape
 from pyrmq.net.answers import Durable, encoded, send_answer
 from pyrmq.net.clock import clock_ms
+from pyrmq.net.command import ReplyTo
 from pyrmq.net.connection import Connection
 from pyrmq.net.connection_state import Event
 
@@ -44,7 +45,7 @@ class Unconfirmed:
         """`connection` is closed."""
         self._connections.discard(connection)
 
-    def answer(self, connection: Connection, command: Command, answer: Durable) -> None:
+    def answer(self, connection: Connection, command: Command | ReplyTo, answer: Durable) -> None:
         """Answers, now or when the barrier has passed `answer.end`."""
         if command.flag & 2:
             return

@@ -26,6 +26,7 @@ class Request:
     flag: int = 0
     codec: int = 0
     opaque: int = 7
+    size: int = 100
 
 
 @dataclass
@@ -39,10 +40,10 @@ class FakeConnection:
     def send(self, *pieces: bytes) -> None:
         self.sent += b"".join(pieces)
 
-    def begin_awaited(self, **options: bool) -> None:
+    def begin_awaited(self, size: int, **options: bool) -> None:
         self.awaited += 1
 
-    def end_awaited(self, **options: bool) -> None:
+    def end_awaited(self, size: int, **options: bool) -> None:
         self.awaited -= 1
 
 

@@ -82,6 +82,21 @@ async def test_bounds(
     assert kv.table("a") is None
 
 
+async def test_a_namespace_fits_into_an_answer(
+    kv: KvConfig, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is larger already can only shrink."""
+    await kv.change("n", "a", "v" * 60)
+    await kv.change("n", "b", "v" * 60)
+    monkeypatch.setattr(module, "MAX_TABLE", 100)
+    with pytest.raises(InvalidParameterError, match="namespace n would have"):
+        await kv.change("n", "c", "v")
+    await kv.change("m", "c", "v")
+    await kv.change("n", "b", "w" * 60)
+    await kv.change("n", "b", None)
+    assert saved(path) == {"n": {"a": "v" * 60}, "m": {"c": "v"}}
+
+
 async def test_a_write_that_fails(
     kv: KvConfig, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,16 @@ def locks() -> QueueLocks:
     return QueueLocks()
 
 
+def test_no_more_than_the_bound(locks: QueueLocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyrmq.broker.locks.MAX_LOCKS", 3)
+    assert locks.lock("g", "a", Q[:2], 0) == Q[:2]
+    assert locks.lock("h", "b", Q, 0) == Q[:1]
+    assert locks.lock("g", "a", Q, 1) == Q[:2], "what is held is renewed"
+    locks.unlock("g", "a", Q[:1])
+    assert locks.lock("h", "b", Q, 2) == Q[:2]
+    assert locks.lock("h", "b", Q, 3 * LIFETIME) == Q[:3], "what has run out makes room"
+
+
 def test_one_holder_per_queue(locks: QueueLocks) -> None:
     assert locks.lock("g", "a", Q[:3], 0) == Q[:3]
     assert locks.lock("g", "b", Q, 1) == [Q[3]]

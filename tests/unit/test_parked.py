@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from array import array
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -256,6 +258,7 @@ class FailingPull:
     topic: str = "T"
     queue_id: int = 0
     offset: int = 0
+    cost: int = 1000
 
     def read(self) -> Response:
         raise OSError("disk")
@@ -281,6 +284,105 @@ async def test_no_more_than_the_bounds_are_parked(
     assert [world.park_it(p, 15) for p in pulls[:3]] == [True, True, False]
     assert [world.park_it(p, 15, connection=other) for p in pulls[3:]] == [True, False]
     assert world.parked.count == 3
+
+
+async def test_no_more_bytes_than_the_bounds_are_parked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tags and expressions may be long."""
+    plain = CheckedPull(world.store, "T", 0, 0, LOOK, array("i"))
+    tagged = CheckedPull(world.store, "T", 0, 0, LOOK, array("i", range(5000)))
+    monkeypatch.setattr(parked, "MAX_BYTES_PER_CONNECTION", tagged.cost + plain.cost)
+    monkeypatch.setattr(parked, "MAX_BYTES", tagged.cost + 2 * plain.cost)
+    other: Any = FakeConnection()
+    assert [world.park_it(p, 15) for p in (tagged, tagged, plain, plain)] == [1, 0, 1, 0]
+    assert [world.park_it(p, 15, connection=other) for p in (tagged, plain, plain)] == [0, 1, 0]
+    world.connection.close()
+    assert world.park_it(tagged, 15, connection=other), "who left gives its bytes back"
+
+
+async def test_many_pulls_are_answered_in_turns(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(parked, "TURN", 0)  # one at a time
+    ticks = 0
+
+    async def others() -> None:
+        nonlocal ticks
+        while True:
+            await trio.lowlevel.checkpoint()
+            ticks += 1
+
+    async with world.running(), trio.open_nursery() as nursery:
+        pulls = [world.park(3600) for _ in range(50)]
+        later = [world.park(3600, offset=1) for _ in range(50)]
+        world.arrive()
+        assert len(world.answers) <= 1
+        nursery.start_soon(others)
+        while len(world.answers) < 50:
+            await trio.lowlevel.checkpoint()
+        assert ticks > 20, "others run in between"
+        assert set(world.pulls()) == set(pulls)
+        world.arrive()  # while it is under way: nobody is forgotten
+        world.arrive(queue=1)
+        while len(world.answers) < 100:
+            await trio.lowlevel.checkpoint()
+        assert set(world.pulls()) == {*pulls, *later}
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_message_that_comes_while_others_are_woken(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Pulls that were read before it came are read again."""
+    monkeypatch.setattr(parked, "TURN", 0)
+    async with world.running():
+        for _ in range(5):
+            world.park(3600, "B")
+        world.arrive("A")
+        world.arrive("B")
+        await trio.sleep(1)
+        assert world.codes() == [FOUND] * 5
+
+
+async def test_deadlines_of_many_pulls_are_met_in_turns(
+    world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(parked, "TURN", 0.000_001)
+    async with world.running():
+        for _ in range(200):
+            world.park(15)
+        await trio.sleep(15.1)
+        assert world.codes() == [NOT_FOUND] * 200
+
+
+async def test_what_is_parked_keeps_no_deadline_alive(world: World) -> None:
+    """Of a pull that is answered, or whose connection is gone, nothing stays."""
+    pull = FailingPull()
+    kept = weakref.ref(pull)
+    world.park_it(pull, 3600)
+    del pull
+    world.connection.close()
+    gc.collect()
+    assert kept() is None
+
+
+async def test_nobody_waits_longer_than_the_bound(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with world.running():
+        world.park(10**9)
+        await trio.sleep(parked.MAX_SECONDS + 0.1)
+        assert world.codes() == [NOT_FOUND]
+
+
+async def test_so_many_reads_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind very many unwanted messages the client goes on from there by itself."""
+    monkeypatch.setattr("pyrmq.broker.pull.MAX_READS", 2)
+    world.park(15, "A")
+    world.arrive(*["B"] * 10 * LOOK, "A")
+    assert world.codes() == [ResponseCode.PULL_RETRY_IMMEDIATELY]
+    assert world.answers[0][1].ext["nextBeginOffset"] == 2 * LOOK
 
 
 async def test_nothing_is_parked_after_a_flush(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from contextlib import ExitStack
 from typing import Any
@@ -61,7 +62,8 @@ class World:
             self.connections.append(self.reader.connections[ours.fileno()])
 
     def serve(self, *left: Left) -> None:
-        """`left`: by position."""
+        """`left`: by position. There is time for all of it."""
+        self.reader._end = math.inf
         self.reader._care([(self.connections[at].fd, *rest) for at, *rest in left], None)
 
     def is_watched(self, connection: Connection) -> bool:
@@ -136,12 +138,45 @@ async def test_who_waits_to_be_fed_is_fed_for_a_slice_at_most(world: World) -> N
         world.serve((world.connections.index(connection), False, None, None))
     assert world.processing.codes == [35] * 64 + [36] * 64
     world.processing.codes.clear()
-    reader._end = 0.0
+    reader._end, reader._processed = 0.0, False
     reader._feed_waiting()
-    assert world.processing.codes == [35] * 36, "the time is over behind the first"
+    assert world.processing.codes == [35], "the time is over behind the first command"
+    reader._end = math.inf
     reader._feed_waiting()
-    assert world.processing.codes == [35] * 36 + [36] * 36
+    assert world.processing.codes == [35] + [36] * 36 + [35] * 35, "others come first"
     assert not reader._feed_next
+
+
+async def test_commands_of_several_connections_take_turns(world: World) -> None:
+    """Of what a turn brings, one command is processed where they take long; the rest is left."""
+    reader, (first, second) = world.reader, world.connections
+    reader._reading = True
+    for connection, code in ((first, 35), (second, 36)):
+        connection.session.feed_bytes(encode(Frame(code=code, opaque=1)) * 3, 0)
+    reader._processed = False
+    reader._end = 0.0
+    for connection in world.connections:
+        reader._take_care(connection)
+    assert world.processing.codes == [35]
+    assert not any(map(world.is_watched, world.connections)), "nothing new is read before them"
+    for _ in range(5):
+        reader._processed = False
+        reader._feed_waiting()
+    assert world.processing.codes == [35, 35, 36, 35, 36, 36]
+    assert all(map(world.is_watched, world.connections))
+
+
+async def test_commands_of_a_peer_that_does_not_read_wait(world: World) -> None:
+    reader, (first, _) = world.reader, world.connections
+    first.session.feed_bytes(encode(Frame(code=35, opaque=1)) * 3, 0)
+    first.keep(b"an answer that it has not taken")
+    world.serve((0, False, None, None))
+    assert world.processing.codes == []
+    reader._reading = True
+    first.send_kept()
+    assert first in reader._feed_next
+    reader._feed_waiting()
+    assert world.processing.codes == [35] * 3
 
 
 async def test_a_turn_with_something_to_feed_does_not_linger(world: World) -> None:

@@ -12,7 +12,14 @@ from pyrmq.model.topic import PERM_WRITE, DataVersion
 from pyrmq.namesrv import routes as module
 from pyrmq.namesrv.notify import members_to_tell
 from pyrmq.namesrv.routes import MAX_BROKERS, NewMinimum, Registration, Routes
-from pyrmq.namesrv.views import cluster_info, member_group, of_zone, route_of
+from pyrmq.namesrv.views import (
+    cluster_info,
+    encoded_route,
+    member_group,
+    of_zone,
+    route_of,
+)
+from pyrmq.net import fastjson
 from pyrmq.net.turns import finish
 
 TWO = {"T": 4, "U": 8}
@@ -217,10 +224,46 @@ def test_a_broker_that_registered_anew_survives_its_old_connection(routes: Table
     assert names(routes) == ["a"]
 
 
+@pytest.mark.parametrize("brokers", [1, 7, 8, 9, 100])
+@pytest.mark.parametrize("order", [None, "b0:8"])
+def test_a_route_is_encoded_in_steps(routes: Tables, brokers: int, order: str | None) -> None:
+    """As it is all at once, in both dialects."""
+    for n in range(brokers):
+        routes.add(registration(f"b{n}", address=f"h:{n}", zone="z" * (n % 2)), 0, None)
+    route = routes.route("T")
+    assert route is not None
+    route.order_conf = order
+    assert finish(encoded_route(route, strict=True)) == fastjson.dumps_strict(route.to_json())
+    assert finish(encoded_route(route, strict=False)) == fastjson.dumps(route.to_json())
+    assert len(list(encoded_route(route, strict=True))) >= brokers // 4
+
+
+class Unwalked(dict[Any, Any]):
+    """A table that is only looked up in."""
+
+    def _walked(self) -> Any:
+        raise AssertionError("all brokers are looked at for one of them")
+
+    values = items = __iter__ = _walked
+
+
+def test_nobody_looks_at_all_brokers_for_one(routes: Tables) -> None:
+    """Thousands may come and go at once: each takes as long as if it were alone."""
+    for n in range(4):
+        routes.add(registration(f"b{n}", address=f"h:{n}"), 0, "owner")
+    routes.brokers, routes.live = Unwalked(routes.brokers), Unwalked(routes.live)
+    routes.topics_of = Unwalked(routes.topics_of)
+    routes.add(registration("b1", address="h:1"), 1, "owner")
+    routes.add(registration("c", address="h:0"), 1, "other")
+    routes.leave("C", "b1", 0, "h:1")
+    assert sorted(routes.owner_gone("owner")) == ["b2:0 at h:2", "b3:0 at h:3"]
+    assert dict.keys(routes.brokers) == {"c"}
+
+
 def test_cluster_info(routes: Tables) -> None:
     routes.add(registration("b", address="h:2"), 0, None)
     routes.add(registration("a"), 0, None)
-    info = cluster_info(routes)
+    info = fastjson.loads_object(finish(cluster_info(routes)))
     assert info["clusterAddrTable"] == {"C": ["a", "b"]}
     table = info["brokerAddrTable"]
     assert isinstance(table, dict)
@@ -292,7 +335,7 @@ def test_a_broker_name_is_in_one_cluster(routes: Tables) -> None:
         routes.add(registration("a", address="h:2", cluster="D"), 0, None)
     routes.add(registration("a", cluster="D"), 0, None)
     finish(routes.sweep())
-    assert cluster_info(routes)["clusterAddrTable"] == {"D": ["a"]}
+    assert fastjson.loads_object(finish(cluster_info(routes)))["clusterAddrTable"] == {"D": ["a"]}
     assert names(routes) == ["a"]
     routes.leave("C", "a", 0, "h:1")
     assert names(routes) == ["a"]

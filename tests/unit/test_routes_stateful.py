@@ -16,6 +16,7 @@ from pyrmq.errors import ResponseError
 from pyrmq.model.topic import DataVersion
 from pyrmq.namesrv.routes import Registration, Routes
 from pyrmq.namesrv.views import cluster_info, route_of
+from pyrmq.net import fastjson
 from pyrmq.net.turns import finish
 
 NAMES = st.sampled_from(["a", "b"])
@@ -157,9 +158,22 @@ class RouteMachine(RuleBasedStateMachine):
                 assert addresses == {k: a for k, a in self.address.items() if k[0] in got}
 
     @invariant()
+    def what_is_kept_by_address_and_connection_agrees(self) -> None:
+        routes = self.routes
+        names: dict[str, set[str]] = {}
+        for (name, _), address in self.address.items():
+            names.setdefault(address, set()).add(name)
+        assert routes._names_at == names
+        owned: dict[object, set[tuple[str, str]]] = {}
+        for key, live in routes.live.items():
+            owned.setdefault(live.owner, set()).add(key)
+        assert routes._owned == owned
+        assert routes._topics_of_all == sum(map(len, routes.topics_of.values()))
+
+    @invariant()
     def clusters_follow_from_the_facts(self) -> None:
         names = {name for name, _ in self.address}
-        info = cluster_info(self.routes)
+        info = fastjson.loads_object(finish(cluster_info(self.routes)))
         assert info["clusterAddrTable"] == {CLUSTER[n]: [n] for n in names}
         table = info["brokerAddrTable"]
         assert isinstance(table, dict)

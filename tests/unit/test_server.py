@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from pyrmq.engine import Command, Listener
+from pyrmq.model.codes import RequestCode
 from pyrmq.net.answers import Processor
 from pyrmq.net.command import Response, encode_request
 from pyrmq.net.connection import MAX_AWAITED, Connection
@@ -18,7 +19,7 @@ from pyrmq.net.listen import open_listeners
 from pyrmq.net.server import RemotingServer
 from tests.support.waiting import eventually_trio
 
-AWAITED = 1
+AWAITED = RequestCode.REGISTER_BROKER  # its body may be as long as a frame
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: closing resets the connection."""
 

@@ -19,6 +19,7 @@ class FullSession:
 
     unconfirmed: int = 4096
     more: bool = False
+    commands: int = 0
 
     @property
     def full(self) -> bool:

@@ -155,3 +155,18 @@ impl PullGrants {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_much_memory_is_kept() {
+        let grants = PullGrants::default();
+        assert!(grants.reserve(MAX_BYTES - 1));
+        assert!(!grants.reserve(2));
+        assert!(grants.reserve(1));
+        grants.give_back(1);
+        assert!(grants.reserve(1));
+    }
+}

@@ -13,6 +13,9 @@ pub struct Shared {
     pub budget: Arc<Budget>,
 }
 
+/// Bytes of the unfinished frames of all connections.
+const PARTIAL_LIMIT: usize = 512 << 20;
+
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
 /// command (name server, client); without transactions every half message and END_TRANSACTION.
 #[pyclass(frozen, module = "pyrmq._native")]
@@ -24,7 +27,7 @@ pub struct Listener {
 impl Listener {
     #[new]
     #[pyo3(signature = (store=None, *, transactions=None, pulls=None, region="DefaultRegion", cluster="DefaultCluster",
-                        trace_on=true, partial_limit=512 << 20))]
+                        trace_on=true, partial_limit=PARTIAL_LIMIT))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,

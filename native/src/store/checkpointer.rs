@@ -77,7 +77,7 @@ impl Checkpointer {
     pub fn run(&self, stop: &StopSignal) {
         let mut last_thorough = Instant::now();
         let mut last = Instant::now();
-        let mut logged = false;
+        let mut failed = false;
         let pause = match self.barrier.policy().replicated {
             true => self.interval.min(NOTE_LIMIT),
             false => self.interval,
@@ -91,19 +91,29 @@ impl Checkpointer {
                 last = Instant::now();
             }
             let all = last_thorough.elapsed() >= self.thorough;
-            if all {
-                last_thorough = Instant::now();
+            match self.flush(all) {
+                Ok(()) if std::mem::take(&mut failed) => {
+                    log::warn!("queues, index and checkpoint are flushed again");
+                }
+                Ok(()) => {}
+                Err(e) if !std::mem::replace(&mut failed, true) => {
+                    let next = match self.has_failed() {
+                        true => "it is not tried again before the next start",
+                        false => "it is tried again",
+                    };
+                    log::error!("queues, index or checkpoint not flushed, {next}: {e}");
+                }
+                Err(_) => {}
             }
-            if let Err(e) = self.flush(all)
-                && !std::mem::replace(&mut logged, true)
-            {
-                log::error!("queues, index or checkpoint not flushed: {e}");
+            if all && !failed {
+                last_thorough = Instant::now();
             }
         }
     }
 
     /// Flushes queues with new entries (see `QueueFlusher::flush`) and full index files, and writes
-    /// to the checkpoint how far that got.
+    /// to the checkpoint how far that got. What fails is not tried again, unless no descriptor was
+    /// left to open a file.
     pub fn flush(&self, all: bool) -> Result<()> {
         if let Some(e) = self.failure.lock().clone() {
             // The kernel reports lost pages once. The checkpoint stays as it is and so does the
@@ -115,11 +125,18 @@ impl Checkpointer {
             .flush(all)
             .and_then(|()| self.flush_index(false));
         if let Err(e) = done {
+            if e.is_out_of_descriptors() {
+                return Err(e);
+            }
             *self.failure.lock() = Some(e.clone());
             guard::note_failed_flush(&self.root);
             return Err(e);
         }
         self.write()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.lock().is_some()
     }
 
     /// Flushes all of it at a clean stop: the index has everything, and that is on disk.

@@ -41,6 +41,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether a file could not be opened because the process, or the machine, has no descriptor
+    /// left. Nothing was done to the file: it is tried again.
+    pub fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, StoreError::Io { errno, .. } if [libc::EMFILE, libc::ENFILE].contains(errno))
+    }
+
     pub fn io(what: &'static str, path: impl Into<PathBuf>, err: &std::io::Error) -> Self {
         StoreError::Io {
             what,

@@ -18,6 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Pause where a file of the log cannot be opened, as no descriptor is left.
+const RETRY: Duration = Duration::from_millis(100);
+/// How often it is tried at a stop.
+const LAST_ATTEMPTS: usize = 20;
+
 #[derive(Default)]
 struct Requested {
     /// Somebody asked that the log be flushed up to here.
@@ -37,6 +42,8 @@ pub struct LogFlusher {
     flushed_timestamp: AtomicI64,
     /// The file that was flushed last, and where it starts.
     open: Mutex<Option<(u64, File)>>,
+    /// A file of the log could not be opened by the last attempt.
+    waits_to_open: AtomicBool,
     requested: Mutex<Requested>,
     changed: Condvar,
     stop: AtomicBool,
@@ -57,6 +64,7 @@ impl LogFlusher {
             interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
             flushed_timestamp: AtomicI64::new(0),
             open: Mutex::new(None),
+            waits_to_open: AtomicBool::new(false),
             requested: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -130,8 +138,11 @@ impl LogFlusher {
                 return;
             }
             let (from, begun) = (self.barrier.flushed(), Instant::now());
-            self.flush();
-            gather.flushed(self.barrier.flushed() - from, begun.elapsed());
+            if self.flush() {
+                gather.flushed(self.barrier.flushed() - from, begun.elapsed());
+            } else if !self.is_stopped() {
+                self.changed.wait_for(&mut self.requested.lock(), RETRY);
+            }
         }
     }
 
@@ -150,17 +161,18 @@ impl LogFlusher {
         gather.waited(&wait, requested.to);
     }
 
-    /// Writes the log to the disk and moves the barrier.
-    pub fn flush(&self) {
+    /// Writes the log to the disk and moves the barrier. False if a file could not be opened, as no
+    /// descriptor was left: then it is to be called again. What is not flushed waits.
+    pub fn flush(&self) -> bool {
         if self.barrier.has_failed() {
-            return; // a second try could succeed without the data being on disk
+            return true; // a second try could succeed without the data being on disk
         }
         // Read before the end offset: records of this time or an older one lie below that end.
         let timestamp = self.log.newest_timestamp();
         let from = self.barrier.flushed();
         let to = self.log.max_offset();
         if to <= from {
-            return;
+            return true;
         }
         for s in self
             .log
@@ -168,16 +180,41 @@ impl LogFlusher {
             .iter()
             .filter(|s| s.end() > from && s.base() < to)
         {
-            if let Err(e) = self.sync(s) {
-                self.barrier.fail(e);
-                guard::note_failed_flush(&self.root);
-                return;
+            match self.sync(s) {
+                Err(e) if e.is_out_of_descriptors() => {
+                    if !self.waits_to_open.swap(true, Ordering::Relaxed) {
+                        log::error!("the log is not flushed, it is tried again: {e}");
+                    }
+                    return false;
+                }
+                Err(e) => {
+                    self.barrier.fail(e);
+                    guard::note_failed_flush(&self.root);
+                    return true;
+                }
+                Ok(()) if self.waits_to_open.swap(false, Ordering::Relaxed) => {
+                    log::warn!("the log is flushed again");
+                }
+                Ok(()) => {}
             }
         }
         // It goes back where the clock did meanwhile.
         let timestamp = timestamp.min(self.log.newest_timestamp());
         self.flushed_timestamp.store(timestamp, Ordering::Release);
         self.barrier.flushed_to(to);
+        true
+    }
+
+    /// Writes all of it to the disk at a stop, when others give descriptors back if none is left.
+    pub fn finish(&self) -> Result<()> {
+        for _ in 0..LAST_ATTEMPTS {
+            if self.flush() {
+                return Ok(());
+            }
+            std::thread::sleep(RETRY);
+        }
+        let text = "the log is not flushed, as no descriptor is left to open its file";
+        Err(StoreError::NotAvailable(text.into()))
     }
 
     /// Writes a file of the log to the disk. The one that was flushed last stays open.

@@ -11,9 +11,12 @@ use super::segment::{PAGE, Segment};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const MIN_WINDOW: usize = 1 << 20;
 const MAX_WINDOW: usize = 64 << 20;
+/// Pause after an error, if the writer asks for nothing sooner.
+const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Preparer {
@@ -79,16 +82,29 @@ impl Preparer {
     /// The thread's work, until `stop`.
     pub fn run(&self, log: &CommitLog, warm: bool) {
         let start = log.max_offset();
+        let mut failing = false;
         while !self.stop.load(Ordering::Acquire) {
-            if let Err(e) = self.prepare(log, (log.max_offset() - start) as usize, warm) {
-                // The writer will meet the same error and answer with it.
-                log::warn!("cannot prepare space ahead of the writer: {e}");
-                let at = log.segments().last().map_or(0, |s| s.written());
-                self.threshold.store(at + MIN_WINDOW, Ordering::Relaxed);
+            match self.prepare(log, (log.max_offset() - start) as usize, warm) {
+                Err(e) => {
+                    // The writer will meet the same error, if it lasts, and answer with it.
+                    if !std::mem::replace(&mut failing, true) {
+                        log::warn!("cannot prepare space ahead of the writer, trying again: {e}");
+                    }
+                    let at = log.segments().last().map_or(0, |s| s.written());
+                    self.threshold.store(at + MIN_WINDOW, Ordering::Relaxed);
+                }
+                Ok(()) if std::mem::take(&mut failing) => {
+                    log::info!("space is prepared ahead of the writer again");
+                }
+                Ok(()) => {}
             }
             let mut wanted = self.wanted.lock();
             while !*wanted {
-                self.changed.wait(&mut wanted);
+                if !failing {
+                    self.changed.wait(&mut wanted);
+                } else if self.changed.wait_for(&mut wanted, RETRY).timed_out() {
+                    break;
+                }
             }
             *wanted = false;
         }

@@ -78,7 +78,12 @@ impl QueueFlusher {
         // Pairs with the fence in `PutGuard::dispatched`: whoever still saw a mark has its entry
         // seen here.
         fence(Ordering::SeqCst);
-        self.flush_queues(&now)?;
+        if let Err(e) = self.flush_queues(&now) {
+            // Those that are not on disk are flushed by the next attempt, if there is one.
+            let left = now.iter().filter(|queue| queue.unflushed() > 0);
+            left.for_each(|queue| self.mark_dirty(queue));
+            return Err(e);
+        }
         if all {
             self.set_flushed_timestamp(before);
         }

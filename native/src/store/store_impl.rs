@@ -573,7 +573,7 @@ impl Store {
         }
         // A round that was asked for ends before the lock file is unlocked.
         self.retention.wait_for_round();
-        self.log_flusher.flush();
+        let log_flushed = self.log_flusher.finish();
         if let Some(indexer) = &self.indexer {
             indexer.stop();
         }
@@ -582,7 +582,7 @@ impl Store {
         }
         let flushed = match self.barrier.failure() {
             Some(e) => Err(e),
-            None => self.checkpointer.finish(),
+            None => log_flushed.and_then(|()| self.checkpointer.finish()),
         };
         let dropped = self.log.drop_next();
         let caught_up = self.indexed() >= self.log.max_offset();

@@ -128,6 +128,7 @@ _LOCK = Row(
         _body(clientId=LONG, consumerGroup=GROUP, mqSet=[]): (29, "clientId"),
         _body(clientId="c", consumerGroup=GROUP, mqSet={"topic": TOPIC}): (29, "mqSet"),
         _body(clientId="c", consumerGroup="New", mqSet=[5]): (29, "mqSet"),
+        _body(clientId="c", consumerGroup="New", mqSet=[0] * 65_537): (29, "mqSet"),
         _body(clientId="c", consumerGroup="New", mqSet=[{"topic": TOPIC}]): (29, "mqSet"),
     },
 )  # fmt: skip
@@ -188,6 +189,16 @@ ROWS: dict[int, Row] = {
             _consumer(subscriptionDataSet=[{"subString": "*"}]): (29, "topic"),
             _consumer(subscriptionDataSet=[{"topic": TOPIC, "codeSet": list(range(2000))}]):
                 (23, TOPIC),
+            _consumer(subscriptionDataSet=[
+                {"topic": TOPIC, "tagsSet": [str(n) for n in range(5000)]} for _ in range(4)
+            ]): (29, "tags"),
+            _beat(producerDataSet=[{"groupName": f"PG{n}"} for n in range(1024)]): (29, "groups"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC}] * 4097): (29, "subscriptions"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC}] * 20_000): (29, "subscriptions"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC, "tagsSet": list(range(200_000))}]):
+                (1, "JSON"),
+            _consumer(subscriptionDataSet=[{"topic": TOPIC, "tagsSet": ["x" * 4_500_000]}]):
+                (13, "body"),
         },
     ),
     Code.UNREGISTER_CLIENT: Row(
@@ -323,6 +334,8 @@ ROWS: dict[int, Row] = {
             _topics(topicFilterType="ANY"): (29, "topicFilterType"),
             _topics(attributes=[1]): (29, "attributes"),
             _topics(attributes={"+color": "red"}): (1, "color"),
+            _topics(note="x" * 1_048_600): (29, "1048576"),
+            _body(topicConfigList=[{}] * 4097): (29, "4096"),
         },
     ),
     Code.GET_TOPIC_CONFIG: Row(ext={"topic": TOPIC}, unknown={"topic": 17}),
@@ -378,6 +391,7 @@ ROWS: dict[int, Row] = {
             _body(topic="T", consumerGroup="G", mode="POP"): (29, "POP"),
             _body(topic="../up", consumerGroup="G"): (29, "topic"),
             _body(topic="T", consumerGroup="a b"): (29, "group"),
+            _body(topic="T", consumerGroup="G", note="x" * 5000): (29, "4096"),
         },
     ),
     Code.DELETE_SUBSCRIPTIONGROUP: Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -77,6 +78,29 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             registered = client.request(row.request(RequestCode.REGISTER_BROKER, **place))
             assert registered.code == 0, registered.remark
             yield found
+
+
+def test_order_configurations_larger_than_an_answer(tmp_path: Path) -> None:
+    """An older version has let the table grow: brokers register without it, who asks for it gets an
+    error, and it can be made smaller."""
+    table = {f"K{n:06}": "broker-a:8;" + "b" * 200 + ":8" for n in range(80_000)}
+    path = tmp_path / "kvConfig.json"
+    path.write_text(json.dumps({"configTable": {"ORDER_TOPIC_CONFIG": table}}))
+    config = NamesrvConfig(listen_port=0, bind_address="127.0.0.1", kv_config_path=path)
+    register = ROWS[RequestCode.REGISTER_BROKER].request(RequestCode.REGISTER_BROKER)
+    place = {"namespace": "ORDER_TOPIC_CONFIG"}
+    with (
+        InThread(lambda: serving(config)) as server,
+        Client(server.look(lambda namesrv: namesrv.address)) as client,
+    ):
+        answer = client.request(register)
+        assert (answer.code, answer.body) == (0, b""), answer.remark
+        answer = client.call(RequestCode.GET_KVLIST_BY_NAMESPACE, **place)
+        assert answer.code == 1
+        assert "at most 16777216" in (answer.remark or "")
+        new = client.call(RequestCode.PUT_KV_CONFIG, key="new", value="broker-a:8", **place)
+        assert new.code == 29
+        assert client.call(RequestCode.DELETE_KV_CONFIG, key="K000000", **place).code == 0
 
 
 def test_every_request_has_a_row(target: Target) -> None:
