@@ -223,6 +223,14 @@ class NotSentError(ClientError):
     hint = ""
 
 
+class BrokerMissingError(ConnectError):
+    """A broker that should be there and that no name server knows: what it has is not in an answer
+    of the others."""
+
+    retriable = False
+    hint = "start it, or say that it is gone for good: pyrmq admin cluster forget NAME"
+
+
 class NotFoundError(ClientError):
     """None of the brokers has what was looked for."""
 

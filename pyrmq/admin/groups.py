@@ -9,7 +9,6 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_config import GroupConfig
-from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
 from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
@@ -39,7 +38,7 @@ class Groups(GroupProgress):
     async def configs(self, group: str) -> Outcomes[GroupAt | None]:
         """A group's configuration on one broker of each name; None where a broker has no such
         group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
-        brokers = await self._one_of_each()
+        brokers = await self._link.one_of_each()
         at = {r.address: r for r in brokers}
 
         async def one(address: str) -> GroupAt | None:
@@ -57,18 +56,8 @@ class Groups(GroupProgress):
         async def one(address: str) -> list[str]:
             return [str(name) for name in await self._table(address)]
 
-        asked = (await self._link.on_each(await self._one_of_each(), one)).check()
+        asked = (await self._link.on_each(await self._link.one_of_each(), one)).check()
         return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
-
-    async def _one_of_each(self) -> list[Replica]:
-        """One broker of each name."""
-        info = await self._link.cluster_info()
-        return [
-            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
-            for _, b in sorted(info.brokers.items())
-            if b.broker_addrs
-            for number in [min(b.broker_addrs)]
-        ]
 
     async def _table(self, address: str) -> Mapping[Any, Any]:
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
