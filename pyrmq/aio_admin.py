@@ -81,6 +81,7 @@ class Clusters(_Part):
     __doc__ = clusters_.Clusters.__doc__
 
     epochs = awaited(clusters_.Clusters.epochs)
+    health = awaited(clusters_.Clusters.health)
     list = awaited(clusters_.Clusters.list)
     probe = streamed(clusters_.Clusters.probe)
     round_trips = streamed(clusters_.Clusters.round_trips)

@@ -81,6 +81,7 @@ class Clusters(_Part):
     __doc__ = clusters_.Clusters.__doc__
 
     epochs = blocking(clusters_.Clusters.epochs)
+    health = blocking(clusters_.Clusters.health)
     list = blocking(clusters_.Clusters.list)
     probe = streamed(clusters_.Clusters.probe)
     round_trips = streamed(clusters_.Clusters.round_trips)

@@ -87,6 +87,8 @@ class Missing:
     """Whether no broker of this name is there."""
     why: str = "it is expected"
     """Where it was not seen: who says that it should be there."""
+    no_more: str = "take it from the expect list"
+    """What to do then if it is gone for good."""
 
     @property
     def label(self) -> str:
@@ -118,6 +120,8 @@ class Expected:
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.wanted = list(wanted)
+        self.keep_ms = KEEP_MS
+        """For so long one that was seen is missed."""
         self._now = now
         self.on_changed = on_changed
         self._seen: dict[Place, Seen] = {}
@@ -161,20 +165,18 @@ class Expected:
             kept = sorted(self._seen.values(), key=lambda s: s.at)[-MAX_SEEN:]
             self._seen = {s.place: s for s in kept}
 
-    def forget(self, broker_name: str) -> int:
-        """Forgets the brokers of a name; how many."""
-        gone = [place for place in self._seen if place[1] == broker_name]
-        for place in gone:
-            del self._seen[place]
-        return len(gone)
+    def drop(self, place: Place) -> None:
+        """Forgets that a broker was seen."""
+        self._seen.pop(place, None)
 
     def missing(self, info: ClusterInfo) -> list[Missing]:
         """The replicas that should be there and that a name server does not know, by cluster, name
         and id."""
         found: dict[tuple[str, int], Missing] = {}
+        oldest = self._now() - self.keep_ms
         there = {name: set(b.broker_addrs) for name, b in info.brokers.items()}
         for (cluster, name, number), seen in self._seen.items():
-            if number not in there.get(name, ()):
+            if number not in there.get(name, ()) and seen.at >= oldest:
                 found[name, number] = Missing(
                     cluster, name, number, seen.address, seen.at, not there.get(name)
                 )
@@ -210,5 +212,7 @@ class Expected:
                 found.setdefault(one.broker_name, one)
         for name, broker in info.brokers.items():
             if broker.broker_addrs and MASTER_ID not in broker.broker_addrs:
-                found.setdefault(name, Missing(broker.cluster, name, MASTER_ID, whole=False))
+                why, start = "it has slaves", "make a slave the master: pyrmq admin broker promote"
+                one = Missing(broker.cluster, name, MASTER_ID, "", 0, False, why, start)
+                found.setdefault(name, one)
         return [replace(found[name], broker_id=MASTER_ID) for name in sorted(found)]

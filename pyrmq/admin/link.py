@@ -211,12 +211,14 @@ class AdminLink:
     async def route(self, topic: str) -> TopicRoute:
         """Where a topic is. TopicNotExistError, which says what is missing."""
         try:
-            return await self._channels.perform(self.name_servers.route(topic))
+            found = await self._channels.perform(self.name_servers.route(topic))
         except TopicNotExistError as e:
             missing = await self.missing_names()
             if missing:
                 e.hint = "; ".join(str(self.missed[m.label]) for m in missing)
             raise
+        await self.missing_names(found)
+        return found
 
     async def cluster_info(self) -> ClusterInfo:
         info = await self._channels.perform(self.name_servers.cluster_info())
@@ -235,9 +237,10 @@ class AdminLink:
             missing = [m for m in missing if m.cluster in clusters or m.cluster not in left]
             known = {*info.brokers, *(m.broker_name for m in missing)}
             why = "the topic's order configuration names it"
+            no_more = "put the order configuration without it: pyrmq admin topic order put"
             missing += (
                 [
-                    Missing("", name, MASTER_ID, why=why)
+                    Missing("", name, MASTER_ID, why=why, no_more=no_more)
                     for name in sorted({e.partition(":")[0] for e in route.order_conf.split(";")})
                     if name and name not in known
                 ]
@@ -257,7 +260,9 @@ class AdminLink:
 
     def _miss(self, missing: list[Missing]) -> list[Missing]:
         for one in missing:
-            self.missed[one.label] = BrokerMissingError(one.text)
+            self.missed[one.label] = error = BrokerMissingError(one.text)
+            if not one.seen:
+                error.hint = f"start it, or {one.no_more}"
         return missing
 
     async def topics(self) -> set[str]:

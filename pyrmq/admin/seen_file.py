@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyrmq.admin.expected import MAX_NAME, MAX_SEEN, Expectation, Expected, Seen
+from pyrmq.admin.expected import MAX_NAME, MAX_SEEN, Expectation, Expected, Place, Seen
 from pyrmq.escape import escape
 from pyrmq.model.topic import as_int
 from pyrmq.net.address import Address, format_address
@@ -49,24 +49,36 @@ class SeenFile:
     def __init__(self, path: Path | None, namesrv: Sequence[Address]) -> None:
         self.path = path
         self._servers = [format_address(a) for a in namesrv]
+        self._kept: set[Place] = set()
+        """What was in the file when it was read or written last."""
 
     def expected(self, wanted: Iterable[Expectation] = ()) -> Expected:
         """What was seen through one of the name servers, and what is `wanted`. What is noted there
         is kept in the file."""
-        found = Expected(wanted, self._of_servers(self._load()))
-        found.on_changed = lambda: self.keep(found.seen)
+        before = self._of_servers(self._load())
+        self._kept = {s.place for s in before}
+        found = Expected(wanted, before)
+        found.on_changed = lambda: self._keep(found)
         return found
 
-    def keep(self, seen: Sequence[Seen], *, gone: str | None = None) -> None:
-        """Writes what was seen through the name servers, if it is not there so already; without the
-        brokers of the name `gone`."""
+    def _keep(self, expected: Expected) -> None:
+        """Writes what was seen, if it is not there so already. What went from the file meanwhile
+        was forgotten by another command, unless it was seen again since."""
         if self.path is None:
             return
         tables = self._load()
         before = {s.place: s for s in self._of_servers(tables)}
-        if gone is None and all(_is_kept(one, before) for one in seen) and len(before) == len(seen):
-            return
-        rows = [_row(s) for s in seen if s.broker_name != gone]
+        for one in expected.seen:
+            forgotten = one.place in self._kept and one.place not in before
+            if forgotten and one.at < max(s.at for s in expected.seen):
+                expected.drop(one.place)
+        seen = expected.seen
+        if not (len(before) == len(seen) and all(_is_kept(one, before) for one in seen)):
+            self._put(tables, seen)
+        self._kept = {s.place for s in seen}
+
+    def _put(self, tables: dict[str, list[Any]], seen: Iterable[Seen]) -> None:
+        rows = [_row(s) for s in seen]
         for server in self._servers:
             tables.pop(server, None)
             tables[server] = rows
@@ -76,10 +88,16 @@ class SeenFile:
             self._write(tables)
 
     def forget(self, broker_name: str) -> int:
-        """Forgets the brokers of a name; how many there were."""
-        known = list(self._of_servers(self._load()))
-        self.keep(known, gone=broker_name)
-        return sum(s.broker_name == broker_name for s in known)
+        """Forgets the brokers of a name; how many there were. OSError if the file cannot be
+        written."""
+        tables = self._load()
+        known = {s.place: s for s in self._of_servers(tables)}
+        left = [s for s in known.values() if s.broker_name != broker_name]
+        if len(left) < len(known):
+            for server in self._servers:
+                tables[server] = [_row(s) for s in left]
+            self._write(tables)
+        return len(known) - len(left)
 
     def _of_servers(self, tables: Mapping[str, Any]) -> list[Seen]:
         rows = [row for server in self._servers for row in tables.get(server, ())]
@@ -124,7 +142,7 @@ class SeenFile:
             raise
 
 
-def _is_kept(one: Seen, before: Mapping[tuple[str, str, int], Seen]) -> bool:
+def _is_kept(one: Seen, before: Mapping[Place, Seen]) -> bool:
     known = before.get(one.place)
     return known is not None and known.address == one.address and one.at - known.at < FRESH_MS
 

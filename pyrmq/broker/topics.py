@@ -19,6 +19,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
 from pyrmq.errors import (
+    NOT_CREATED,
     InvalidParameterError,
     NoPermissionError,
     PyrmqError,
@@ -390,7 +391,7 @@ class TopicTable(PersistentTable):
         if why is not None:
             if self._creations.may_log():
                 log.error("topic %s not created: %s", escape(topic), escape(why))
-            raise TopicNotExistError(f"topic[{topic}] not exist, and is not created: {why}")
+            raise TopicNotExistError(f"topic[{topic}] not exist, and {NOT_CREATED}{why}")
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(
             topic,
