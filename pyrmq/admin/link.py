@@ -342,6 +342,9 @@ class AdminLink:
         """The addresses of a broker name. ClientError if no name server knows it."""
         brokers = (await self.cluster_info()).brokers
         if name not in brokers:
+            for one in await self.missing_names():
+                if one.broker_name == name:
+                    raise self.missed[one.label]
             raise ClientError(f"there is no broker {name}{near(name, brokers)}")
         return brokers[name]
 

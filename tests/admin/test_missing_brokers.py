@@ -76,7 +76,7 @@ async def pair(
                 await made.stop()
 
 
-async def test_every_command_says_what_it_lacks(pair: Pair) -> None:
+async def test_every_command_says_what_it_lacks(pair: Pair, tmp_path: Path) -> None:
     whole = await admin(pair.namesrv, "group", "lag", "g", "--topic", "T", "-o", "json")
     assert (whole.code, json.loads(whole.out)["diff"]) == (0, 5)
     await pair.stop()
@@ -100,6 +100,14 @@ async def test_every_command_says_what_it_lacks(pair: Pair) -> None:
         ran = await mqadmin(pair.namesrv, *words)
         assert ran.code == 3, (words, ran)
         assert ran.err.count(f"{pair.label} is missing") == 1, (words, ran)
+    export = await admin(
+        pair.namesrv, "export", "configs", "-c", CLUSTER, "--folder", str(tmp_path)
+    )
+    assert export.code == 2  # whole, or not at all
+    assert f"{pair.label} is missing" in export.err
+    named = await mqadmin(pair.namesrv, "getBrokerEpoch", "-b", "broker-b")
+    assert named.code == 2
+    assert f"{pair.label} is missing" in named.err
     one = await admin(
         pair.namesrv, "broker", "status", "-b", format_address(pair.first.broker_address)
     )
