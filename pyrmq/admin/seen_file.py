@@ -113,7 +113,7 @@ class SeenFile:
         except FileNotFoundError:
             return {}
         except OSError as e:
-            log.warning("%s cannot be read: %s", escape(str(self.path)), e.strerror)
+            log.warning("%s cannot be read: %s", escape(str(self.path)), escape(e))
             return {}
         try:
             found = json.loads(raw) if len(raw) <= MAX_BYTES else None
