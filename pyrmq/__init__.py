@@ -46,7 +46,8 @@ _NAMES = {
     "pyrmq.client.transaction_function": "TransactionFunction",
     "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
     "pyrmq.errors": """
-        CheckpointError ClientError ConfigError ConnectError DataLossError EngineError
+        BrokerMissingError CheckpointError ClientError ConfigError ConnectError DataLossError
+        EngineError
         IllegalOperationError InvalidParameterError MessageIllegalError
         MissingPackageError NoPermissionError NotFoundError NotSentError NotSupportedError
         OffsetOutOfRangeError ProtocolError PyrmqError QueryNotFoundError
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
     from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
+    from pyrmq.errors import BrokerMissingError as BrokerMissingError
     from pyrmq.errors import CheckpointError as CheckpointError
     from pyrmq.errors import ClientError as ClientError
     from pyrmq.errors import ConfigError as ConfigError

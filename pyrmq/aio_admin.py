@@ -21,6 +21,7 @@ from pyrmq.admin import producers as producers_
 from pyrmq.admin import rocksdb as rocksdb_
 from pyrmq.admin import topics as topics_
 from pyrmq.admin import users as users_
+from pyrmq.admin.expected import Expected
 from pyrmq.aio_face import Client, awaited, streamed
 from pyrmq.background import Background
 from pyrmq.net.signing import Credentials
@@ -80,6 +81,7 @@ class Clusters(_Part):
     __doc__ = clusters_.Clusters.__doc__
 
     epochs = awaited(clusters_.Clusters.epochs)
+    health = awaited(clusters_.Clusters.health)
     list = awaited(clusters_.Clusters.list)
     probe = streamed(clusters_.Clusters.probe)
     round_trips = streamed(clusters_.Clusters.round_trips)
@@ -193,6 +195,7 @@ class Topics(_Part):
     deletion = awaited(topics_.Topics.deletion)
     flows = streamed(topics_.Topics.flows)
     groups = awaited(topics_.Topics.groups)
+    hidden = awaited(topics_.Topics.hidden)
     list = awaited(topics_.Topics.list)
     order_conf = awaited(topics_.Topics.order_conf)
     put_order_conf = awaited(topics_.Topics.put_order_conf)
@@ -221,9 +224,14 @@ class Admin(Client[api_.Admin]):
     __doc__ = api_.Admin.__doc__
 
     def __init__(
-        self, namesrv: str, *, timeout: float | None = None, credentials: Credentials | None = None
+        self,
+        namesrv: str,
+        *,
+        timeout: float | None = None,
+        credentials: Credentials | None = None,
+        expected: Expected | None = None,
     ) -> None:
-        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials)
+        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
         super().__init__(client)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+NOT_CREATED = "is not created: "
+"""In a broker's answer: it makes topics on demand, and says why not this one."""
+
 
 class PyrmqError(Exception):
     """Base of all of them."""
@@ -79,6 +82,8 @@ class ResponseError(PyrmqError):
         """The error for a server's answer: of the class for its code, `answered`."""
         error = _BY_CODE.get(code, ResponseError)(remark, code)
         error.answered = True
+        if code == TopicNotExistError.code and NOT_CREATED in remark:
+            error.hint = "create it yourself: the broker says why it does not"
         return error
 
 
@@ -221,6 +226,14 @@ class NotSentError(ClientError):
     code: int | None = None
     retriable = False
     hint = ""
+
+
+class BrokerMissingError(ConnectError):
+    """A broker that should be there and that no name server knows: what it has is not in an answer
+    of the others."""
+
+    retriable = False
+    hint = "start it, or say that it is gone for good: pyrmq admin cluster forget NAME"
 
 
 class NotFoundError(ClientError):

@@ -21,6 +21,7 @@ from pyrmq.admin import producers as producers_
 from pyrmq.admin import rocksdb as rocksdb_
 from pyrmq.admin import topics as topics_
 from pyrmq.admin import users as users_
+from pyrmq.admin.expected import Expected
 from pyrmq.background import Background
 from pyrmq.net.signing import Credentials
 from pyrmq.sync_face import Client, blocking, streamed
@@ -80,6 +81,7 @@ class Clusters(_Part):
     __doc__ = clusters_.Clusters.__doc__
 
     epochs = blocking(clusters_.Clusters.epochs)
+    health = blocking(clusters_.Clusters.health)
     list = blocking(clusters_.Clusters.list)
     probe = streamed(clusters_.Clusters.probe)
     round_trips = streamed(clusters_.Clusters.round_trips)
@@ -193,6 +195,7 @@ class Topics(_Part):
     deletion = blocking(topics_.Topics.deletion)
     flows = streamed(topics_.Topics.flows)
     groups = blocking(topics_.Topics.groups)
+    hidden = blocking(topics_.Topics.hidden)
     list = blocking(topics_.Topics.list)
     order_conf = blocking(topics_.Topics.order_conf)
     put_order_conf = blocking(topics_.Topics.put_order_conf)
@@ -221,9 +224,14 @@ class Admin(Client[api_.Admin]):
     __doc__ = api_.Admin.__doc__
 
     def __init__(
-        self, namesrv: str, *, timeout: float | None = None, credentials: Credentials | None = None
+        self,
+        namesrv: str,
+        *,
+        timeout: float | None = None,
+        credentials: Credentials | None = None,
+        expected: Expected | None = None,
     ) -> None:
-        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials)
+        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
         super().__init__(client)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)

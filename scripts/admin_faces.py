@@ -50,6 +50,7 @@ def written(face: str) -> str:
         "from __future__ import annotations", "", "from typing import Any", "",
         *(f"from pyrmq.admin import {m} as {m}_" for m in sorted(
             {p.__module__.rpartition(".")[2] for p in parts().values()} | {"api"})),
+        "from pyrmq.admin.expected import Expected",
         "from pyrmq.background import Background",
         "from pyrmq.net.signing import Credentials",
         f"from pyrmq.{face}_face import Client, {call}, streamed", "", "",
@@ -71,8 +72,10 @@ def written(face: str) -> str:
         lines.append("")
     lines += ["", "class Admin(Client[api_.Admin]):", "    __doc__ = api_.Admin.__doc__", "",
               "    def __init__(self, namesrv: str, *, timeout: float | None = None,",
-              "                 credentials: Credentials | None = None) -> None:",
-              "        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials)",
+              "                 credentials: Credentials | None = None,",
+              "                 expected: Expected | None = None) -> None:",
+              "        client = api_.Admin(namesrv, timeout=timeout, credentials=credentials,",
+              "                            expected=expected)",
               "        super().__init__(client)"]  # fmt: skip
     lines += [f"        self.{n} = {p.__name__}(self, client.{n})" for n, p in parts().items()]
     return _formatted("\n".join(lines) + "\n")

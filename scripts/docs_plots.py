@@ -21,6 +21,7 @@ TOPICS = {
 }
 """Transactions that are pending, committed, rolled back, discarded."""
 MINUTES = 90
+NOTE = "/data/rocketmq/store: all times\nmeasured 2026-01-31 13:30:00Z"
 
 
 def draw(folder: Path) -> list[Path]:
@@ -33,7 +34,7 @@ def draw(folder: Path) -> list[Path]:
         for _ in range(count)
     ]
     found = here.values(states, "topic string, state string")
-    transactions.plot(found, str(folder / "transactions.png"))
+    transactions.plot(found, str(folder / "transactions.png"), NOTE)
     chance = random.Random(7)
     rows = []
     backlog = {"shipping": 900, "billing": 250, "search-index": 40}
@@ -42,9 +43,10 @@ def draw(folder: Path) -> list[Path]:
             stuck = group == "shipping" and 30 <= minute < 54
             change = chance.randint(150, 320) if stuck else -before * chance.uniform(0.02, 0.22)
             backlog[group] = max(round(before + change + chance.randint(0, 60)), 0)
-            rows.append((NOON + timedelta(minutes=minute), group, backlog[group]))
-    measured = here.values(rows, "measuredAt timestamp, group string, backlog bigint")
-    lag.plot(measured, str(folder / "lag.png"))
+            age = backlog[group] * 400
+            rows.append((NOON + timedelta(minutes=minute), group, backlog[group], 0, age))
+    schema = "measuredAt timestamp, group string, backlog bigint, gone bigint, behindMs bigint"
+    lag.plot(here.values(rows, schema), str(folder / "lag.png"), NOTE)
     return sorted(folder.glob("*.png"))
 
 

@@ -11,6 +11,10 @@ import pytest
 
 from tests.support import sharing, thorough
 
+# Commands remember no brokers of other tests, nor in the home of whoever runs them.
+os.environ["PYRMQ_STATE"] = ""
+os.environ.pop("PYRMQ_EXPECT", None)
+
 # Machines differ in speed: a slow example is no failure.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("random", deadline=None, database=None, print_blob=True)

@@ -8,6 +8,7 @@ from pyrmq.admin.acls import Acls
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
 from pyrmq.admin.controllers import Controllers
+from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AdminLink, Progress
@@ -32,10 +33,12 @@ class Admin:
 
     `namesrv`: `host:port;host:port`; `timeout`: seconds for one request; `progress`: is called with
     what takes long, how many of it are done and how many there are; `credentials`: requests are
-    signed with them, but for those of the producers that send messages. ConfigError if `namesrv`
-    is no list of addresses. Methods raise ResponseError for what a server refuses (`server` says
-    which), ConnectError and RequestTimeoutError for one that cannot be reached or does not answer;
-    those that ask several servers return Outcomes.
+    signed with them, but for those of the producers that send messages; `expected`: which brokers
+    there should be. Without it those count that this object has seen. What is asked of all brokers
+    says which of them are missing: Outcomes and `failed` have a BrokerMissingError of each.
+    ConfigError if `namesrv` is no list of addresses. Methods raise ResponseError for what a server
+    refuses (`server` says which), ConnectError and RequestTimeoutError for one that cannot be
+    reached or does not answer; those that ask several servers return Outcomes.
     """
 
     def __init__(
@@ -45,12 +48,17 @@ class Admin:
         timeout: float | None = None,
         progress: Progress | None = None,
         credentials: Credentials | None = None,
+        expected: Expected | None = None,
     ) -> None:
         addresses = parse_addresses(namesrv)
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")
         self.link = AdminLink(
-            addresses, timeout=timeout, progress=progress, credentials=credentials
+            addresses,
+            timeout=timeout,
+            progress=progress,
+            credentials=credentials,
+            expected=expected,
         )
         self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)

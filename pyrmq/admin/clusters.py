@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
+from pyrmq.admin.health import Health, health
 from pyrmq.admin.link import AdminLink, Part, Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.runtime_info import Epochs, Runtime
@@ -72,6 +73,12 @@ class Clusters(Part):
         return [
             ReplicaState(r, o.value or {}, o.error) for r, o in zip(replicas, outcomes, strict=True)
         ]
+
+    async def health(self, cluster: str | None = None) -> Health:
+        """Whether a cluster, or all of them, are well: name servers, masters and slaves, those too
+        that should be there and are missing, disks, refused messages. ClientError if there is no
+        such cluster."""
+        return await health(self._link, cluster)
 
     async def epochs(
         self, *, broker_name: str | None = None, cluster: str | None = None

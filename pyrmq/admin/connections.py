@@ -9,6 +9,7 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.errors import (
+    BrokerMissingError,
     ConnectError,
     PyrmqError,
     RequestTimeoutError,
@@ -139,6 +140,9 @@ class GroupConnections(Part):
                 if e.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
                 last = e
+            except BrokerMissingError as e:
+                if len(addresses) == 1:  # members are with every broker that is there
+                    last = e
             except (ConnectError, RequestTimeoutError) as e:
                 last = e
             else:

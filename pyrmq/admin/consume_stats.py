@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrmq.admin import values
@@ -18,6 +18,8 @@ from pyrmq.model.names import LMQ_PREFIX, RETRY_PREFIX, retry_topic
 
 TIMEOUT = 15.0
 """Seconds for a broker to answer. [getConsumeStats: 3 times timeoutMillis]"""
+MOST_TOPICS = 64
+"""Topics of a group that a broker is asked for the beginnings of."""
 WHEEL_TIMER = "rmq_sys_wheel_timer"
 
 
@@ -38,11 +40,21 @@ class QueueProgress:
     """From where its next pull is expected."""
     last_timestamp: int
     """When the last consumed message was stored, ms since 1970; 0 if that is not known."""
+    min_offset: int | None = None
+    """The first message's that is still stored; None if the broker did not say."""
 
     @property
     def diff(self) -> int:
-        """Messages that are not consumed."""
+        """Messages that are not consumed, those that are `gone` among them, as RocketMQ counts
+        them."""
         return self.broker_offset - self.consumer_offset
+
+    @property
+    def gone(self) -> int | None:
+        """Messages that were deleted before they were consumed; None if that is not known."""
+        if self.min_offset is None:
+            return None
+        return max(min(self.min_offset, self.broker_offset) - self.consumer_offset, 0)
 
     @property
     def inflight(self) -> int:
@@ -58,6 +70,7 @@ class QueueProgress:
             consumed,
             max(values.number(row, "pullOffset"), consumed),
             values.number(row, "lastTimestamp"),
+            max(values.number(row, "minOffset"), 0) if "minOffset" in row else None,
         )
 
 
@@ -71,10 +84,20 @@ class ConsumeStats:
     tps: float
     failed: list[Outcome[Any]]
     """Brokers that did not answer: what they have is missing here."""
+    deleted_unread: int = 0
+    """Messages of all topics that were deleted before the group consumed them, since the brokers'
+    start. Apache's brokers do not count them."""
 
     @property
     def diff(self) -> int:
+        """Messages that are not consumed, those that are `gone` among them."""
         return sum(q.diff for q in self.queues)
+
+    @property
+    def gone(self) -> int:
+        """Messages that were deleted before they were consumed, in the queues where that is
+        known."""
+        return sum(q.gone or 0 for q in self.queues)
 
     @property
     def inflight(self) -> int:
@@ -124,7 +147,8 @@ class GroupProgress(GroupConnections, GroupRunning):
         if not queues:
             await self._why_empty(group)
         tps = sum(stats.tps for stats in found.values)
-        return ConsumeStats(group, queues, tps, list(found.failed))
+        deleted = sum(stats.deleted_unread for stats in found.values)
+        return ConsumeStats(group, queues, tps, list(found.failed), deleted)
 
     async def stats_of_broker(
         self, broker: str, group: str, topic: str | None = None
@@ -141,7 +165,28 @@ class GroupProgress(GroupConnections, GroupRunning):
         )
         rows = values.by_queue(values.table(answer, "offsetTable"))
         queues = [QueueProgress.from_json(q, row) for q, row in rows if isinstance(row, dict)]
-        return ConsumeStats(group, queues, values.real(answer, "consumeTps"), [])
+        queues = await self._with_beginnings(address, queues)
+        deleted = max(values.number(answer, "deletedUnread"), 0)
+        return ConsumeStats(group, queues, values.real(answer, "consumeTps"), [], deleted)
+
+    async def _with_beginnings(
+        self, address: str, queues: list[QueueProgress]
+    ) -> list[QueueProgress]:
+        """The same with where queues begin, of a broker that does not say it with the progress, as
+        Apache's. [GET_TOPIC_STATS_INFO]"""
+        topics = sorted({q.queue.topic for q in queues if q.min_offset is None and q.diff > 0})
+        begins: dict[MessageQueue, int] = {}
+        for topic in topics[:MOST_TOPICS]:
+            try:
+                answer = await self._link.ask_json(
+                    address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+                )
+                for queue, row in values.by_queue(values.table(answer, "offsetTable")):
+                    if isinstance(row, dict):
+                        begins[queue] = max(values.number(row, "minOffset"), 0)
+            except PyrmqError:  # the progress is known without it
+                break
+        return [replace(q, min_offset=begins.get(q.queue, q.min_offset)) for q in queues]
 
     async def _brokers(self, group: str, topic: str | None, cluster: str | None) -> list[Replica]:
         """The brokers of the first of these topics that has a route."""

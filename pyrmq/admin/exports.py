@@ -73,6 +73,10 @@ class Exports(Part):
     async def configs(self, cluster: str, *, told: Told = silent) -> Table:
         """The configuration of a cluster's masters. ClientError for a broker without a master."""
         replicas = await self._link.replicas(cluster=cluster)
+        for r in replicas:
+            if r.broker_id == 0 and r.address in self._link.missed:
+                raise self._link.missed[r.address]
+        replicas = [r for r in replicas if r.address not in self._link.missed]
         masters = [r for r in replicas if r.broker_id == 0]
         for name in sorted({r.broker_name for r in replicas} - {m.broker_name for m in masters}):
             raise ClientError(f"broker {name} has no master now: its configuration is not known")

@@ -9,9 +9,8 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_config import GroupConfig
-from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
-from pyrmq.errors import RequestCodeNotSupportedError
+from pyrmq.errors import PyrmqError, RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
@@ -19,6 +18,10 @@ from pyrmq.net.client_protocol import Ext
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
+AT_ONCE = 500
+"""Groups in one request. pyrmq's brokers take up to 4096, and 1 MiB."""
+LIST_TIMEOUT = 20.0
+"""Seconds for a list of groups."""
 MAX_VALUES = 8 << 20
 """Most values in a broker's list of groups; a group has about 20."""
 
@@ -39,7 +42,7 @@ class Groups(GroupProgress):
     async def configs(self, group: str) -> Outcomes[GroupAt | None]:
         """A group's configuration on one broker of each name; None where a broker has no such
         group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
-        brokers = await self._one_of_each()
+        brokers = await self._link.one_of_each()
         at = {r.address: r for r in brokers}
 
         async def one(address: str) -> GroupAt | None:
@@ -57,18 +60,8 @@ class Groups(GroupProgress):
         async def one(address: str) -> list[str]:
             return [str(name) for name in await self._table(address)]
 
-        asked = (await self._link.on_each(await self._one_of_each(), one)).check()
+        asked = (await self._link.on_each(await self._link.one_of_each(), one)).check()
         return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
-
-    async def _one_of_each(self) -> list[Replica]:
-        """One broker of each name."""
-        info = await self._link.cluster_info()
-        return [
-            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
-            for _, b in sorted(info.brokers.items())
-            if b.broker_addrs
-            for number in [min(b.broker_addrs)]
-        ]
 
     async def _table(self, address: str) -> Mapping[Any, Any]:
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
@@ -122,22 +115,33 @@ class Groups(GroupProgress):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """The same for many groups in one request; in a request each where a broker does not know
-        that one. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST]"""
+        """The same for many groups, many in one request; in a request each where a broker does not
+        know that one. All names are looked at before anything is changed. Where a broker refuses
+        one, those of requests before are changed, as the error's hint says.
+        [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST]"""
         for config in configs:
             check_consumer_group(config.group_name)
-        body = fastjson.dumps({"groupConfigList": [c.to_json() for c in configs]})
 
         async def one(address: str) -> None:
-            try:
-                await self._link.ask(
-                    address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body
-                )
-            except RequestCodeNotSupportedError:
-                for config in configs:
-                    await self._update(address, config)
+            for at in range(0, len(configs), AT_ONCE):
+                try:
+                    await self._update_list(address, configs[at : at + AT_ONCE])
+                except PyrmqError as e:
+                    if at:
+                        e.hint = f"the first {at} of the groups are created or changed there"
+                    raise
 
         return await self._on_masters(one, broker, cluster)
+
+    async def _update_list(self, address: str, configs: Sequence[GroupConfig]) -> None:
+        body = fastjson.dumps({"groupConfigList": [c.to_json() for c in configs]})
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+        patience = self._link.patience(LIST_TIMEOUT)
+        try:
+            await self._link.ask(address, code, body=body, timeout=patience)
+        except RequestCodeNotSupportedError:
+            for config in configs:
+                await self._update(address, config)
 
     async def delete(
         self,

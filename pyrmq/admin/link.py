@@ -10,10 +10,18 @@ from typing import Any, Self, TypeVar
 import trio
 
 from pyrmq.admin.channels import AdminChannels
+from pyrmq.admin.expected import Expected, Missing
 from pyrmq.admin.near import near as near
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.errors import (
+    BrokerMissingError,
+    ClientError,
+    ProtocolError,
+    PyrmqError,
+    ResponseError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import ResponseCode, request_text
 from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from pyrmq.net import fastjson
@@ -23,6 +31,8 @@ from pyrmq.net.client_protocol import Ext
 from pyrmq.net.name_servers import NameServers
 from pyrmq.net.signing import Credentials
 
+FRESH = 5.0
+"""Seconds for which it is believed what brokers there are, when it is asked which are missing."""
 TIMEOUT = 5.0
 """Seconds for a request to a server. [DefaultMQAdminExt: 5000 ms]"""
 AT_ONCE = 8
@@ -43,7 +53,12 @@ class Replica:
     broker_name: str
     broker_id: int
     address: str
-    """`host:port`."""
+    """`host:port`. Of one that is missing what it is called; requests to that fail."""
+
+    @classmethod
+    def missing(cls, one: Missing) -> Replica:
+        """A broker that should be there."""
+        return cls(one.cluster, one.broker_name, one.broker_id, one.label)
 
     @classmethod
     def at(cls, address: str) -> Replica:
@@ -55,7 +70,10 @@ class AdminLink:
     """Connections to the servers of a cluster. An async context manager.
 
     `namesrv`: the name servers; `timeout`: seconds for a request, TIMEOUT if nothing is said;
-    `credentials`: whose name requests are signed with.
+    `credentials`: whose name requests are signed with; `expected`: which brokers there should be,
+    those that were seen through this link if nothing is said. Where brokers are listed, those that
+    are missing come last: each request to one is a BrokerMissingError, so that what is asked of
+    all of them says what it lacks.
     A ResponseError that a server answered with has its address in `server`.
     """
 
@@ -66,7 +84,12 @@ class AdminLink:
         timeout: float | None = None,
         progress: Progress | None = None,
         credentials: Credentials | None = None,
+        expected: Expected | None = None,
     ) -> None:
+        self.expected = Expected() if expected is None else expected
+        self.missed: dict[str, BrokerMissingError] = {}
+        """Brokers that were missing where something was asked, by what they are called."""
+        self._info: tuple[float, ClusterInfo] | None = None
         self.progress = progress or no_progress
         self.namesrv = tuple(namesrv)
         self._said = timeout
@@ -103,6 +126,8 @@ class AdminLink:
         timeout: float | None = None,
     ) -> Command:
         """What a server answered, whatever its code. ConnectError, RequestTimeoutError."""
+        if isinstance(server, str) and server in self.missed:
+            raise self.missed[server]
         address = parse_address(server, "address") if isinstance(server, str) else server
         channel = await self._channels.get(address)
         return await channel.call(code, ext, body, timeout=timeout or self.timeout)
@@ -184,15 +209,68 @@ class AdminLink:
     # Where things are
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where a topic is. TopicNotExistError."""
-        return await self._channels.perform(self.name_servers.route(topic))
+        """Where a topic is. TopicNotExistError, which says what is missing."""
+        try:
+            found = await self._channels.perform(self.name_servers.route(topic))
+        except TopicNotExistError as e:
+            missing = await self.missing_names()
+            if missing:
+                e.hint = "; ".join(str(self.missed[m.label]) for m in missing)
+            raise
+        await self.missing_names(found)
+        return found
 
     async def cluster_info(self) -> ClusterInfo:
-        return await self._channels.perform(self.name_servers.cluster_info())
+        info = await self._channels.perform(self.name_servers.cluster_info())
+        self._info = trio.current_time(), info
+        self.expected.note(info)
+        return info
+
+    async def missing_names(self, route: TopicRoute | None = None) -> list[Missing]:
+        """The broker names of which no broker is there. `route`: those that may have its topic, as
+        they are of one of its clusters, or of one of which nothing is left."""
+        info = await self._lately()
+        missing = self.expected.missing_names(info) if info is not None else []
+        if route is not None and info is not None:
+            left = {b.cluster for b in info.brokers.values()}
+            clusters = {b.cluster for b in route.brokers}
+            missing = [m for m in missing if m.cluster in clusters or m.cluster not in left]
+            known = {*info.brokers, *(m.broker_name for m in missing)}
+            why = "the topic's order configuration names it"
+            no_more = "put the order configuration without it: pyrmq admin topic order put"
+            missing += (
+                [
+                    Missing("", name, MASTER_ID, why=why, no_more=no_more)
+                    for name in sorted({e.partition(":")[0] for e in route.order_conf.split(";")})
+                    if name and name not in known
+                ]
+                if route.order_conf
+                else []
+            )
+        return self._miss(missing)
+
+    async def _lately(self) -> ClusterInfo | None:
+        """Which brokers there are, as of a short time ago; None if no name server can tell."""
+        if self._info is None or trio.current_time() - self._info[0] > FRESH:
+            try:
+                await self.cluster_info()
+            except PyrmqError:
+                return None
+        return self._info[1] if self._info else None
+
+    def _miss(self, missing: list[Missing]) -> list[Missing]:
+        for one in missing:
+            self.missed[one.label] = error = BrokerMissingError(one.text)
+            if not one.seen:
+                error.hint = f"start it, or {one.no_more}"
+        return missing
 
     async def topics(self) -> set[str]:
-        """Names of all topics, retry topics and those of the system among them."""
-        return await self._channels.perform(self.name_servers.topics())
+        """Names of all topics, retry topics and those of the system among them, as far as brokers
+        are there."""
+        found = await self._channels.perform(self.name_servers.topics())
+        await self.missing_names()
+        return found
 
     async def replicas(
         self,
@@ -203,8 +281,9 @@ class AdminLink:
         default_all: bool = False,
     ) -> list[Replica]:
         """The brokers that are meant, by cluster, name and id: the one at the address `broker`, or
-        those of `cluster`, with `slaves` or the masters only. `default_all`: all clusters if
-        neither is given, which is an error otherwise. ClientError if there is no such cluster."""
+        those of `cluster`, with `slaves` or the masters only; behind them those that are missing.
+        `default_all`: all clusters if neither is given, which is an error otherwise. ClientError if
+        there is no such cluster."""
         if broker is not None:
             if cluster is not None:
                 raise ClientError("name a broker or a cluster, not both")
@@ -212,13 +291,31 @@ class AdminLink:
         if cluster is None and not default_all:
             raise ClientError("say which broker (host:port), or which cluster")
         info = await self.cluster_info()
-        brokers = info.brokers.values() if cluster is None else self.of_cluster(info, cluster)
-        return sorted(
+        find = self.expected.missing if slaves else self.expected.without_master
+        missing = [m for m in find(info) if cluster is None or m.cluster in ("", cluster)]
+        brokers: Iterable[BrokerData] = info.brokers.values()
+        if cluster is not None and not any(m.cluster == cluster for m in missing):
+            brokers = self.of_cluster(info, cluster)
+        elif cluster is not None:
+            brokers = [b for b in brokers if b.cluster == cluster]
+        found = sorted(
             Replica(b.cluster, b.broker_name, number, address)
             for b in brokers
             for number, address in b.broker_addrs.items()
             if slaves or number == MASTER_ID
         )
+        return found + [Replica.missing(m) for m in self._miss(missing)]
+
+    async def one_of_each(self) -> list[Replica]:
+        """One broker of each name, the master or its first slave; then names that are missing."""
+        info = await self.cluster_info()
+        found = [
+            Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
+            for _, b in sorted(info.brokers.items())
+            if b.broker_addrs
+            for number in [min(b.broker_addrs)]
+        ]
+        return found + [Replica.missing(m) for m in await self.missing_names()]
 
     async def masters(
         self, *, broker: str | None = None, cluster: str | None = None, default_all: bool = False
@@ -245,6 +342,9 @@ class AdminLink:
         """The addresses of a broker name. ClientError if no name server knows it."""
         brokers = (await self.cluster_info()).brokers
         if name not in brokers:
+            for one in await self.missing_names():
+                if one.broker_name == name:
+                    raise self.missed[one.label]
             raise ClientError(f"there is no broker {name}{near(name, brokers)}")
         return brokers[name]
 
@@ -257,7 +357,8 @@ class AdminLink:
 
     async def brokers_of(self, topic: str) -> list[Replica]:
         """One broker for each broker name of a topic's route, by name: its master, or its first
-        replica where it has none. TopicNotExistError."""
+        replica where it has none; behind them the names that are missing and may have the topic.
+        TopicNotExistError."""
         route = await self.route(topic)
         found = []
         for b in route.brokers:
@@ -265,7 +366,8 @@ class AdminLink:
             if address is not None:
                 number = next(n for n, a in b.broker_addrs.items() if a == address)
                 found.append(Replica(b.cluster, b.broker_name, number, address))
-        return sorted(found)
+        missing = await self.missing_names(route)
+        return sorted(found) + [Replica.missing(m) for m in missing]
 
 
 def no_progress(what: str, done: int, total: int) -> None:

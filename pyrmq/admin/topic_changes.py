@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pyrmq.admin.group_config import attributes_of
 from pyrmq.admin.link import Replica, near
 from pyrmq.admin.order_conf import OrderConf, format_order, parse_order
 from pyrmq.admin.outcome import Outcome, Outcomes, merged
-from pyrmq.errors import ClientError, ConfigError, RequestCodeNotSupportedError, TopicNotExistError
+from pyrmq.admin.shrinking import Hidden, config_before, hidden_by, refuse_hidden
+from pyrmq.errors import (
+    ClientError,
+    ConfigError,
+    InvalidParameterError,
+    PyrmqError,
+    RequestCodeNotSupportedError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.names import AUTO_CREATE_TOPIC, check_topic
 from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
@@ -21,6 +29,10 @@ from pyrmq.net.address import format_address, parse_address
 from pyrmq.net.client_protocol import Ext
 
 MAX_PERM = 7
+LIST_TIMEOUT = 20.0
+"""Seconds for a list of topics."""
+MOST_TOLD = 8
+"""Names that the text of an error has."""
 NEW_TOPIC = TopicConfig("", 8, 8)
 """What a topic is of which nothing is said. [updateTopic]"""
 AT_ONCE = 500
@@ -30,6 +42,10 @@ NO_STATIC_TOPICS = (
     "Make an ordinary topic with updateTopic (pyrmq admin topic create), which can also give it "
     "more queues; static topics of Apache RocketMQ's brokers are changed with its own mqadmin"
 )
+
+R = TypeVar("R")
+Change = tuple[TopicConfig | None, TopicConfig]
+"""A topic of one broker: as it was, if it was there, and as it is to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +108,35 @@ class TopicChanges(OrderConf):
         broker: str | None = None,
         cluster: str | None = None,
         attributes: str = "",
+        force: bool = False,
     ) -> Outcomes[None]:
         """Creates a topic, or replaces its configuration, on a broker or on all masters of a
         cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`. ConfigError for
-        what is none, or no permission. [UPDATE_AND_CREATE_TOPIC]"""
+        what is none, or no permission. UnreadQueuesError, and nothing is changed, if there would be
+        fewer queues to read and messages in the others are not consumed, unless `force`.
+        [UPDATE_AND_CREATE_TOPIC]"""
         masters = await self._link.masters(broker=broker, cluster=cluster)
-        return await self._update_on(masters, config, attributes)
+        return await self._update_on(masters, config, attributes, force)
+
+    async def hidden(
+        self,
+        topic: str,
+        read_queue_nums: int,
+        *,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> Outcomes[list[Hidden]]:
+        """What would not be read any more if a topic had so many queues to read: messages that
+        groups have not consumed, by broker and group. Nothing is changed."""
+        now = TopicConfig(topic, read_queue_nums, 0)
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        names = {r.address: r.broker_name or r.address for r in masters}
+
+        async def one(address: str) -> list[Hidden]:
+            before = await config_before(self._link, address, topic)
+            return await hidden_by(self._link, address, names[address], before, now)
+
+        return await self._link.on_each(masters, one)
 
     async def update_ordered(
         self,
@@ -106,6 +145,7 @@ class TopicChanges(OrderConf):
         broker: str | None = None,
         cluster: str | None = None,
         attributes: str = "",
+        force: bool = False,
     ) -> OrderedUpdate:
         """The same for a topic that is ordered: the brokers that took it are put into its order
         configuration on all name servers, with the queues to write. Entries of other brokers stay;
@@ -116,7 +156,7 @@ class TopicChanges(OrderConf):
         masters = await self._named_masters(info, broker, cluster)
         old = await self._order_of(config.topic_name)
         ordered = dataclasses.replace(config, order=True)
-        outcomes = await self._update_on(masters, ordered, attributes)
+        outcomes = await self._update_on(masters, ordered, attributes, force)
         made = {o.name: config.write_queue_nums for o in outcomes.done}
         if not made:
             return OrderedUpdate(outcomes, "", Outcomes())
@@ -132,27 +172,65 @@ class TopicChanges(OrderConf):
         broker: str | None = None,
         cluster: str | None = None,
         attributes: str = "",
+        force: bool = False,
         **fields: Any,
     ) -> Outcomes[TopicConfig]:
         """Creates a topic, or changes what is named of its configuration: on a broker that has it,
         all else stays as it is there; on one that has it not, the rest is that of `NEW_TOPIC`.
-        `fields`: members of TopicConfig, but for its name and attributes. [GET_TOPIC_CONFIG,
-        UPDATE_AND_CREATE_TOPIC]"""
+        `fields`: members of TopicConfig, but for its name and attributes. `force` as of `update`.
+        [GET_TOPIC_CONFIG, UPDATE_AND_CREATE_TOPIC]"""
         check_perm(fields.get("perm", 0))
         attributes_of(attributes)
 
-        async def one(address: str) -> TopicConfig:
+        async def planned(address: str) -> list[Change]:
             try:
-                config = await self._config(address, topic)
+                before = await self._config(address, topic)
             except TopicNotExistError:
-                config = dataclasses.replace(NEW_TOPIC, topic_name=topic)
-            config = dataclasses.replace(config, **fields)
+                new = dataclasses.replace(NEW_TOPIC, topic_name=topic)
+                return [(None, dataclasses.replace(new, **fields))]
+            return [(before, dataclasses.replace(before, **fields))]
+
+        async def one(address: str, changes: list[Change]) -> TopicConfig:
+            ((_, config),) = changes
             await self._update(address, config, attributes)
             return config
 
-        return await self._link.on_each(
-            await self._link.masters(broker=broker, cluster=cluster), one
-        )
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        return await self._planned(masters, planned, one, force)
+
+    async def _planned(
+        self,
+        masters: Sequence[Replica],
+        plan: Callable[[str], Awaitable[list[Change]]],
+        work: Callable[[str, list[Change]], Awaitable[R]],
+        force: bool,
+    ) -> Outcomes[R]:
+        """Plans what to change on all masters, and changes it once all plans are known: nothing if
+        one of them would hide messages, unless `force`. A master whose plan failed is left as it
+        is."""
+        names = {r.address: r.broker_name or r.address for r in masters}
+        plans: dict[str, list[Change]] = {}
+        failures: dict[str, PyrmqError] = {}
+
+        async def prepare(address: str) -> list[Hidden]:
+            plans[address] = changes = await plan(address)
+            if force:
+                return []
+            return [
+                hidden
+                for before, now in changes
+                for hidden in await hidden_by(self._link, address, names[address], before, now)
+            ]
+
+        async def one(address: str) -> R:
+            if address in failures:
+                raise failures[address]
+            return await work(address, plans[address])
+
+        prepared = await self._link.on_each(masters, prepare)
+        refuse_hidden(prepared)
+        failures |= {o.target: o.error for o in prepared.failed if o.error is not None}
+        return await self._link.on_each(masters, one)
 
     async def _named_masters(
         self, info: ClusterInfo, broker: str | None, cluster: str | None
@@ -184,41 +262,49 @@ class TopicChanges(OrderConf):
         *,
         broker: str | None = None,
         cluster: str | None = None,
+        force: bool = False,
     ) -> Outcomes[None]:
         """Creates topics, or replaces their configuration, many in one request; in a request each
-        where a broker does not know that one. Where a broker fails, the topics before may have been
-        changed. [UPDATE_AND_CREATE_TOPIC_LIST]"""
-        for change in changes:
-            check_perm(change.config.perm)
+        where a broker does not know that one. All names are looked at before anything is changed:
+        ConfigError. `force` as of `update`. Where a broker refuses one, those of requests before
+        are changed, as the error's hint says. [UPDATE_AND_CREATE_TOPIC_LIST]"""
+        check_names(changes)
+        by_name = {c.config.topic_name: c for c in changes}
 
-        async def one(address: str) -> None:
-            for at in range(0, len(changes), AT_ONCE):
-                await self._update_list(address, changes[at : at + AT_ONCE])
+        async def planned(address: str) -> list[Change]:
+            found = []
+            for done, change in enumerate(changes):
+                self._link.progress("topics", done, len(changes))
+                before = await config_before(self._link, address, change.config.topic_name)
+                if before is None or change.attributes or _differs(before, change.config):
+                    found.append((before, change.config))
+            return found
+
+        async def one(address: str, planned: list[Change]) -> None:
+            wanted = [by_name[now.topic_name] for _, now in planned]
+            for at in range(0, len(wanted), AT_ONCE):
+                try:
+                    await self._update_list(address, wanted[at : at + AT_ONCE])
+                except PyrmqError as e:
+                    if at:
+                        e.hint = f"the first {at} of the topics are created or changed there"
+                    raise
 
         masters = await self._link.masters(broker=broker, cluster=cluster)
-        return await self._link.on_each(masters, one)
+        return await self._planned(masters, planned, one, force)
 
-    async def _update_list(self, address: str, changes: Sequence[TopicChange]) -> None:
+    async def _update_list(self, address: str, wanted: Sequence[TopicChange]) -> None:
         # RocketMQ's broker forgets the whole list, and says success, if a topic in it is as it was.
-        wanted = [c for c in changes if c.attributes or await self._differs(address, c.config)]
-        if not wanted:
-            return
         rows = [{**c.config.to_json(), "attributes": c.attributes} for c in wanted]
         body = fastjson.dumps({"topicConfigList": rows})
+        patience = self._link.patience(LIST_TIMEOUT)
         try:
-            await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+            await self._link.ask(
+                address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body, timeout=patience
+            )
         except RequestCodeNotSupportedError:
             for change in wanted:
                 await self._update(address, change.config, _text(change.attributes))
-
-    async def _differs(self, address: str, config: TopicConfig) -> bool:
-        try:
-            found = await self._config(address, config.topic_name)
-        except (TopicNotExistError, RequestCodeNotSupportedError):
-            return True
-        return dataclasses.replace(found, attributes={}) != dataclasses.replace(
-            config, attributes={}
-        )
 
     async def set_perm(
         self, topic: str, perm: int, *, broker: str | None = None, cluster: str | None = None
@@ -295,13 +381,20 @@ class TopicChanges(OrderConf):
         return TopicConfig.from_json(topic, found)
 
     async def _update_on(
-        self, masters: Sequence[Replica], config: TopicConfig, attributes: str
+        self, masters: Sequence[Replica], config: TopicConfig, attributes: str, force: bool
     ) -> Outcomes[None]:
         check_perm(config.perm)
         attributes_of(attributes)
-        return await self._link.on_each(
-            masters, lambda address: self._update(address, config, attributes)
-        )
+
+        async def planned(address: str) -> list[Change]:
+            if force:
+                return [(None, config)]
+            return [(await config_before(self._link, address, config.topic_name), config)]
+
+        async def one(address: str, _: list[Change]) -> None:
+            await self._update(address, config, attributes)
+
+        return await self._planned(masters, planned, one, force)
 
     async def _update(self, address: str, config: TopicConfig, attributes: str) -> None:
         ext: Ext = {
@@ -316,6 +409,25 @@ class TopicChanges(OrderConf):
             "attributes": attributes,
         }
         await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+
+
+def check_names(changes: Sequence[TopicChange]) -> None:
+    """ConfigError if a topic of a list has a name, or a permission, that no topic can have."""
+    bad = []
+    for change in changes:
+        check_perm(change.config.perm)
+        try:
+            check_topic(change.config.topic_name)
+        except InvalidParameterError as e:
+            bad.append(str(e))
+    if bad:
+        more = f"; {len(bad) - MOST_TOLD} more" if len(bad) > MOST_TOLD else ""
+        raise ConfigError(f"nothing is changed: {'; '.join(bad[:MOST_TOLD])}{more}")
+
+
+def _differs(found: TopicConfig, wanted: TopicConfig) -> bool:
+    bare = [dataclasses.replace(config, attributes={}) for config in (found, wanted)]
+    return bare[0] != bare[1]
 
 
 def _text(attributes: dict[str, str]) -> str:

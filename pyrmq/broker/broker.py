@@ -20,6 +20,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_updates import ConfigUpdates
 from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayOffsets, DelayService
+from pyrmq.broker.deleted_unread import DeletedUnread
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_master import ha_listeners
 from pyrmq.broker.housekeeping import Housekeeping
@@ -137,6 +138,7 @@ class Broker:
             config.consumer_offset_update_version_step,
             self.grants,
         )
+        self.deleted_unread = DeletedUnread(self.store, self.topics, self.offsets)
         self.request_modes = RequestModes(folder / "messageRequestMode.json")
         self.stats = BrokerStats(
             config.broker_cluster_name,
@@ -272,6 +274,7 @@ class Broker:
                 tasks.start_soon(broker._persist)
                 tasks.start_soon(broker.housekeeping.run)
                 if not config.is_slave:
+                    tasks.start_soon(broker.deleted_unread.run)
                     tasks.start_soon(broker.transactions.run)
                     tasks.start_soon(broker._count_transactions)
                     tasks.start_soon(broker.delays.run)

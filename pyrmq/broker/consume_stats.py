@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import trio
 
 from pyrmq.broker import fields
 from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.deleted_unread import DeletedUnread
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.stats import BrokerStats
@@ -48,6 +49,7 @@ class ConsumeStatsProcessor:
         clients: ClientTable,
         offsets: OffsetTable,
         stats: BrokerStats,
+        deleted_unread: DeletedUnread,
     ) -> None:
         self._broker_name = broker_name
         self._address = address
@@ -57,6 +59,7 @@ class ConsumeStatsProcessor:
         self._clients = clients
         self._offsets = offsets
         self._stats = stats
+        self._deleted_unread = deleted_unread
         self._readers = trio.CapacityLimiter(READERS)
 
     def _key(self, topic: str, queue_id: int) -> Key:
@@ -68,17 +71,20 @@ class ConsumeStatsProcessor:
         message of each was stored."""
         topic = fields.text(command, "topic")
         known = self._topics.require(topic)
-        queues = range(max(known.read_queue_nums, known.write_queue_nums))
+        queues = max(known.read_queue_nums, known.write_queue_nums)
         table = await trio.to_thread.run_sync(
-            self._topic_rows, topic, queues, limiter=self._readers
+            self._topic_rows, topic, queues, self._topics.queues_of(known), limiter=self._readers
         )
         tps = self._stats.put_tps(topic)
         return Response(body=fastjson.dumps({"offsetTable": table, "topicPutTps": tps}))
 
-    def _topic_rows(self, topic: str, queues: Iterable[int]) -> dict[Key, dict[str, int]]:
+    def _topic_rows(self, topic: str, queues: int, had: int) -> dict[Key, dict[str, int]]:
+        """Of the topic's queues, and of those that it `had` and that still hold messages."""
         rows = {}
-        for queue_id in queues:
+        for queue_id in range(had):
             low, high = self._store.queue_range(topic, queue_id)
+            if queue_id >= queues and low >= high:
+                continue
             rows[self._key(topic, queue_id)] = {
                 "lastUpdateTimestamp": max(self._time(topic, queue_id, high - 1), 0),
                 "maxOffset": high,
@@ -86,12 +92,20 @@ class ConsumeStatsProcessor:
             }
         return rows
 
+    def _unread(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a queue has a message at `offset` or behind it."""
+        low, high = self._store.queue_range(topic, queue_id)
+        return max(low, offset) < high
+
     def _time(self, topic: str, queue_id: int, offset: int) -> int:
         return self._store.store_time(topic, queue_id, offset) if offset >= 0 else 0
 
     async def consume_stats(self, connection: Connection, command: Command) -> Response:
         """GET_CONSUME_STATS: how far a group is in its topics, or in those that are named. Those of
-        `topicList` count also if the group's members do not want them."""
+        `topicList` count also if the group's members do not want them. Queues that a topic has no
+        more count while they hold what the group has not consumed. `minOffset` of a queue and
+        `deletedUnread` (messages that retention deleted before the group consumed them, since the
+        broker's start) are ours."""
         group = fields.text(command, "consumerGroup")
         listed = command.ext.get("topicList")
         named = listed or command.ext.get("topic") or ""
@@ -99,15 +113,20 @@ class ConsumeStatsProcessor:
         wanted: list[Place] = []
         tps = 0.0
         for known in self._consumed(group, topics, all_of_them=bool(listed)):
-            if len(wanted) + known.read_queue_nums > MAX_QUEUES:
+            if len(wanted) + self._topics.queues_of(known) > MAX_QUEUES:
                 raise InvalidParameterError(
                     f"more than {MAX_QUEUES} queues: name fewer topics (topicList)"
                 )
             await trio.lowlevel.checkpoint()
-            wanted += self._places(known.topic_name, group, known.read_queue_nums)
+            wanted += self._places(known, group, known.read_queue_nums)
             tps += self._stats.get_tps(known.topic_name, group)
         table = await trio.to_thread.run_sync(self._group_rows, wanted, limiter=self._readers)
-        return Response(body=fastjson.dumps({"consumeTps": tps, "offsetTable": table}))
+        body = {
+            "consumeTps": tps,
+            "deletedUnread": self._deleted_unread.of_group(group),
+            "offsetTable": table,
+        }
+        return Response(body=fastjson.dumps(body))
 
     async def all_consume_stats(self, connection: Connection, command: Command) -> Response:
         """GET_BROKER_CONSUME_STATS: the same of all groups, a table for each of their topics."""
@@ -120,13 +139,13 @@ class ConsumeStatsProcessor:
             for known in self._consumed(group, self._offsets.topics_of(group)):
                 if ordered and not known.order:
                     continue
-                queues += known.write_queue_nums
+                queues += self._topics.queues_of(known)
                 if queues > MAX_QUEUES:
                     raise InvalidParameterError(
                         f"more than {MAX_QUEUES} queues: ask for the groups one by one "
                         "(GET_CONSUME_STATS, mqadmin consumerProgress -g)"
                     )
-                places = self._places(known.topic_name, group, known.write_queue_nums)
+                places = self._places(known, group, known.write_queue_nums)
                 topics.append((self._stats.get_tps(known.topic_name, group), places))
             if topics:
                 wanted.append((group, topics))
@@ -155,12 +174,17 @@ class ConsumeStatsProcessor:
                 continue
             yield known
 
-    def _places(self, topic: str, group: str, queues: int) -> list[Place]:
+    def _places(self, known: TopicConfig, group: str, queues: int) -> list[Place]:
+        """The first `queues` of a topic, and those behind that hold what the group has not
+        consumed: a topic with fewer queues than it had hides no message."""
+        topic = known.topic_name
         places = []
-        for queue_id in range(queues):
+        for queue_id in range(max(queues, self._topics.queues_of(known))):
             offset = self._offsets.query(topic, group, queue_id)
             if offset is None:
                 offset = self._topics.deleted.first_offset(topic, queue_id)
+            if queue_id >= queues and not self._unread(topic, queue_id, offset):
+                continue
             pulled = self._offsets.next_pull(topic, group, queue_id)
             places.append((topic, queue_id, offset, max(pulled, offset)))
         return places
@@ -179,15 +203,17 @@ class ConsumeStatsProcessor:
         ]
 
     def _group_rows(self, wanted: list[Place]) -> dict[Key, dict[str, int]]:
-        return {
-            self._key(topic, queue_id): {
-                "brokerOffset": self._store.queue_range(topic, queue_id)[1],
+        rows = {}
+        for topic, queue_id, offset, pulled in wanted:
+            low, high = self._store.queue_range(topic, queue_id)
+            rows[self._key(topic, queue_id)] = {
+                "brokerOffset": high,
                 "consumerOffset": offset,
                 "lastTimestamp": max(self._time(topic, queue_id, offset - 1), 0),
+                "minOffset": low,
                 "pullOffset": pulled,
             }
-            for topic, queue_id, offset, pulled in wanted
-        }
+        return rows
 
     def consumers(self, connection: Connection, command: Command) -> Response:
         """GET_CONSUMER_CONNECTION_LIST. Where members subscribe differently, each connection also

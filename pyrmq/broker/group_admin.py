@@ -63,28 +63,29 @@ class GroupProcessor:
         """
         if len(command.body) > MAX_BODY:
             raise InvalidParameterError(f"a group's configuration has at most {MAX_BODY} bytes")
-        await self._change(connection, _group_of(fastjson.loads_object(command.body)))
+        await self._change(connection, [_group_of(fastjson.loads_object(command.body))])
         return Response()
 
     async def update_list(self, connection: Connection, command: Command) -> Response:
-        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: as many requests for a group. None is begun
-        unless all can be meant; where one cannot be saved, those before it are changed."""
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of the groups are made or changed, in one
+        write of the file, or none."""
         groups = [_group_of(values) for values in fields.objects(command, "groupConfigList")]
-        for group in groups:
-            await self._change(connection, group)
+        await self._change(connection, groups)
         return Response()
 
-    async def _change(self, connection: Connection, group: Group) -> None:
-        name = group.name
-        async with self._updates.alone(name):
-            known = self._groups.groups.get(name)
-            what = "makes" if known is None else "changes"
-            group.values["attributes"] = {} if known is None else known.values["attributes"]
+    async def _change(self, connection: Connection, groups: list[Group]) -> None:
+        async with self._updates.all_alone(group.name for group in groups):
+            known = {g.name: self._groups.groups.get(g.name) for g in groups}
+            for group in groups:
+                before = known[group.name]
+                group.values["attributes"] = {} if before is None else before.values["attributes"]
             try:
-                new = await self._groups.change(group)
+                new = await self._groups.change_all(groups)
             except OSError as e:
-                raise _unsaved(name, e, "Nothing is changed") from e
-        if new:
+                what = f"group[{groups[0].name}]" if len(groups) == 1 else f"{len(groups)} groups"
+                raise _unsaved(what, e, "Nothing is changed") from e
+        for group in new:
+            what = "makes" if known[group.name] is None else "changes"
             shown = fastjson.dumps(group.values).decode()
             log.info("%s %s group %s", escape(connection.peer), what, escape(shown))
 
@@ -100,7 +101,7 @@ class GroupProcessor:
             try:
                 gone = await self._groups.delete(name)
             except OSError as e:
-                raise _unsaved(name, e, "Nothing is deleted") from e
+                raise _unsaved(f"group[{name}]", e, "Nothing is deleted") from e
             self._clients.forget_group(name)
             cleaned = 0
             if fields.flag(command, "cleanOffset"):
@@ -109,7 +110,9 @@ class GroupProcessor:
                 try:
                     await self._offsets.save_if_changed()
                 except OSError as e:
-                    raise _unsaved(name, e, "It is deleted, its offsets are for now") from e
+                    raise _unsaved(
+                        f"group[{name}]", e, "It is deleted, its offsets are for now"
+                    ) from e
         if gone or cleaned:
             log.info(
                 "%s deletes group %s, and its offsets of %d topics",
@@ -152,8 +155,8 @@ def _group_of(values: dict[Any, Any]) -> Group:
     return Group(name, {str(key): value for key, value in values.items()})
 
 
-def _unsaved(name: str, error: OSError, outcome: str) -> ServiceNotAvailableError:
-    return ServiceNotAvailableError(f"group[{name}] cannot be saved: {error.strerror}. {outcome}")
+def _unsaved(what: str, error: OSError, outcome: str) -> ServiceNotAvailableError:
+    return ServiceNotAvailableError(f"{what} cannot be saved: {error.strerror}. {outcome}")
 
 
 def _check(values: dict[Any, Any]) -> None:

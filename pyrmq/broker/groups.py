@@ -130,16 +130,18 @@ class GroupTable(PersistentTable):
         self._bump()
         return group
 
-    async def change(self, group: Group) -> bool:
-        """Makes or replaces a group, as an operator asks, and writes the file; whether anything is
-        new. It does not expire from now on. OSError if that fails: the group is as it was."""
-        known, used = self.groups.get(group.name), self._auto.get(group.name)
-        if known is not None and known.values == group.values and used is None:
-            await self.save_if_changed()
-            return False
-        self.update(group)
-        await self._save_or_restore(group.name, group, known, used)
-        return True
+    async def change_all(self, groups: Iterable[Group]) -> list[Group]:
+        """Makes or replaces groups, as an operator asks, in one write of the file; those of which
+        anything is new. They do not expire from now on. OSError if that fails: the groups are as
+        they were."""
+        done: list[tuple[str, Group | None, Group | None, int | None]] = []
+        for group in groups:
+            known, used = self.groups.get(group.name), self._auto.get(group.name)
+            if known is None or known.values != group.values or used is not None:
+                self.update(group)
+                done.append((group.name, group, known, used))
+        await self._save_or_restore(*done)
+        return [group for _, group, _, _ in done if group is not None]
 
     async def delete(self, name: str) -> bool:
         """Removes a group, also from the file; whether there was one. OSError: it still is."""
@@ -147,18 +149,21 @@ class GroupTable(PersistentTable):
         if not self.remove(name):
             await self.save_if_changed()
             return False
-        await self._save_or_restore(name, None, known, used)
+        await self._save_or_restore((name, None, known, used))
         return True
 
     async def _save_or_restore(
-        self, name: str, now: Group | None, before: Group | None, used: int | None
+        self, *changes: tuple[str, Group | None, Group | None, int | None]
     ) -> None:
-        """`before` and `used`: what is there again if the file cannot be written, unless the group
-        has changed since."""
+        """Of each change the group's name, the group as it is now and as it was before, and when it
+        was used: that is there again if the file cannot be written, unless the group has changed
+        since."""
         try:
             await self.save_if_changed()
         except OSError:
-            if self.groups.get(name) is now:
+            for name, now, before, used in reversed(changes):
+                if self.groups.get(name) is not now:
+                    continue
                 if before is None:
                     self.remove(name)
                 else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
@@ -23,3 +23,11 @@ class OneByOne:
         finally:
             del self._under_way[name]
             done.set()
+
+    @asynccontextmanager
+    async def all_alone(self, names: Iterable[str]) -> AsyncIterator[None]:
+        """Holds several names; in one order, so that two of them never wait for each other."""
+        async with AsyncExitStack() as stack:
+            for name in sorted(set(names)):
+                await stack.enter_async_context(self.alone(name))
+            yield

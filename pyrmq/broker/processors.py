@@ -11,6 +11,7 @@ from pyrmq.broker.config_updates import ConfigUpdates
 from pyrmq.broker.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.consumer_filters import ConsumerFilters
 from pyrmq.broker.delay import DelayService
+from pyrmq.broker.deleted_unread import DeletedUnread
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
@@ -25,7 +26,7 @@ from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.reply import ReplyProcessor
 from pyrmq.broker.request_modes import RequestModes
 from pyrmq.broker.reset_offsets import ResetOffsetProcessor
-from pyrmq.broker.runtime import RuntimeInfo
+from pyrmq.broker.runtime import RuntimeInfo, refusal
 from pyrmq.broker.send import SendProcessor
 from pyrmq.broker.send_back import SendBackProcessor
 from pyrmq.broker.slave_refusals import slave_refusals
@@ -50,6 +51,7 @@ class Parts(Protocol):
     address: Address
     clients: ClientTable
     delays: DelayService
+    deleted_unread: DeletedUnread
     deletion: TopicDeletion
     filters: ConsumerFilters
     grants: PullGrants
@@ -102,6 +104,7 @@ def processors(broker: Parts) -> dict[int, Processor]:
         broker.clients,
         broker.offsets,
         broker.stats,
+        broker.deleted_unread,
     )
     runtime = RuntimeInfo(
         live.now,
@@ -110,6 +113,9 @@ def processors(broker: Parts) -> dict[int, Processor]:
         broker.delays.engine,
         broker.stats,
         lambda: {
+            "connections": len(broker.server.connections),
+            "deletedUnread": broker.deleted_unread.total,
+            "refusesMessages": refusal(broker.live.now, broker.store),
             "pageCacheLockTimeMills": broker.server.stalled_ms(),
             "sendThreadPoolQueueSize": len(broker.server.line),
             "sendThreadPoolQueueHeadWaitTimeMills": broker.server.line.head_wait_ms(),

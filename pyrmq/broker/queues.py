@@ -144,7 +144,7 @@ class QueueProcessor:
         offset = fields.int64(command, "commitOffset")
         self._groups.admit(group, connection)
         known = self._topics.require(topic)
-        queues = max(known.read_queue_nums, known.write_queue_nums)
+        queues = self._topics.queues_of(known)  # what is left in the others is skipped like this
         if queue_id >= queues:
             raise InvalidParameterError(
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has {queues} queues"
@@ -221,31 +221,31 @@ class QueueProcessor:
             order=fields.flag(command, "order"),
         )
         _check_topic(wanted)
-        await self._change_topic(connection, wanted, command.ext.get("attributes", ""))
+        await self._change_topics(connection, [(wanted, command.ext.get("attributes", ""))])
         return Response()
 
     async def update_topics(self, connection: Connection, command: Command) -> Response:
-        """UPDATE_AND_CREATE_TOPIC_LIST: as many requests for a topic. None is begun unless all can
-        be meant; where the broker refuses one, those before it are changed."""
-        wanted = _topic_list(command)
-        for topic, attributes in wanted:
-            await self._change_topic(connection, topic, attributes)
+        """UPDATE_AND_CREATE_TOPIC_LIST: all of the topics are made or changed, in one write of the
+        file, or none."""
+        await self._change_topics(connection, _topic_list(command))
         return Response()
 
-    async def _change_topic(
-        self, connection: Connection, wanted: TopicConfig, attributes: str
+    async def _change_topics(
+        self, connection: Connection, wanted: list[tuple[TopicConfig, str]]
     ) -> None:
-        topic = wanted.topic_name
-        async with self._updates.alone(topic):
-            what = "makes" if self._topics.get(topic) is None else "changes"
+        async with self._updates.all_alone(topic.topic_name for topic, _ in wanted):
+            known = {topic.topic_name for topic, _ in wanted} & self._topics.topics.keys()
             try:
-                new = await self._topics.change(wanted, attributes)
+                new = await self._topics.change_all(wanted)
             except OSError as e:
+                name = wanted[0][0].topic_name
+                what = f"topic[{name}]" if len(wanted) == 1 else f"{len(wanted)} topics"
                 raise ServiceNotAvailableError(
-                    f"topic[{topic}] cannot be saved: {e.strerror}. Nothing is changed"
+                    f"{what} cannot be saved: {e.strerror}. Nothing is changed"
                 ) from e
-        if new:
-            shown = fastjson.dumps(wanted.to_json()).decode()
+        for topic in new:
+            what = "changes" if topic.topic_name in known else "makes"
+            shown = fastjson.dumps(topic.to_json()).decode()
             log.info("%s %s topic %s", escape(connection.peer), what, escape(shown))
 
 

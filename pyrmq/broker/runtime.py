@@ -16,6 +16,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.stats import BrokerStats
 from pyrmq.engine import Command, Delays, Store
 from pyrmq.model.codes import VERSION
+from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net import fastjson
 from pyrmq.net.answers import Elsewhere
 from pyrmq.net.clock import now_ms
@@ -162,6 +163,15 @@ class RuntimeInfo:
             at = _STORE_TIME_V6 if flags & _BORN_HOST_V6 else _STORE_TIME
             known = self._earliest = (first, int.from_bytes(record[at : at + 8], "big"))
         return known[1]
+
+
+def refusal(config: BrokerConfig, store: Store) -> str:
+    """Why producers' messages are refused now; empty while they are taken. Of a slave why it cannot
+    follow its master."""
+    why = store.refusal()
+    if why is None and not config.is_slave and not config.broker_permission & PERM_WRITE:
+        why = f"brokerPermission={config.broker_permission}"
+    return why or ""
 
 
 def _used(path: Path) -> float:

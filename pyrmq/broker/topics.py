@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topic_attributes import changed
 from pyrmq.engine import Store
 from pyrmq.errors import (
+    NOT_CREATED,
     InvalidParameterError,
     NoPermissionError,
     PyrmqError,
@@ -69,6 +70,9 @@ class TopicTable(PersistentTable):
         self._unsaved: set[str] = set()
         self._removing: set[str] = set()
         """Topics whose data is being deleted: they are not made meanwhile."""
+        self._stored_queues: dict[str, int] = {}
+        """How many queues a topic had, where it has fewer now: the others may still hold
+        messages."""
         self.deleted = DeletedTopics(path.with_name("deletedTopics.json"), store)
         self._system = frozenset(t.topic_name for t in system_topics(config))
         self._plain = 0
@@ -117,6 +121,8 @@ class TopicTable(PersistentTable):
             if low < high:
                 visible.add(topic)
         for topic, queues in stored.items():
+            if topic in self.topics:
+                self._note_queues(topic, queues)
             if topic in self.topics or topic not in visible:
                 continue
             if topic in self.deleted.topics:
@@ -176,18 +182,32 @@ class TopicTable(PersistentTable):
     async def change(self, topic: TopicConfig, attributes: str = "") -> bool:
         """Creates or changes a topic as an operator asks, see `update`; returns whether anything
         is new. OSError if the file cannot be written: then the topic is as it was."""
-        known, was_saved = self.topics.get(topic.topic_name), self.is_saved(topic.topic_name)
-        if not self._update(topic, attributes):
-            await self.saved(topic.topic_name)
-            return False
+        return bool(await self.change_all([(topic, attributes)]))
+
+    async def change_all(self, wanted: Sequence[tuple[TopicConfig, str]]) -> list[TopicConfig]:
+        """The same of many, with the changes of attributes of each: all of them, in one write of
+        the file, or none. Returns those that are new."""
+        for topic, attributes in wanted:
+            self._checked_attributes(topic, attributes)
+        done: list[tuple[TopicConfig, TopicConfig | None, bool]] = []
+        for topic, attributes in wanted:
+            name = topic.topic_name
+            known, was_saved = self.topics.get(name), self.is_saved(name)
+            if self._update(topic, attributes):
+                done.append((topic, known, was_saved))
+        if not done:
+            for topic, _ in wanted:
+                await self.saved(topic.topic_name)
+            return []
         try:
             await self.save_if_changed()
         except OSError:
-            self._take_back(topic, known, was_saved)
+            for topic, known, was_saved in reversed(done):
+                self._take_back(topic, known, was_saved)
             raise
         self._changed_for_all()
-        await self._tell(topic)
-        return True
+        await self._tell(*(topic for topic, _, _ in done))
+        return [topic for topic, _, _ in done]
 
     def _take_back(self, topic: TopicConfig, before: TopicConfig | None, was_saved: bool) -> None:
         """`topic` cannot be saved: it is again as `before`, unless it has changed since."""
@@ -212,15 +232,16 @@ class TopicTable(PersistentTable):
             await self.save_if_changed()
             await self._tell(known)
 
-    async def _tell(self, saved: TopicConfig) -> None:
-        """Tells the name servers of a topic as it is in the file; from then on it takes messages,
-        if it is still so."""
+    async def _tell(self, *saved: TopicConfig) -> None:
+        """Tells the name servers of topics as they are in the file; from then on they take
+        messages, those that are still so."""
         if self.tell_first is not None:
             await self.tell_first()
-        name = saved.topic_name
-        if name in self._unsaved and self.topics[name] is saved:
-            self._unsaved.discard(name)
-            self._set_in_engine(saved)
+        for topic in saved:
+            name = topic.topic_name
+            if name in self._unsaved and self.topics[name] is topic:
+                self._unsaved.discard(name)
+                self._set_in_engine(topic)
 
     def follow(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
         """A slave's: takes over what differs of its master's topics, and their version."""
@@ -236,6 +257,15 @@ class TopicTable(PersistentTable):
     def get(self, topic: str) -> TopicConfig | None:
         return self.topics.get(topic)
 
+    def queues_of(self, topic: TopicConfig) -> int:
+        """How many queues a topic has had: those that it has no more may still hold messages."""
+        now = max(topic.read_queue_nums, topic.write_queue_nums)
+        return max(now, self._stored_queues.get(topic.topic_name, 0))
+
+    def _note_queues(self, topic: str, queues: int) -> None:
+        if queues > max(self._stored_queues.get(topic, 0), self.topics[topic].read_queue_nums):
+            self._stored_queues[topic] = queues
+
     def require(self, topic: str) -> TopicConfig:
         """TOPIC_NOT_EXIST if there is none."""
         known = self.topics.get(topic)
@@ -248,9 +278,12 @@ class TopicTable(PersistentTable):
         topic.write_queue_nums = min(max(topic.write_queue_nums, 0), MAX_QUEUES)
         for rows in self._rows:
             rows.change(topic.topic_name)
-        if topic.topic_name not in self.topics:
+        before = self.topics.get(topic.topic_name)
+        if before is None:
             self._plain += _is_plain(topic.topic_name)
         self.topics[topic.topic_name] = topic
+        if before is not None:
+            self._note_queues(topic.topic_name, self.queues_of(before))
         if topic.topic_name not in self._unsaved:
             self._set_in_engine(topic)
 
@@ -303,6 +336,17 @@ class TopicTable(PersistentTable):
 
     def _update(self, topic: TopicConfig, attributes: str) -> bool:
         """The same in this table only; whether anything is new."""
+        topic.attributes = self._checked_attributes(topic, attributes)
+        if self.topics.get(topic.topic_name) == topic:
+            return False
+        self._unsaved.add(topic.topic_name)
+        self._put(topic)
+        self._bump()
+        return True
+
+    def _checked_attributes(self, topic: TopicConfig, attributes: str) -> dict[str, str]:
+        """The attributes that a topic would have. InvalidParameterError, SystemBusyError if it
+        cannot be made or changed so."""
         check_topic(topic.topic_name)
         if is_system_topic(topic.topic_name) or topic.topic_name in {
             *self._system,
@@ -316,18 +360,13 @@ class TopicTable(PersistentTable):
                 raise InvalidParameterError(f"{what}QueueNums {n} must be 0 to {MAX_QUEUES}")
         self._check_not_removing(topic.topic_name)
         known = self.topics.get(topic.topic_name)
-        topic.attributes = changed(
+        found = changed(
             known.attributes if known else None,
             attributes,
             mixed=self._config.enable_mixed_message_type,
         )
-        self._check_kind_of_queues(topic)
-        if self.topics.get(topic.topic_name) == topic:
-            return False
-        self._unsaved.add(topic.topic_name)
-        self._put(topic)
-        self._bump()
-        return True
+        self._check_kind_of_queues(replace(topic, attributes=found))
+        return found
 
     def _check_kind_of_queues(self, topic: TopicConfig) -> None:
         """A topic that was deleted goes on with the queues that it had."""
@@ -371,7 +410,7 @@ class TopicTable(PersistentTable):
         if why is not None:
             if self._creations.may_log():
                 log.error("topic %s not created: %s", escape(topic), escape(why))
-            raise TopicNotExistError(f"topic[{topic}] not exist, and is not created: {why}")
+            raise TopicNotExistError(f"topic[{topic}] not exist, and {NOT_CREATED}{why}")
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(
             topic,
@@ -453,6 +492,7 @@ class TopicTable(PersistentTable):
             rows.remove(topic)
         self._plain -= _is_plain(topic)
         self._unsaved.discard(topic)
+        self._stored_queues.pop(topic, None)
         return self.topics.pop(topic)
 
     def end_removal(self, topic: str) -> None:

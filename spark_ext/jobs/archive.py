@@ -172,7 +172,7 @@ def command(
     )
     click.echo(summary(engine, root, added, top))
     output.write(engine, table(engine, root))
-    output.draw(lambda path: plot(engine, root, path))
+    output.draw(lambda path, note: plot(engine, root, path, note), f"archive {escape(root)}")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def summary(where: Where, root: str, added: Archived | None = None, top: int = 2
     return "\n".join(text)
 
 
-def plot(where: Where, root: str, path: str) -> None:
+def plot(where: Where, root: str, path: str, note: str = "") -> None:
     """Messages by day, coloured by topic (the eight largest, and the others)."""
     from spark_ext.jobs.plot import columns
 
@@ -90,4 +90,4 @@ def plot(where: Where, root: str, path: str) -> None:
     others = [sum(n for (t, d), n in counts.items() if d == day and t not in large) for day in days]
     if any(others):
         series["others"] = [float(count) for count in others]
-    columns(path, "Archived messages by day", days, series, "messages")
+    columns(path, "Archived messages by day", days, series, "messages", note=note)

@@ -7,12 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
 import click
 
 from spark_ext import times
+from spark_ext.jobs import report
 from spark_ext.jobs.choice import ENGINES, choose
 from spark_ext.jobs.early import is_elsewhere, need_folder_of
 from spark_ext.jobs.engine import Engine, Table
@@ -60,9 +62,11 @@ class Output:
             engine.write(table, self.path, self.kind, self.mode)
             click.echo(f"\ntable: {self.path} ({self.kind})")
 
-    def draw(self, plot: Callable[[str], None]) -> None:
+    def draw(self, plot: Callable[[str, str], None], where: str) -> None:
+        """`plot` gets the path and the note that stands in the picture: `where` its numbers are
+        from, and when they were measured."""
         if self.plot:
-            plot(self.plot)
+            plot(self.plot, f"{where}\nmeasured {report.moment(datetime.now(UTC))}")
             click.echo(f"plot: {self.plot}")
 
 

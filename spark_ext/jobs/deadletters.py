@@ -260,7 +260,7 @@ def summary(found: Table, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(found: Table, path: str) -> None:
+def plot(found: Table, path: str, note: str = "") -> None:
     """Dead letters by group, coloured by cause."""
     from spark_ext.jobs.plot import bars
 
@@ -272,7 +272,7 @@ def plot(found: Table, path: str) -> None:
         sums[row.group] = sums.get(row.group, 0) + row["count"]
     groups = sorted(sums, key=lambda group: (-sums[group], group))
     series = {c: [counts.get((g, c), 0) for g in groups] for c in CAUSES}
-    bars(path, "Dead letters by group and cause", groups, series, "messages")
+    bars(path, "Dead letters by group and cause", groups, series, "messages", note=note)
 
 
 @click.command("deadletters")
@@ -299,7 +299,7 @@ def command(
     found = engine.keep(chosen)
     click.echo(summary(found, top))
     output.write(engine, found)
-    output.draw(lambda path: plot(found, path))
+    output.draw(lambda path, note: plot(found, path, note), source.text)
 
 
 if __name__ == "__main__":

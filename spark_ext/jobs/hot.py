@@ -181,7 +181,7 @@ def summary(found: Hot, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(found: Hot, path: str) -> None:
+def plot(found: Hot, path: str, note: str = "") -> None:
     """Bytes of the topics, bodies and the rest of the records."""
     from spark_ext.jobs.plot import bars
 
@@ -196,6 +196,7 @@ def plot(found: Hot, path: str) -> None:
             "headers and properties": [max(row.bytes - row.bodyBytes, 0) for row in rows],
         },
         "bytes",
+        note=note,
     )
 
 
@@ -225,7 +226,7 @@ def command(
     found = Hot(engine.keep(found.table))
     click.echo(summary(found, top))
     output.write(engine, found.table)
-    output.draw(lambda path: plot(found, path))
+    output.draw(lambda path, note: plot(found, path, note), source.text)
 
 
 if __name__ == "__main__":

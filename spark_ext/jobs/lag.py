@@ -155,14 +155,16 @@ def summary(measured: Table, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(measured: Table, path: str) -> None:
-    """Backlog by group: bars for one measurement, curves for several."""
+def plot(measured: Table, path: str, note: str = "") -> None:
+    """Backlog by group, with the age of the oldest message that waits and what is deleted: bars for
+    one measurement, curves for several."""
     from spark_ext.jobs.plot import bars, curves
 
     rows = (
         engine_of(measured)
         .sql(
-            """SELECT measuredAt, `group`, CAST(sum(backlog) AS bigint) AS backlog
+            """SELECT measuredAt, `group`, CAST(sum(backlog) AS bigint) AS backlog,
+                CAST(sum(gone) AS bigint) AS gone, max(behindMs) AS behindMs
             FROM {measured} GROUP BY measuredAt, `group` ORDER BY measuredAt, backlog DESC""",
             measured=measured,
         )
@@ -170,15 +172,26 @@ def plot(measured: Table, path: str) -> None:
     )
     if len({row.measuredAt for row in rows}) < 2:
         names = [row.group for row in rows]
-        bars(path, "Backlog by group", names, {"backlog": [r.backlog for r in rows]}, "messages")
+        split = {
+            "backlog": [r.backlog - r.gone for r in rows],
+            "deleted unread": [r.gone for r in rows],
+        }
+        ages = [_age(row.behindMs) for row in rows]
+        bars(path, "Backlog by group", names, split, "messages", note=note, said=ages)
         return
     series: dict[str, tuple[list[datetime], list[float]]] = {}
+    last: dict[str, str] = {}
     for row in rows:
         times, values = series.setdefault(row.group, ([], []))
         times.append(row.measuredAt)
         values.append(row.backlog)
+        last[row.group] = _age(row.behindMs)
     longest = sorted(series.items(), key=lambda item: -max(item[1][1]))
-    curves(path, "Backlog by group", dict(longest), "messages")
+    curves(path, "Backlog by group", dict(longest), "messages", note=note, said=last)
+
+
+def _age(behind_ms: int | None) -> str:
+    return f"oldest {report.duration(behind_ms)}" if behind_ms else ""
 
 
 @click.command("lag")
@@ -216,7 +229,7 @@ def command(
         output.write(engine, measured)
     if output.path and output.mode == "append":
         measured = engine.read(output.path, output.kind, SCHEMA)
-    output.draw(lambda path: plot(measured, path))
+    output.draw(lambda path, note: plot(measured, path, note), source.text)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ MAX_LABEL = 40
 MAX_BARS = 40
 MAX_LINES = 12
 WIDTH = 9.0
+LETTER = 0.016
+"""Width of a letter behind a bar, as a part of the longest bar's."""
 GREEN, RED, AMBER, GREY, BLUE = "#3a9e5c", "#d1495b", "#edae49", "#8d99ae", "#30638e"
 COLOURS = {
     "committed": GREEN,
@@ -35,6 +37,10 @@ COLOURS = {
     "p50": BLUE,
     "up to p95": "#a9c4d9",
     "backlog": AMBER,
+    "deleted unread": RED,
+    "failed": RED,
+    "wait p50": AMBER,
+    "wait up to p95": "#f4d58d",
     "retries exhausted": RED,
     "refused": AMBER,
     "refused or own limit": "#f4d58d",
@@ -48,10 +54,12 @@ PALETTE = (
     BLUE, "#e07a5f", "#3a9e5c", "#7b5ea7", "#edae49", "#2a9d8f", "#d1495b", "#6c757d", "#a26769",
     "#00798c", "#bc5090", "#5f7d3a",
 )  # fmt: skip
-INK, LINES = "#333333", "#e3e3e3"
+INK, LINES, NOTE_INK = "#333333", "#e3e3e3", "#6c757d"
+NOTE_LINE = 12.5
+"""Points that a line of the note below the title takes."""
 
 
-def _figure(title: str, height: float) -> tuple[Figure, Axes]:
+def _figure(title: str, height: float, note: str) -> tuple[Figure, Axes]:
     try:
         from matplotlib.figure import Figure
     except ImportError as e:
@@ -60,7 +68,15 @@ def _figure(title: str, height: float) -> tuple[Figure, Axes]:
     engine: Any = figure.get_layout_engine()
     engine.set(w_pad=0.12, h_pad=0.12)
     axes = figure.subplots()
-    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", color=INK, pad=12)
+    lines = note.count("\n") + 1 if note else 0
+    axes.set_title(
+        title, loc="left", fontsize=13, fontweight="bold", color=INK, pad=12 + NOTE_LINE * lines
+    )
+    if note:
+        axes.annotate(
+            note.replace("$", r"\$"), (0, 1), (0, 6), xycoords="axes fraction",
+            textcoords="offset points", va="bottom", fontsize=8.5, color=NOTE_INK, linespacing=1.3,
+        )  # fmt: skip
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -164,15 +180,19 @@ def bars(
     names: Sequence[str],
     series: Mapping[str, Sequence[float]],
     unit: str,
+    *,
+    note: str = "",
+    said: Sequence[str] = (),
 ) -> None:
     """Lying bars, one row per name and one colour per series, stacked, with the sum at the end; the
     first name on top. Of more than 40 names the first 40 are drawn. `unit`: bytes and ms are
-    scaled, all others are counts."""
+    scaled, all others are counts. `note`: stands below the title; `said`: what stands behind the
+    sum of each row."""
     more = len(names) - MAX_BARS
     names = names[:MAX_BARS]
-    figure, axes = _figure(title, 1.6 + 0.34 * max(len(names), 2))
+    figure, axes = _figure(title, 1.6 + 0.34 * max(len(names), 2), note)
     if names:
-        _lying(axes, names, _shown(series, len(names)), unit)
+        _lying(axes, names, _shown(series, len(names)), unit, said)
         if len(series) > 1:
             _legend(figure, axes, many=False)
     else:
@@ -196,15 +216,25 @@ def _stacked(
     return ends
 
 
-def _lying(axes: Axes, names: Sequence[str], series: Mapping[str, list[float]], unit: str) -> None:
+def _lying(
+    axes: Axes,
+    names: Sequence[str],
+    series: Mapping[str, list[float]],
+    unit: str,
+    said: Sequence[str],
+) -> None:
     ends = _stacked(axes.barh, "left", len(names), series)
     most = max(ends) or 1
+    longest = 0
     for row, end in enumerate(ends):
-        axes.text(end + most * 0.01, row, _number(end, unit), va="center", color=INK, fontsize=9)
+        behind = said[row] if row < len(said) else ""
+        text = ", ".join(part for part in (_number(end, unit), behind) if part)
+        longest = max(longest, len(text) * (end > most / 2))
+        axes.text(end + most * 0.01, row, text, va="center", color=INK, fontsize=9)
     axes.set_yticks(range(len(names)), [label(name) for name in names])
     # One row is as thick as one of many; the last label needs its place.
     axes.set_ylim(max(len(names), 2) - 0.5, -0.5 if len(names) > 1 else -0.9)
-    axes.set_xlim(0, most * 1.12)
+    axes.set_xlim(0, most * max(1.12, 1 + longest * LETTER))
     axes.grid(axis="x", color=LINES)
     axes.spines["bottom"].set_visible(False)
     _scale(axes.xaxis, unit, most)
@@ -216,10 +246,12 @@ def columns(
     names: Sequence[str],
     series: Mapping[str, Sequence[float]],
     unit: str,
+    *,
+    note: str = "",
 ) -> None:
     """Upright bars over time, one per name (a day), one colour per series, stacked, with the sum on
-    top."""
-    figure, axes = _figure(title, 4.5)
+    top. `note`: stands below the title."""
+    figure, axes = _figure(title, 4.5, note)
     if names:
         shown = _shown(series, len(names))
         ends = _stacked(axes.bar, "bottom", len(names), shown)
@@ -245,18 +277,26 @@ def columns(
 
 
 def curves(
-    path: str, title: str, series: Mapping[str, tuple[Sequence[Any], Sequence[float]]], unit: str
+    path: str,
+    title: str,
+    series: Mapping[str, tuple[Sequence[Any], Sequence[float]]],
+    unit: str,
+    *,
+    note: str = "",
+    said: Mapping[str, str] | None = None,
 ) -> None:
     """Values over time (UTC), one line per name with its last value; of more than 12 the first 12
-    are drawn."""
+    are drawn. `note`: stands below the title; `said`: what stands behind a name's last value."""
     from matplotlib import dates
 
-    figure, axes = _figure(title, 4.5)
+    figure, axes = _figure(title, 4.5, note)
     most = 1.0
     for place, (name, (times, values)) in enumerate(list(series.items())[:MAX_LINES]):
         colour = PALETTE[place % len(PALETTE)]
         utc = [time.astimezone(UTC) for time in times]
         last = f"{label(name)}: {_number(values[-1], unit)}"
+        if said and said.get(name):
+            last += f", {said[name]}"
         axes.plot(utc, values, marker="o", markersize=4, linewidth=2, color=colour, label=last)
         most = max(most, *values)
     if series:

@@ -6,9 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import ConfigError
+from pyrmq.escape import escape
+from spark_ext.jobs import report
 from spark_ext.jobs.engine import FORMAT, Table, Where, engine_of, schema_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.option_table import SELECTING
@@ -16,6 +19,10 @@ from spark_ext.options import check_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+MAX_WHERE = 80
+"""Longest place that `Source.text` names; the middle of a longer one is left out."""
 
 
 def exactly(topics: Iterable[str]) -> str:
@@ -43,6 +50,24 @@ class Source:
             check_cases(self.options)
         except ConfigError as error:
             raise JobError(str(error)) from None
+
+    @property
+    def text(self) -> str:
+        """Where it reads, and what part of it, for people."""
+        if self.name_server:
+            where = f"brokers of {self.name_server}"
+        else:
+            more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+            where = f"{self.paths[0]}{more}"
+        if len(where) > MAX_WHERE:
+            where = f"{where[: MAX_WHERE // 2 - 1]}..{where[1 - MAX_WHERE // 2 :]}"
+        since, until = (
+            None if ms is None else report.moment(datetime.fromtimestamp(ms / 1000, UTC))
+            for ms in (self.since, self.until)
+        )
+        parts = [f"from {since}" if since else "", f"until {until}" if until else ""]
+        stored = " ".join(part for part in parts if part) or "all times"
+        return f"{escape(where)}: {stored}"
 
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job

@@ -187,22 +187,41 @@ def _table(kind: str, rows: list[Any]) -> str:
     return report.lines(titles, body)
 
 
-def plot(found: Trace, path: str) -> None:
-    """p50 and what p95 has on top of it, for the slowest groups."""
+def plot(found: Trace, path: str, note: str = "") -> None:
+    """p50 and what p95 has on top of it, for the slowest groups: what sends and consumption take,
+    how long messages wait for their first attempt to be consumed, and what failed."""
     from spark_ext.jobs.plot import MAX_BARS, bars
 
-    slow = found.groups.where("p95Ms IS NOT NULL").collect()
-    found_rows = sorted(slow, key=lambda row: -row.p95Ms)[:MAX_BARS]
-    bars(
-        path,
-        "What sends and consumption take, by group",
-        [f"{r.kind} {r.group}" for r in found_rows],
-        {
-            "p50": [r.p50Ms for r in found_rows],
-            "up to p95": [r.p95Ms - r.p50Ms for r in found_rows],
-        },
-        "ms",
-    )
+    slow = found.groups.where("p95Ms IS NOT NULL OR failed > 0 OR unfinished > 0").collect()
+    slow = sorted(slow, key=lambda r: (-max(r.p95Ms or 0, r.waitP95Ms or 0), -r.failed))
+    names: list[str] = []
+    said: list[str] = []
+    series: dict[str, list[float]] = {
+        "p50": [], "up to p95": [], "wait p50": [], "wait up to p95": [],
+    }  # fmt: skip
+
+    def row(name: str, text: str, cost: tuple[Any, Any], wait: tuple[Any, Any]) -> None:
+        names.append(name)
+        said.append(text)
+        for (p50, p95), (first, more) in ((cost, ("p50", "up to p95")),
+                                          (wait, ("wait p50", "wait up to p95"))):  # fmt: skip
+            series[first].append(p50 or 0)
+            series[more].append((p95 or 0) - (p50 or 0))
+
+    for r in slow:
+        row(f"{r.kind} {r.group}", _ends(r), (r.p50Ms, r.p95Ms), (0, 0))
+        if r.waitP95Ms is not None:
+            row(f"wait {r.group}", "", (0, 0), (r.waitP50Ms, r.waitP95Ms))
+    title = "What sends and consumption take, and how long messages wait"
+    cut = {name: values[:MAX_BARS] for name, values in series.items()}
+    bars(path, title, names, cut, "ms", note=note, said=said)
+
+
+def _ends(row: Any) -> str:
+    """What of a row's sends, attempts or transactions did not go well."""
+    parts = [f"{row.failed:,} of {row['count']:,} failed" if row.failed else ""]
+    parts.append(f"{row.unfinished:,} unfinished" if row.unfinished else "")
+    return ", ".join(part for part in parts if part)
 
 
 @click.command("trace")
@@ -224,7 +243,7 @@ def command(engine: Engine, source: Source, output: Output, topic: str, top: int
         )
     click.echo(summary(found, top))
     output.write(engine, found.groups)
-    output.draw(lambda path: plot(found, path))
+    output.draw(lambda path, note: plot(found, path, note), source.text)
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ def summary(found: Table, top: int = 20) -> str:
     return "\n".join(text)
 
 
-def plot(found: Table, path: str) -> None:
+def plot(found: Table, path: str, note: str = "") -> None:
     """Transactions by topic, coloured by state."""
     from spark_ext.jobs.plot import bars
 
@@ -257,7 +257,7 @@ def plot(found: Table, path: str) -> None:
     topics = sorted(sums, key=lambda topic: (-sums[topic], topic))
     order = ("committed", "rolledBack", "discarded", "pending")
     series = {s: [counts.get((t or None, s), 0) for t in topics] for s in order}
-    bars(path, "Transactions by topic and state", topics, series, "transactions")
+    bars(path, "Transactions by topic and state", topics, series, "transactions", note=note)
 
 
 @click.command("transactions")
@@ -273,7 +273,7 @@ def command(engine: Engine, source: Source, output: Output, top: int) -> None:
     found = engine.keep(transactions(engine, source))
     click.echo(summary(found, top))
     output.write(engine, found)
-    output.draw(lambda path: plot(found, path))
+    output.draw(lambda path, note: plot(found, path, note), source.text)
 
 
 if __name__ == "__main__":

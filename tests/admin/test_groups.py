@@ -288,3 +288,17 @@ async def test_the_tree(embedded: Running, tmp_path: Path) -> None:
     assert asked.code == 1
     assert "--yes" in asked.err
     assert (await admin(embedded.namesrv, "group", "delete", "Made", *where, "-y")).code == 0
+
+
+async def test_a_list_that_is_longer_than_a_request_may_be(
+    embedded: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps([{"groupName": f"many-{n}"} for n in range(4_200)]))
+    ran = await mqadmin(
+        embedded.namesrv, "updateSubGroupList", "-f", str(file), "-c", "DefaultCluster"
+    )
+    assert ran.code == 0, ran.err
+    async with Admin(embedded.namesrv) as asked:
+        names = await asked.groups.names()
+    assert sum(name.startswith("many-") for name in names) == 4_200

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from pyrmq.admin import Admin
+from pyrmq.admin.shrinking import UnreadQueuesError
 from pyrmq.admin.topic_changes import TopicChange
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import Message
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net.address import format_address
+from pyrmq.net.client_protocol import Ext
 from pyrmq.server import Running
-from tests.support.mqadmin import admin
+from tests.support.mqadmin import admin, mqadmin
 from tests.support.scripted.replicas import DEAD, replicas
 
 CLUSTER = "DefaultCluster"
@@ -158,3 +164,110 @@ async def test_statistics_of_groups(embedded: Running) -> None:
         )  # fmt: skip
         rows = [row async for row in asked.topics.flows("T")]
     assert [(r.group, r.accumulation) for r in rows] == [("G", 2)]
+
+
+async def _unread(embedded: Running) -> None:
+    """Topic `Shrunk` with queues of 1, 2, 3 and 4 messages, and group `g` that has read none."""
+    async with Admin(embedded.namesrv) as asked:
+        broker = format_address(embedded.broker_address)
+        await asked.topics.update(TopicConfig("Shrunk", 4, 4), broker=broker)
+        for queue in range(4):
+            for _ in range(queue + 1):
+                await asked.messages.send(
+                    Message("Shrunk", b"x"), broker_name="broker-a", queue_id=queue
+                )
+        await asked.groups.change("g", {}, broker=broker)
+        for queue in range(4):
+            ext: Ext = {
+                "consumerGroup": "g",
+                "topic": "Shrunk",
+                "queueId": queue,
+                "commitOffset": 0,
+            }
+            await asked.link.ask(broker, RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        await asked.groups.change("ready", {}, broker=broker)
+        for queue in range(4):
+            ext = {
+                "consumerGroup": "ready", "topic": "Shrunk", "queueId": queue,
+                "commitOffset": queue + 1,
+            }  # fmt: skip
+            await asked.link.ask(broker, RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+async def _lag(embedded: Running) -> int:
+    ran = await admin(embedded.namesrv, "group", "lag", "g", "--topic", "Shrunk", "-o", "json")
+    assert ran.code == 0, ran.err
+    return int(json.loads(ran.out)["diff"])
+
+
+async def test_fewer_queues_hide_no_message_without_a_word(embedded: Running) -> None:
+    await _unread(embedded)
+    words = ("topic", "create", "Shrunk", "-c", CLUSTER, "--queues", "2")
+    refused = await admin(embedded.namesrv, *words)
+    assert refused.code == 1
+    assert "group g 7 messages of topic Shrunk on broker-a, in 2 queues" in refused.err
+    assert "ready" not in refused.err
+    assert "Say --force" in refused.err
+    assert (await _config(embedded, "Shrunk")).read_queue_nums == 4
+    more = await admin(embedded.namesrv, *words[:-1], "6")
+    assert more.code == 0, more.err
+    writes = await admin(embedded.namesrv, *words[:-2], "--write-queues", "2")
+    assert writes.code == 0, writes.err  # the way to do it: what is there is still read
+    forced = await admin(embedded.namesrv, *words, "--force")
+    assert forced.code == 0, forced.err
+    assert (await _config(embedded, "Shrunk")).read_queue_nums == 2
+    assert await _lag(embedded) == 10
+    status = json.loads(
+        (await admin(embedded.namesrv, "topic", "status", "Shrunk", "-o", "json")).out
+    )
+    assert sum(q["max"] - q["min"] for q in status["queues"]) == 10
+
+
+async def test_other_ways_to_take_queues_away(embedded: Running, tmp_path: Path) -> None:
+    await _unread(embedded)
+    file = tmp_path / "topics.json"
+    rows = [
+        {"topicName": "Other", "readQueueNums": 1, "writeQueueNums": 1},
+        {"topicName": "Shrunk", "readQueueNums": 1, "writeQueueNums": 1},
+    ]
+    file.write_text(json.dumps(rows))
+    listed = ("topic", "create-batch", str(file), "-c", CLUSTER)
+    flat = ("updateTopic", "-t", "Shrunk", "-c", CLUSTER, "-r", "1", "-w", "1")
+    many = ("updateTopicList", "-f", str(file), "-c", CLUSTER)
+    for ran in (
+        await admin(embedded.namesrv, *listed),
+        await mqadmin(embedded.namesrv, *flat),
+        await mqadmin(embedded.namesrv, *flat, "-o", "true"),
+        await mqadmin(embedded.namesrv, *many),
+    ):
+        assert (ran.code, ran.out) == (2, "")
+        assert "group g 9 messages of topic Shrunk on broker-a" in ran.err
+    assert (await _config(embedded, "Shrunk")).read_queue_nums == 4
+    async with Admin(embedded.namesrv) as asked:
+        assert "Other" not in await asked.topics.list()
+        with pytest.raises(UnreadQueuesError) as error:
+            await asked.topics.change("Shrunk", cluster=CLUSTER, read_queue_nums=3)
+        assert [(h.group, h.messages, h.queues) for h in error.value.hidden] == [("g", 4, 1)]
+    assert (await mqadmin(embedded.namesrv, *flat, "--force", "true")).code == 0
+    assert (await mqadmin(embedded.namesrv, *many, "--force", "true")).code == 0
+    assert await _lag(embedded) == 10
+
+
+async def test_messages_that_no_group_has_consumed_count_as_well(embedded: Running) -> None:
+    async with Admin(embedded.namesrv) as asked:
+        await asked.topics.update(TopicConfig("Alone", 2, 2), cluster=CLUSTER)
+        await asked.messages.send(Message("Alone", b"x"), broker_name="broker-a", queue_id=1)
+        with pytest.raises(UnreadQueuesError, match="no group has consumed the topic: 1 messages"):
+            await asked.topics.update(TopicConfig("Alone", 1, 1), cluster=CLUSTER)
+        await asked.topics.update(TopicConfig("Alone", 1, 1), cluster=CLUSTER, force=True)
+
+
+async def test_a_list_with_a_bad_name_makes_nothing(embedded: Running, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    rows = [{"topicName": f"Made{n}"} for n in range(600)] + [{"topicName": "not so"}]
+    file.write_text(json.dumps(rows))
+    ran = await admin(embedded.namesrv, "topic", "create-batch", str(file), "-c", CLUSTER)
+    assert ran.code == 1
+    assert "nothing is changed: the specified topic 'not so' is illegal" in ran.err
+    async with Admin(embedded.namesrv) as asked:
+        assert not [t for t in await asked.topics.list() if t.startswith("Made")]

@@ -174,9 +174,12 @@ def test_figures(client: Client, topic: str) -> None:
         "brokerOffset": 3,
         "consumerOffset": 2,
         "lastTimestamp": before.store_timestamp,
+        "minOffset": 0,
         "pullOffset": 3,
     }
-    assert rows[1] == {"brokerOffset": 3, "consumerOffset": 0, "lastTimestamp": 0, "pullOffset": 0}
+    assert rows[1] == {
+        "brokerOffset": 3, "consumerOffset": 0, "lastTimestamp": 0, "minOffset": 0, "pullOffset": 0,
+    }  # fmt: skip
     assert client.call(TOPIC_STATS, topic="NoSuchTopic").code == NO_TOPIC
     assert table(client.call(CONSUME_STATS, consumerGroup="NoSuchGroup").body) == {}
 

@@ -52,6 +52,24 @@ def test_a_list_with_one_that_cannot_be_meant_changes_nothing(client: Client) ->
     assert client.call(TOPIC_CONFIG, topic="Before").code == 17
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"topicName": "has blank"},
+        {"topicName": "SCHEDULE_TOPIC_XXXX"},
+        {"topicName": "Queues", "readQueueNums": 70_000},
+        {"topicName": "Attributes", "attributes": {"+no.such": "x"}},
+    ],
+)
+def test_a_list_with_one_that_the_broker_refuses_changes_nothing(
+    client: Client, bad: dict[str, object]
+) -> None:
+    body = {"topicConfigList": [{"topicName": "GoodBefore"}, bad, {"topicName": "GoodAfter"}]}
+    assert client.call(TOPIC_LIST, json.dumps(body).encode()).code != 0
+    for name in ("GoodBefore", "GoodAfter"):
+        assert client.call(TOPIC_CONFIG, topic=name).code == 17
+
+
 def test_groups_of_a_list(client: Client) -> None:
     groups = [{"groupName": "G1", "retryMaxTimes": 5}, {"groupName": "G2", "consumeEnable": False}]
     answer = client.call(GROUP_LIST, json.dumps({"groupConfigList": groups}).encode())

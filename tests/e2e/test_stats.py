@@ -300,8 +300,8 @@ def test_runtime_info(watched: Watched, client: Client) -> None:
 
 
 NUMBERS = (
-    "bootTimestamp", "brokerVersion", "commitLogMaxOffset", "commitLogMinOffset",
-    "dispatchBehindBytes", "earliestMessageTimeStamp", "msgGetTotalTodayMorning",
+    "bootTimestamp", "brokerVersion", "commitLogMaxOffset", "commitLogMinOffset", "connections",
+    "deletedUnread", "dispatchBehindBytes", "earliestMessageTimeStamp", "msgGetTotalTodayMorning",
     "msgGetTotalTodayNow", "msgGetTotalYesterdayMorning", "msgPutTotalTodayMorning",
     "msgPutTotalTodayNow", "msgPutTotalYesterdayMorning", "pageCacheLockTimeMills",
     "pullThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueSize", "putMessageSizeTotal",
@@ -323,6 +323,7 @@ TEXTS = {
     "getTotalTps": r"[\d.]* [\d.]* [\d.]*",
     "getTransferredTps": r"[\d.]* [\d.]* [\d.]*",
     "putTps": r"[\d.]* [\d.]* [\d.]*",
+    "refusesMessages": "",
     "remainHowManyDataToFlush": r"[\d.]+ [KMGTP]?i?B",
     "runtime": r"\[ \d+ days, \d+ hours, \d+ minutes, \d+ seconds \]",
     "scheduleMessageOffset_1": r"\d+,\d+",

@@ -54,6 +54,8 @@ def test_other_codes(code: int) -> None:
 def test_text_has_the_hint() -> None:
     assert str(ResponseError.of(17, "no T")).startswith("CODE 17: no T (create the topic")
     assert str(errors.ConfigError("x")) == "x"
+    why = str(ResponseError.of(17, "topic[T] not exist, and is not created: there are 7 already"))
+    assert "autoCreateTopicEnable" not in why, "it is set already"
 
 
 def test_what_can_be_tried_again() -> None:

@@ -18,9 +18,17 @@ from pyrmq.admin.monitoring.names import TopicNames
 from pyrmq.admin.monitoring.rounds import Round, Watcher
 from pyrmq.admin.monitoring.servers import ServerWatcher
 from pyrmq.admin.monitoring.settings import Settings, parse
+from pyrmq.admin.monitoring.watchers import watchers
 from pyrmq.engine import Command
-from pyrmq.errors import ConnectError, RequestTimeoutError, ResponseError, TopicNotExistError
+from pyrmq.errors import (
+    ConfigError,
+    ConnectError,
+    RequestTimeoutError,
+    ResponseError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.route import BrokerData, ClusterInfo
 from pyrmq.net import fastjson
 
 A, B = Replica("c", "a", 0, "1.1.1.1:1"), Replica("c", "b", 0, "2.2.2.2:2")
@@ -51,8 +59,15 @@ class Script(AdminLink):
             raise TopicNotExistError(topic)
         return self.brokers
 
-    async def replicas(self, **_: Any) -> list[Replica]:
-        return self.known
+    async def cluster_info(self) -> ClusterInfo:
+        info = ClusterInfo()
+        for r in self.known:
+            broker = info.brokers.setdefault(
+                r.broker_name, BrokerData(r.cluster, r.broker_name, {})
+            )
+            broker.broker_addrs[r.broker_id] = r.address
+        self.expected.note(info)
+        return info
 
     async def call(self, server: Any, code: int, *_: Any, **options: Any) -> Command:
         address = server if isinstance(server, str) else "{}:{}".format(*server)
@@ -91,7 +106,9 @@ def queues(broker: str, **row: int) -> dict[Any, Any]:
 
 
 def lag(broker: str, end: int, consumed: int) -> dict[str, Any]:
-    rows = queues(broker, brokerOffset=end, consumerOffset=consumed, lastTimestamp=0)
+    rows = queues(
+        broker, brokerOffset=end, consumerOffset=consumed, lastTimestamp=0, minOffset=consumed + 7
+    )
     return {"offsetTable": rows, "consumeTps": 1.0}
 
 
@@ -113,6 +130,7 @@ async def test_half_of_the_brokers(link: Script) -> None:
     round_, found = await watch(GroupWatcher(link, TopicNames(link)))
     sample = found["lag group g, topic T"]
     assert (sample.value, sample.partial) == (60, True)
+    assert found["gone group g, topic T"].value == 7
     assert found["offline group g"].value == 1
     assert round_.report.problems == ["group g: 2.2.2.2:2: no answer within 5 s"]
     assert not round_.is_gone(Subject("lag", "g", "other"))
@@ -212,6 +230,14 @@ async def test_servers(link: Script) -> None:
     now = 0.0
     watcher = ServerWatcher(link, lambda: now)
     settings = parse("[rounds]\nforget = 100\n")
+    runtime = RequestCode.GET_BROKER_RUNTIME_INFO
+    link.says[A.address, runtime] = {
+        "table": {
+            "commitLogDiskRatio": "0.5", "consumeQueueDiskRatio": "0.91", "connections": "7",
+            "refusesMessages": "the disk is full",
+        }
+    }  # fmt: skip
+    link.says[B.address, runtime] = {"table": {"commitLogDiskRatio": "-1", "putTps": "1 2 3"}}
     round_, found = await watch(watcher, settings)
     assert {name: s.value for name, s in found.items()} == {
         "server_down server 9.9.9.9:9876": 1,
@@ -219,7 +245,15 @@ async def test_servers(link: Script) -> None:
         "server_down server b 2.2.2.2:2": 0,
         "server_down server b 3.3.3.3:3": 1,
         "replication_behind server a 1.1.1.1:1": 9,
+        "disk server a 1.1.1.1:1": 91,
+        "refused_sends server a 1.1.1.1:1": 1,
+        "connections server a 1.1.1.1:1": 7,
+        "master_missing server a": 0,
+        "master_missing server b": 0,
+        "slaves_missing server a": 0,
+        "slaves_missing server b": 1,
     }
+    assert found["refused_sends server a 1.1.1.1:1"].detail == "the disk is full"
     assert found["replication_behind server a 1.1.1.1:1"].detail == "slave s2"
     assert not round_.is_gone(Subject("replication_behind", server="b 2.2.2.2:2"))
     # Name servers forget what is dead; here it is missed for its time, and then forgotten.
@@ -241,6 +275,39 @@ async def test_a_broker_that_moved_is_not_missed_where_it_was(link: Script) -> N
     _, found = await watch(watcher)
     downs = {s.subject.server for s in found.values() if s.subject.metric == "server_down"}
     assert downs == {"9.9.9.9:9876", "a 1.1.1.1:1", "b 4.4.4.4:4"}
+
+
+async def test_masters_and_slaves_that_are_missing(link: Script) -> None:
+    code = RequestCode.GET_BROKER_HA_STATUS
+    slave = Replica("c", "a", 1, "3.3.3.3:3")
+    link.known = [A, B, slave]
+    alone = {"master": True, "haConnectionInfo": []}
+    link.says[A.address, code] = alone
+    link.says[slave.address, code] = {"master": False}
+    watcher = ServerWatcher(link, lambda: 0.0)
+    _, found = await watch(watcher)
+    assert found["slaves_missing server a"].value == 1  # it is there, and does not follow
+    link.says[A.address, code] = {**alone, "haConnectionInfo": [{"addr": "s", "diff": 0}]}
+    _, found = await watch(watcher)
+    assert found["slaves_missing server a"].value == 0
+    link.known = [slave]
+    link.says[A.address, code] = link.says[B.address, code] = GONE
+    _, found = await watch(watcher)
+    assert [found[f"master_missing server {name}"].value for name in "ab"] == [1, 1]
+    assert "b (was 2.2.2.2:2) is missing" in found["master_missing server b"].detail
+    assert "a's master (was 1.1.1.1:1) is missing" in found["master_missing server a"].detail
+
+
+async def test_brokers_that_are_expected_are_missed_at_the_first_round(link: Script) -> None:
+    admin: Any = SimpleNamespace(link=link)
+    settings = parse("[watch]\nexpect = ['a:2', 'c/new']\n")
+    (watcher,) = (w for w in watchers(admin, settings) if w.name == "servers")
+    _, found = await watch(watcher, settings)
+    assert found["slaves_missing server a"].value == 1
+    assert found["master_missing server new"].value == 1
+    assert "it is expected" in found["master_missing server new"].detail
+    with pytest.raises(ConfigError, match=r"watch\.expect: 'a:x' is no broker"):
+        parse("[watch]\nexpect = ['a:x']\n")
 
 
 async def test_no_broker_writes_events(link: Script) -> None:

@@ -229,6 +229,12 @@ impl Store {
         self.inner.set_refused(why);
     }
 
+    /// Why messages are refused now, None while they are taken: the disk is full, a flush failed, too
+    /// few replicas, or `refuse_messages`. Of a slave's store why its log cannot grow.
+    fn refusal(&self) -> Option<String> {
+        self.inner.refusal().map(|e| e.to_string())
+    }
+
     /// Whether what is stored is confirmed once it is on disk (SYNC_FLUSH).
     fn is_sync(&self) -> bool {
         self.inner.is_sync()

@@ -334,6 +334,15 @@ impl Store {
         self.availability.set_refused(why);
     }
 
+    /// Why messages are refused now, if they are. A slave's store, which takes none at all, counts
+    /// as one that takes them.
+    pub fn refusal(&self) -> Option<StoreError> {
+        match self.availability.check_writable() {
+            Err(StoreError::Replica) => self.availability.check_growing().err(),
+            other => other.err(),
+        }
+    }
+
     /// See `Writer::begin_at`.
     pub fn begin_copies_at(&self, offset: u64) -> Result<()> {
         self.writer.begin_at(offset)

@@ -59,6 +59,8 @@ def example() -> str:
         "[watch]                           # patterns of groups: * ? [a-z]",
         'groups = ["*"]',
         "not_groups = []",
+        "expect = []                       # brokers that should be there: broker-a, cluster/name,",
+        "                                  # broker-b:2 (a master and a slave)",
         "",
         *_folded(
             "An alarm is raised once a figure is at `raise` or above for `rounds` rounds in a row, "

@@ -16,6 +16,8 @@ class Part(Enum):
     TRANSACTIONS = "the transactions of a broker"
     SERVERS = "whether a server answers"
     REPLICATION = "how far the slaves of a master are"
+    REPLICAS = "which brokers of a name are there"
+    RUNTIME = "the figures of a broker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ METRICS = {
                "Messages that the group has not consumed, in all queues together."),
         Metric("queue_lag", Part.PROGRESS, "group and topic", "messages", 5_000, 2_500, 2,
                "The same of the queue that has the most."),
+        Metric("gone", Part.PROGRESS, "group and topic", "messages", 1, 0, 1,
+               "Messages of `lag` that were deleted before the group consumed them."),
         Metric("delay", Part.PROGRESS, "group and topic", "seconds", 600, 300, 2,
                "From the last message consumed of a queue to its newest, by store time; of the "
                "queue where that is most."),
@@ -74,6 +78,20 @@ METRICS = {
                "A broker or a name server does not answer."),
         Metric("replication_behind", Part.REPLICATION, "broker", "bytes", 256 << 20, 64 << 20, 2,
                "Bytes of a master's log that the slave lacks that is farthest behind."),
+        Metric("master_missing", Part.REPLICAS, "broker name", "(1: no master)", 1, 0, 2,
+               "No master of a broker name is there: nothing is stored there, and what only it has "
+               "is not read."),
+        Metric("slaves_missing", Part.REPLICAS, "broker name", "slaves", 1, 0, 2,
+               "Slaves of a broker name that should be there and are not, do not answer, or are "
+               "not connected to their master."),
+        Metric("disk", Part.RUNTIME, "broker", "percent", 80, 78, 1,
+               "How full the disk of the log or of the queues is, the fuller one. Above 85 old "
+               "files are deleted whatever their age, above 90 messages are refused."),
+        Metric("refused_sends", Part.RUNTIME, "broker", "(1: refused)", 1, 0, 1,
+               "The broker refuses messages: its disk is full, a write failed, too few replicas "
+               "are in sync, or its permission. Apache's brokers do not say so."),
+        Metric("connections", Part.RUNTIME, "broker", "connections", 5_000, 4_000, 2,
+               "Connections of clients and servers that a broker has. Apache's do not say so."),
     )
 }  # fmt: skip
 """By name, in the order in which they are printed."""

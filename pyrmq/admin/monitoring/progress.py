@@ -24,6 +24,8 @@ class Undone:
     """Of the queue that has the most."""
     queue: MessageQueue | None = None
     """That queue."""
+    gone: int = 0
+    """Messages of it that are deleted."""
     delay: float = 0.0
     """Seconds."""
     late: MessageQueue | None = None
@@ -37,6 +39,7 @@ def undone(rows: Iterable[QueueProgress]) -> dict[str, Undone]:
         topic = found.setdefault(row.queue.topic, Undone())
         diff = max(row.diff, 0)
         topic.total += diff
+        topic.gone += row.gone or 0
         if diff > topic.most:
             topic.most, topic.queue = diff, row.queue
     return found
@@ -78,6 +81,7 @@ async def progress(link: AdminLink, group: str, brokers: Iterable[Replica], roun
             "queue_lag", topic.most, group=group, topic=name, detail=_text(topic.queue),
             partial=partial,
         )  # fmt: skip
+        round_.figure("gone", topic.gone, group=group, topic=name, partial=partial)
     if round_.settings.watches("delay"):
         for name in {row.queue.topic for row in rows if waits(row)}:
             failed += await _delays(link, name, rows, found)

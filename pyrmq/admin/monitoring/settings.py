@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pyrmq.admin.expected import Expectation, parse_expected
 from pyrmq.admin.link import near
 from pyrmq.admin.monitoring.metrics import METRICS, Subject, Threshold
 from pyrmq.admin.monitoring.sink_settings import LogSettings, SinkSettings, sink_settings
@@ -58,6 +59,8 @@ class Watched:
 
     groups: tuple[str, ...] = ("*",)
     not_groups: tuple[str, ...] = ()
+    expect: tuple[Expectation, ...] = ()
+    """Brokers that should be there."""
 
     def wants(self, group: str) -> bool:
         return matches(self.groups, group) and not matches(self.not_groups, group)
@@ -169,9 +172,13 @@ def _rounds(table: TomlTable) -> Rounds:
 
 
 def _watched(table: TomlTable) -> Watched:
-    watched = Watched(table.texts("groups", ("*",)), table.texts("not_groups", ()))
+    groups, not_groups = table.texts("groups", ("*",)), table.texts("not_groups", ())
+    try:
+        expect = parse_expected(table.texts("expect", ()))
+    except ConfigError as e:
+        raise ConfigError(f"{table.at('expect')}: {e}") from None
     table.end()
-    return watched
+    return Watched(groups, not_groups, tuple(expect))
 
 
 def _thresholds(table: TomlTable) -> dict[str, Threshold]:

@@ -10,7 +10,7 @@ from pyrmq.admin.monitoring.moved_offsets import MovedOffsetWatcher
 from pyrmq.admin.monitoring.names import TopicNames
 from pyrmq.admin.monitoring.pending import TransactionWatcher
 from pyrmq.admin.monitoring.rounds import Watcher
-from pyrmq.admin.monitoring.servers import ServerWatcher
+from pyrmq.admin.monitoring.servers import SERVER_PARTS, ServerWatcher
 from pyrmq.admin.monitoring.settings import Settings
 
 
@@ -18,8 +18,10 @@ def watchers(admin: Admin, settings: Settings) -> list[Watcher]:
     """Those of which a figure is wanted."""
     names = TopicNames(admin.link)
     link = admin.link
+    link.expected.wanted += settings.watched.expect
+    link.expected.keep_ms = int(settings.rounds.forget * 1000)
     every: tuple[tuple[set[Part], Watcher], ...] = (
-        ({Part.SERVERS, Part.REPLICATION}, ServerWatcher(link)),
+        (set(SERVER_PARTS), ServerWatcher(link)),
         ({Part.PROGRESS, Part.RUNNING}, GroupWatcher(link, names)),
         ({Part.DEAD_LETTERS}, DeadLetterWatcher(link, names)),
         ({Part.EVENTS}, MovedOffsetWatcher(link)),

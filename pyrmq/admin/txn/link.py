@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from pyrmq.admin.expected import Expected, Missing
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ClientError,
@@ -161,14 +162,18 @@ class BrokerLink:
 
 class Cluster:
     """Where the brokers are: one address that was given, or what a name server says. An async
-    context manager."""
+    context manager. `expected`: which brokers there should be; `missing` has those of which
+    `links` knew no master."""
 
     def __init__(
         self,
         namesrv: list[Address],
         broker: Address | None = None,
         credentials: Credentials | None = None,
+        expected: Expected | None = None,
     ) -> None:
+        self.missing: list[Missing] = []
+        self._expected = Expected() if expected is None else expected
         self._name_servers = NameServers(namesrv, timeout=NAME_SERVER_TIMEOUT)
         self._broker = broker
         self._channels = Channels(credentials=credentials)
@@ -199,6 +204,9 @@ class Cluster:
 
     async def _masters(self, name: str | None) -> list[Address]:
         info = await self._channels.perform(self._name_servers.cluster_info())
+        self._expected.note(info)
+        missing = self._expected.without_master(info)
+        self.missing = [m for m in missing if name is None or m.cluster in ("", name)]
         clusters = sorted({b.cluster for b in info.brokers.values()})
         if name is not None and name not in clusters:
             raise ClientError(f"no cluster {name}: there are {', '.join(clusters[:8]) or 'none'}")

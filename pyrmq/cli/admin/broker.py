@@ -101,6 +101,12 @@ def consume_stats(session: Session, broker: str, level: int, ordered: bool) -> N
             Column("BROKER OFFSET", lambda r: r.progress.broker_offset, right=True),
             Column("CONSUMER OFFSET", lambda r: r.progress.consumer_offset, right=True),
             Column("DIFF", lambda r: r.progress.diff, right=True),
+            Column(
+                "GONE",
+                lambda r: r.progress.gone,
+                right=True,
+                style=lambda r: "red" if r.progress.gone else "",
+            ),
             Column("CONSUMED UP TO", lambda r: moment(r.progress.last_timestamp)),
         )
         data = {"queues": rows, "total_diff": stats.total_diff}

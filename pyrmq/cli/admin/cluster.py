@@ -78,6 +78,76 @@ def list_(session: Session, cluster: str | None) -> None:
 @cluster.command()
 @session()
 @click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")
+def health(session: Session, cluster: str | None) -> None:
+    """Say in a word whether a cluster is well: ok, degraded or down.
+
+    Below it a row for each name server and each broker, those too that should be there and are
+    missing: an expect list names them, or they were seen before. Exit codes: 0 ok, 3 degraded,
+    2 down.
+    """
+    from pyrmq.admin.health import DEGRADED, DOWN
+    from pyrmq.cli.admin.session import FAILED, PARTLY
+    from pyrmq.cli.admin.view import Column, View
+
+    found = session.run(lambda admin: admin.clusters.health(cluster))
+    styles = {DOWN: "red", DEGRADED: "yellow"}
+    columns = (
+        Column("ROLE", "role"), Column("CLUSTER", "cluster"), Column("BROKER", "broker_name"),
+        Column("ID", "broker_id", right=True), Column("ADDRESS", "address"),
+        Column("STATE", "state", style=lambda s: styles.get(s.state, "green")),
+        Column("BEHIND", "behind", right=True),
+        Column("DISK", lambda s: "" if s.disk is None else f"{s.disk:.0f} %", right=True),
+        Column("", lambda s: "; ".join(s.problems)),
+    )  # fmt: skip
+    if session.output == "table":
+        click.echo(found.state)
+    session.show(View(found, found.servers, columns))
+    if found.state == DOWN:
+        raise click.exceptions.Exit(FAILED)
+    if found.state == DEGRADED:
+        raise click.exceptions.Exit(PARTLY)
+
+
+@cluster.command()
+@click.option(
+    "-n",
+    "--namesrv",
+    envvar="NAMESRV_ADDR",
+    default="127.0.0.1:9876",
+    show_default=True,
+    show_envvar=True,
+    help="Name servers, `host:port;host:port`.",
+)
+@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.argument("broker")
+def forget(namesrv: str, debug: bool, broker: str) -> None:
+    """Miss the brokers of a name no more: BROKER is gone for good.
+
+    That it was seen is forgotten, in the file where commands of this user keep it. A broker that is
+    there is seen again. One that an expect list names has to go from there.
+    """
+    from pyrmq.cli.expected import seen_file, wanted
+    from pyrmq.errors import ClientError
+    from pyrmq.escape import escape
+
+    session = Session(namesrv, "table", None, debug)
+    try:
+        file = seen_file(namesrv)
+        many = file.forget(broker)
+        if not many:
+            raise ClientError(f"no broker {broker} was seen through {namesrv}")
+        click.echo(f"forgotten: {many} of broker {escape(broker)}")
+        if any(e.broker_name == broker for e in wanted()):
+            raise ClientError(
+                f"an expect list names {broker}: it is missed until it goes from there"
+            )
+    except BaseException as e:
+        session.fail(e)
+
+
+@cluster.command()
+@session()
+@click.option("-c", "--cluster", metavar="NAME", help="Only this cluster.")
 @click.option("--amount", type=click.IntRange(1, 1_000_000), default=100, show_default=True,
               help="Messages to each broker in a round.")  # fmt: skip
 @click.option("--size", type=click.IntRange(1, 64 << 20), default=128, show_default=True,

@@ -11,8 +11,31 @@ from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyrmq.admin.api import Admin
+    from pyrmq.admin.consume_stats import ConsumeStats
     from pyrmq.cli.admin.view import View
+
+
+def red_unless_zero(name: str) -> Callable[[Any], str]:
+    """The style of a figure that has to be 0."""
+    return lambda row: "red" if row[name] else ""
+
+
+def gone_notes(stats: ConsumeStats) -> list[str]:
+    """What is said of messages that were deleted before a group consumed them."""
+    notes = []
+    if stats.gone:
+        notes.append(
+            f"{stats.gone} of diff were deleted before the group consumed them: "
+            f"{stats.diff - stats.gone} are left"
+        )
+    if stats.deleted_unread:
+        notes.append(
+            f"{stats.deleted_unread} messages were deleted unread since the brokers' start"
+        )
+    return notes
 
 
 @click.group(cls=Group)
@@ -49,6 +72,7 @@ def list_(session: Session, system: bool) -> None:
                     "message_model": online.message_model if online else None,
                     "tps": s.stats.tps if s.stats else None,
                     "diff": s.stats.diff if s.stats else None,
+                    "gone": s.stats.gone if s.stats else None,
                 }
             )
         return table(
@@ -60,6 +84,7 @@ def list_(session: Session, system: bool) -> None:
             Column("MODEL", "message_model"),
             Column("TPS", lambda r: "" if r["tps"] is None else f"{r['tps']:.2f}", right=True),
             Column("DIFF", "diff", right=True),
+            Column("GONE", "gone", right=True, style=red_unless_zero("gone")),
             empty="no groups",
             failed=failed,
             all_failed=not answered,
@@ -85,6 +110,8 @@ def progress(session: Session, name: str, topic: str | None, clients: bool) -> N
             "group": name,
             "tps": stats.tps,
             "diff": stats.diff,
+            "gone": stats.gone,
+            "deleted_unread": stats.deleted_unread,
             "inflight": stats.inflight,
             "queues": [
                 {
@@ -93,7 +120,9 @@ def progress(session: Session, name: str, topic: str | None, clients: bool) -> N
                     "queue": q.queue.queue_id,
                     "broker_offset": q.broker_offset,
                     "consumer_offset": q.consumer_offset,
+                    "min_offset": q.min_offset,
                     "diff": q.diff,
+                    "gone": q.gone,
                     "inflight": q.inflight,
                     "last_timestamp": q.last_timestamp or None,
                     **({"client": owners.get(q.queue)} if clients else {}),
@@ -108,13 +137,15 @@ def progress(session: Session, name: str, topic: str | None, clients: bool) -> N
             Column("BROKER OFFSET", "broker_offset", right=True),
             Column("CONSUMER OFFSET", "consumer_offset", right=True),
             Column("DIFF", "diff", right=True),
+            Column("GONE", "gone", right=True, style=red_unless_zero("gone")),
             Column("INFLIGHT", "inflight", right=True),
             Column("LAST CONSUMED", lambda r: moment(r["last_timestamp"] or 0)),
             *((Column("CLIENT", "client"),) if clients else ()),
         )
         total = f"diff {stats.diff}, inflight {stats.inflight}, {stats.tps:.2f} messages/s"
+        notes = [total, *gone_notes(stats)]
         rows: Any = data["queues"]
-        return View(data, rows, columns, (total,), "no queues", failed)
+        return View(data, rows, columns, notes, "no queues", failed)
 
     session.report(work)
 

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -37,6 +37,8 @@ class Session:
     debug: bool
     yes: bool = False
     watch: float | None = None
+    missed: list[str] = field(default_factory=list)
+    """Brokers that should be there and were missing where the last `run` asked."""
 
     def run(
         self,
@@ -51,6 +53,7 @@ class Session:
 
         from pyrmq.admin.api import Admin
         from pyrmq.cli.credentials import credentials
+        from pyrmq.cli.expected import expected, missed
         from pyrmq.cli.progress_line import ProgressLine
 
         shown = progress and not (prints and sys.stdout.isatty())
@@ -61,9 +64,14 @@ class Session:
             async with trio.open_nursery() as nursery:
                 await nursery.start(_stop_on_signal, nursery.cancel_scope)
                 async with Admin(
-                    self.namesrv, timeout=self.timeout, progress=line, credentials=credentials()
+                    self.namesrv,
+                    timeout=self.timeout,
+                    progress=line,
+                    credentials=credentials(),
+                    expected=expected(self.namesrv),
                 ) as admin:
                     done.append(await work(admin))
+                    self.missed = missed(admin)
                 nursery.cancel_scope.cancel()
 
         try:
@@ -101,9 +109,10 @@ class Session:
                 elif self.watch and self.output == "yaml":
                     print("---")
                 self.show(view)
-                self._complain(view.failed)
+                failed = [*view.failed, *self._untold(view.failed)]
+                self._complain(failed)
                 if not self.watch:
-                    if view.failed:
+                    if failed:
                         raise click.exceptions.Exit(FAILED if view.all_failed else PARTLY)
                     return
             try:
@@ -136,26 +145,33 @@ class Session:
             Column("", "message"),
         )  # fmt: skip
         self.show(View(rows, rows, columns, empty="no server was asked"))
-        if outcomes.failed:
+        problems = self._untold([str(o.error) for o in outcomes.failed])
+        self._complain(problems)
+        if outcomes.failed or problems:
             raise click.exceptions.Exit(PARTLY if outcomes.done else FAILED)
 
-    def confirm(self, text: str) -> None:
+    def confirm(self, text: str, *, option: str = "--yes") -> None:
         """Asks before something is destroyed, unless --yes was given. Without a terminal it ends
-        with exit code 1."""
+        with exit code 1, and says which option does without the question."""
         from pyrmq.escape import escape
 
         if self.yes:
             return
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{escape(text)} Say --yes: nobody can be asked here")
+            raise click.UsageError(f"{escape(text)} Say {option}: nobody can be asked here")
         if not click.confirm(escape(text), err=True):
             raise click.exceptions.Exit(USAGE)
 
     def partly(self, problems: list[str], *, all_failed: bool = False) -> None:
         """Ends with 3 (2 with `all_failed`) after saying what failed, if anything did."""
+        problems = [*problems, *self._untold(problems)]
         self._complain(problems)
         if problems:
             raise click.exceptions.Exit(FAILED if all_failed else PARTLY)
+
+    def _untold(self, told: Sequence[str]) -> list[str]:
+        """Brokers that were missing, without those that are told already."""
+        return [m for m in self.missed if not any(m.partition(" is missing")[0] in t for t in told)]
 
     @staticmethod
     def _complain(problems: Sequence[str]) -> None:

@@ -11,9 +11,14 @@ from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
+    from pyrmq.admin.shrinking import Hidden
 
 _QUEUES = click.IntRange(0, 65_536)
 _PERM = click.IntRange(0, 7)
+_FORCE = click.option("--force", is_flag=True,
+                      help="Also if messages that are not consumed are read no more.")  # fmt: skip
+MOST_SHOWN = 20
+"""Groups that are shown one by one, of those that have not consumed something."""
 
 
 @click.command()
@@ -29,38 +34,72 @@ _PERM = click.IntRange(0, 7)
 @click.option("--sys-flag", "topic_sys_flag", type=click.IntRange(0, 3),
               help="1 a unit topic, 2 subscribed by units.")  # fmt: skip
 @click.option("--attributes", default="", metavar="+A=B,-C")
+@_FORCE
 def create(
     session: Session, name: str, broker: str | None, cluster: str | None, queues: int | None,
-    attributes: str, **given: Any,
+    attributes: str, force: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Create a topic; where it is there already, change what is named, and nothing else."""
+    """Create a topic; where it is there already, change what is named, and nothing else.
+
+    With fewer queues to read than it has, messages in the others are read no more: which groups
+    have not consumed what is shown, and it asks.
+    """
     if queues is not None:
         for key in ("read_queue_nums", "write_queue_nums"):
             if given[key] is not None:
                 raise click.UsageError("--queues says both --read-queues and --write-queues")
             given[key] = queues
     fields = {key: value for key, value in given.items() if value is not None}
+    at: dict[str, Any] = {"broker": broker, "cluster": cluster}
+    reads = fields.get("read_queue_nums")
+    if reads is not None and not force:
+        force = _agreed(session, session.run(lambda a: a.topics.hidden(name, reads, **at)).values)
     outcomes = session.run(
-        lambda admin: admin.topics.change(
-            name, broker=broker, cluster=cluster, attributes=attributes, **fields
-        )
+        lambda a: a.topics.change(name, **at, attributes=attributes, force=force, **fields)
     )
     session.done(outcomes, "created or changed")
+
+
+def _agreed(session: Session, hidden: list[list[Hidden]]) -> bool:
+    """Shows what would be read no more, and asks; False if that is nothing. Without a terminal it
+    ends with exit code 1."""
+    from pyrmq.escape import escape
+
+    found = [h for part in hidden for h in part]
+    for one in found[:MOST_SHOWN]:
+        click.echo(f"not consumed: {escape(one.text)}, in {one.queues} queues", err=True)
+    if len(found) > MOST_SHOWN:
+        click.echo(f"not consumed: {len(found) - MOST_SHOWN} more", err=True)
+    if found:
+        total = sum(h.messages for h in found)
+        session.confirm(
+            f"{total} messages that groups have not consumed would be read no more. "
+            "Take the queues away all the same?",
+            option="--force",
+        )
+    return bool(found)
 
 
 @click.command("create-batch")
 @session()
 @where
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def create_batch(session: Session, file: str, broker: str | None, cluster: str | None) -> None:
-    """Create or replace the topics of a FILE with a JSON array of configurations."""
+@_FORCE
+def create_batch(
+    session: Session, file: str, broker: str | None, cluster: str | None, force: bool
+) -> None:
+    """Create or replace the topics of a FILE with a JSON array of configurations.
+
+    Nothing is changed if a topic would have fewer queues to read and messages in the others are
+    not consumed, unless --force is given.
+    """
     from pyrmq.admin.topic_file import read_topics
 
     async def work(admin: Admin) -> Any:
         changes = await read_topics(file)
         if not changes:
             raise click.UsageError(f"{file} has no topics")
-        return await admin.topics.update_many(changes, broker=broker, cluster=cluster)
+        return await admin.topics.update_many(changes, broker=broker, cluster=cluster, force=force)
 
     session.done(session.run(work), "created or changed")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from pyrmq.admin.expected import Missing
     from pyrmq.admin.txn.link import BrokerLink
     from pyrmq.cli.progress_line import ProgressLine
     from pyrmq.net.address import Address
@@ -84,13 +85,20 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awaitable[T]]) -> T:
-    """Runs `work` with the brokers that are meant; Ctrl-C ends it in order."""
+def ask(
+    target: Target,
+    work: Callable[[Sequence[BrokerLink], ProgressLine], Awaitable[T]],
+    missing: list[Missing] | None = None,
+) -> T:
+    """Runs `work` with the brokers that are meant; Ctrl-C ends it in order. Brokers that should be
+    there and have no master go into `missing`."""
     import trio
 
     from pyrmq.admin.txn.link import Cluster
     from pyrmq.cli.credentials import credentials
+    from pyrmq.cli.expected import expected
     from pyrmq.cli.progress_line import ProgressLine
+    from pyrmq.net.address import format_address
 
     line = ProgressLine(logs=True)
     done: list[T] = []
@@ -98,8 +106,11 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awa
     async def run() -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(stop_on_signal, nursery.cancel_scope)
-            async with Cluster(target.namesrv, target.broker, credentials()) as cluster:
+            should_be = expected(";".join(map(format_address, target.namesrv)))
+            async with Cluster(target.namesrv, target.broker, credentials(), should_be) as cluster:
                 links = await cluster.links(target.cluster, every=target.every)
+                if missing is not None:
+                    missing.extend(cluster.missing)
                 done.append(await work(links, line))
             nursery.cancel_scope.cancel()
 
@@ -121,8 +132,9 @@ def ask(target: Target, work: Callable[[Sequence[BrokerLink], ProgressLine], Awa
 
 
 def ask_each(target: Target, work: Callable[[BrokerLink, ProgressLine], Awaitable[T]]) -> list[Any]:
-    """The result, or the error, of each broker. Of a single broker errors come as they are."""
-    from pyrmq.errors import PyrmqError
+    """The result, or the error, of each broker, and the error of each that is missing. Of a single
+    broker errors come as they are."""
+    from pyrmq.errors import BrokerMissingError, PyrmqError
 
     async def all_of(links: Sequence[BrokerLink], line: ProgressLine) -> list[Any]:
         found: list[Any] = []
@@ -135,4 +147,6 @@ def ask_each(target: Target, work: Callable[[BrokerLink, ProgressLine], Awaitabl
                 found.append((link.name, e))
         return found
 
-    return ask(target, all_of)
+    missing: list[Missing] = []
+    found = ask(target, all_of, missing)
+    return found + [(m.label, BrokerMissingError(m.text)) for m in missing]

@@ -45,6 +45,7 @@ class Output:
         self._err = err or sys.stderr
         self.progress = ProgressLine(stream=self._err)
         self._flushed = time.monotonic()
+        self._told: list[str] = []
         self.failures = 0
         """Targets, or parts of the work, that failed."""
         self.successes = 0
@@ -99,12 +100,22 @@ class Output:
         if self.failures > MOST_FAILURES:
             return
         text = error if isinstance(error, str) else describe(error)
-        self.note(f"{what}: {text}" if what and what not in text else text)
+        text = f"{what}: {text}" if what and what not in text else text
+        self._told.append(text)
+        self.note(text)
 
     def finish(self) -> None:
         """Says how many failures were not told."""
         if self.failures > MOST_FAILURES:
             self.note(f"{self.failures - MOST_FAILURES} more failed")
+
+    def lacks(self, missing: Sequence[str]) -> None:
+        """Brokers that should be there and were not asked: what they have is not in what was
+        printed. Those that failed before are not told again."""
+        for text in missing:
+            if not any(text.partition(" is missing")[0] in told for told in self._told):
+                self.successes += 1  # what is there was printed
+                self.failed(text)
 
     def succeeded(self) -> None:
         """A part of the work that was done."""

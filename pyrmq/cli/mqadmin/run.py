@@ -97,6 +97,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
 
     from pyrmq.admin.api import Admin
     from pyrmq.cli.credentials import credentials
+    from pyrmq.cli.expected import expected, missed
     from pyrmq.errors import ConfigError, PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")
@@ -106,6 +107,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     try:
         Admin(namesrv or NOBODY)
         signs = credentials()
+        should_be = expected(namesrv) if namesrv and not command.local else None
     except ConfigError as e:
         return _misused(command, UsageError(str(e)), out)
     interrupted = False
@@ -119,8 +121,11 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
                 await command.run(Admin(known), values, out)
             else:
                 progress = out.progress if command.progress else None
-                async with Admin(known, progress=progress, credentials=signs) as admin:
+                async with Admin(
+                    known, progress=progress, credentials=signs, expected=should_be
+                ) as admin:
                     await command.run(admin, values, out)
+                    out.lacks(missed(admin))
             nursery.cancel_scope.cancel()
 
     async def stop_on_signal(

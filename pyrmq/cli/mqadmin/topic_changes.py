@@ -34,9 +34,11 @@ async def update_topic(admin: Admin, values: Values, out: Output) -> None:
     )
     broker, cluster = values.get("brokerAddr"), values.get("clusterName")
     if ordered:
-        await _update_ordered(admin, config, text, broker, cluster, out)
+        await _update_ordered(admin, config, text, broker, cluster, values.truth("force"), out)
         return
-    outcomes = await admin.topics.update(config, broker=broker, cluster=cluster, attributes=text)
+    outcomes = await admin.topics.update(
+        config, broker=broker, cluster=cluster, attributes=text, force=values.truth("force")
+    )
     out.outcomes(outcomes, "create topic to {} success.")
     if outcomes.done:
         out.line(topic_text(config))
@@ -48,11 +50,12 @@ async def _update_ordered(
     attributes: str,
     broker: str | None,
     cluster: str | None,
+    force: bool,
     out: Output,
 ) -> None:
     """The line about the order configuration comes first for a broker, last for a cluster."""
     made = await admin.topics.update_ordered(
-        config, broker=broker, cluster=cluster, attributes=attributes
+        config, broker=broker, cluster=cluster, attributes=attributes, force=force
     )
 
     def order_conf() -> None:
@@ -81,7 +84,10 @@ async def update_topic_list(admin: Admin, values: Values, out: Output) -> None:
         out.note(f"{values['filename']} has no topics: nothing is changed")
         return
     outcomes = await admin.topics.update_many(
-        changes, broker=values.get("brokerAddr"), cluster=values.get("clusterName")
+        changes,
+        broker=values.get("brokerAddr"),
+        cluster=values.get("clusterName"),
+        force=values.truth("force"),
     )
     out.outcomes(
         outcomes, "submit batch of topic config to {} success, please check the result later."
@@ -161,6 +167,7 @@ async def static_topic(admin: Admin, values: Values, out: Output) -> None:
 _TOPIC = Option("t", "topic", "topic name", required=True)
 _BROKER = Option("b", "brokerAddr", "address of the broker, host:port")
 _CLUSTER = Option("c", "clusterName", "all masters of this cluster")
+_FORCE = "true or false: also if messages that are not consumed are read no more (ours)"
 _ONE = (("brokerAddr", "clusterName"),)
 _STATIC = (
     Option("c", "clusters", "names of clusters, separated by commas"),
@@ -187,6 +194,7 @@ COMMANDS = {
                 Option("u", "unit", "true or false: a unit topic", default="false"),
                 Option("s", "hasUnitSub", "true or false: subscribed by units", default="false"),
                 Option("a", "attributes", "changes: +key=value or -key, separated by commas"),
+                Option(None, "force", _FORCE, default="false"),
             ),
             update_topic,
             exactly_one=_ONE,
@@ -197,6 +205,7 @@ COMMANDS = {
                 _BROKER,
                 _CLUSTER,
                 Option("f", "filename", "file with a JSON array of topics", required=True),
+                Option(None, "force", _FORCE, default="false"),
             ),
             update_topic_list,
             exactly_one=_ONE,

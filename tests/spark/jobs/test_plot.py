@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_ext.jobs import plot
+from spark_ext.jobs import lag, local, plot, trace
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import Source
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 Drawn = list[Any]
@@ -107,3 +108,66 @@ def test_files(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes().startswith(start)
     with pytest.raises(JobError, match="ends in one of"):
         plot.bars(str(tmp_path / "a.docx"), "One", ["A"], {"backlog": [1]}, "messages")
+
+
+def test_the_note_stands_between_title_and_plot(drawn: Drawn) -> None:
+    note = "/data/$store: all times\nmeasured 2026-01-31 12:00:00Z"
+    plot.bars("x.png", "One", ["A"], {"backlog": [1]}, "messages", note=note)
+    plot.columns("x.png", "One", ["2026-01-31"], {"A": [1]}, "messages", note=note)
+    plot.curves("x.png", "One", {"A": ([NOON], [1])}, "messages", note=note)
+    for figure in drawn:
+        (axes,) = figure.axes
+        (found,) = (t for t in axes.texts if "measured" in t.get_text())
+        assert found.get_text() == note.replace("$", r"\$")
+        box, title = found.get_window_extent(), axes._left_title.get_window_extent()
+        assert not box.overlaps(title)
+        assert not box.overlaps(axes.get_window_extent())
+        assert title.y1 <= figure.bbox.y1
+
+
+def test_what_is_said_behind_a_bar_is_within_the_picture(drawn: Drawn) -> None:
+    said = ["oldest 3.2 h, and 12 of 4,000 failed", ""]
+    plot.bars("x.png", "One", ["A", "B"], {"backlog": [9, 1]}, "messages", said=said)
+    (figure,) = drawn
+    assert texts(figure) == ["9, oldest 3.2 h, and 12 of 4,000 failed", "1"]
+    assert all(t.get_window_extent().x1 <= figure.bbox.x1 for t in figure.axes[0].texts)
+    plot.curves("x.png", "One", {"A": ([NOON], [1])}, "messages", said={"A": "oldest 3.2 h"})
+    assert legend(drawn[1]) == ["A: 1, oldest 3.2 h"]
+
+
+def test_lag_says_the_age_and_what_is_gone(drawn: Drawn) -> None:
+    rows = [(NOON, "g", 30, 10, 90_000), (NOON, "idle", 0, 0, 0)]
+    schema = "measuredAt timestamp, group string, backlog bigint, gone bigint, behindMs bigint"
+    lag.plot(local.engine().values(rows, schema), "x.png", "note")
+    (figure,) = drawn
+    assert [t for t in texts(figure) if t != "note"] == ["30, oldest 90.0 s", "0"]
+    assert legend(figure) == ["backlog", "deleted unread"]
+    later = [*rows, (NOON + timedelta(minutes=1), "g", 20, 0, 30_000)]
+    lag.plot(local.engine().values(later, schema), "x.png")
+    assert legend(drawn[1]) == ["g: 20, oldest 30.0 s", "idle: 0"]
+
+
+def test_trace_says_waits_and_failures(drawn: Drawn) -> None:
+    names = [f"{n} {trace._TYPES[n]}" for n in trace.RESULT if trace._TYPES[n] != "double"]
+    row = dict.fromkeys(trace.RESULT, None) | {
+        "kind": "consume", "group": "g", "topic": "T", "count": 40, "failed": 3, "unfinished": 2,
+        "p50Ms": 10, "p95Ms": 30, "waitP50Ms": 100, "waitP95Ms": 500,
+    }  # fmt: skip
+    groups = local.engine().values(
+        [tuple(row[n.partition(" ")[0]] for n in names)], ", ".join(names)
+    )
+    trace.plot(trace.Trace(None, groups), "x.png")
+    (figure,) = drawn
+    assert texts(figure) == ["30 ms, 3 of 40 failed, 2 unfinished", "500 ms"]
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == ["consume g", "wait g"]
+    assert legend(figure) == ["p50", "up to p95", "wait p50", "wait up to p95"]
+
+
+def test_a_source_says_where_it_reads_and_what() -> None:
+    one = Source(paths=("/data/store",), since=1_769_860_800_000)
+    assert one.text == "/data/store: from 2026-01-31 12:00:00Z"
+    many = Source(paths=("/" + "x" * 200, "/b"), until=1_769_860_800_000)
+    assert many.text.endswith(" and 1 more: until 2026-01-31 12:00:00Z")
+    assert len(many.text) < 120
+    assert Source(name_server="h:9876").text == "brokers of h:9876: all times"
