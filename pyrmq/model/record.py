@@ -11,7 +11,7 @@ from zlib import crc32
 from pyrmq.engine import read_records
 from pyrmq.errors import ProtocolError, UndecodableBodyError
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
-from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
+from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
@@ -74,7 +74,7 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         """The keys that the message was sent with."""
-        return self.properties.get(KEYS, "").split()
+        return split_keys(self.properties.get(KEYS))
 
     @property
     def msg_id(self) -> str:
