@@ -71,7 +71,8 @@ class PushConsumer:
     listener: a function that messages go to instead of the loop, consumed when it returns; an async
     one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
     broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
-    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic.
+    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic. It returns
+    None or a ConsumeResult, of a batch also how many are consumed; any other value is a failure.
     concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
     gets lists of up to so many messages of a queue.
     consume_from: where a group starts in queues that it has no offset in, by default behind the
@@ -209,7 +210,7 @@ class PushConsumer:
         self._service: ConsumeService | None = None
         call: Caller | None = None
         if listener is not None:
-            call = Caller(listener, batch=batch_size > 1, workers=concurrency)
+            call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
             self._service = consume_service(
                 options, self._member, call, self._send_back, self._observer
             )
@@ -220,8 +221,8 @@ class PushConsumer:
     def assigned(self) -> list[MessageQueue]:
         """Queues of the subscribed topics that this consumer has now, sorted; empty until the
         first rebalance. (It may have queues of the group's retry topic besides.)"""
-        mine = (p.queue for p in self._held.held() if p.queue.topic != self._retry_topic)
-        return self._names.shown_queues(sorted(mine))
+        mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
+        return self._names.shown_queues(mine)
 
     def _heartbeat_data(self) -> dict[str, Any]:
         return {

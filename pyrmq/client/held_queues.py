@@ -85,6 +85,15 @@ class HeldQueues:
     # What is decided.
 
     def assign(self, topic: str, mine: Iterable[MessageQueue]) -> None:
+    def assigned(self) -> list[MessageQueue]:
+        """Their queues, sorted; none once this has stopped."""
+        return [] if self._stopped else sorted(p.queue for p in self.held())
+
+    async def begun(self, topic: str) -> None:
+        """Returns when the start of each queue of a topic is known."""
+        while any(p.queue.topic == topic and p.state is State.TAKING for p in self.table.values()):
+            await self._moving.park()
+
         """From now on these queues of a topic are this member's."""
         wanted = set(mine)
         for process in list(self.table.values()):

@@ -198,7 +198,7 @@ class LitePullConsumer:
     @property
     def assigned(self) -> list[MessageQueue]:
         """Queues that this consumer has now, sorted."""
-        return self._names.shown_queues(sorted(p.queue for p in self._held.held()))
+        return self._names.shown_queues(self._held.assigned())
 
     async def queues(self, topic: str, *, timeout: float = API_TIMEOUT) -> list[MessageQueue]:
         """All queues of a topic that can be read, sorted. TopicNotExistError, RequestTimeoutError
