@@ -247,12 +247,12 @@ class Loop:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        messages = self._messages
+        messages, call = self._messages, object()
         try:
-            message = await asyncio.wrap_future(self._face._submit(messages.next_unseen))
+            message = await asyncio.wrap_future(self._face._submit(messages.next_unseen, call))
         except asyncio.CancelledError:
             with suppress(ClientError):  # it was left
-                self._face._submit(messages.give_back)
+                self._face._submit(messages.give_back, call)
             raise
         messages.seen = message
         return message

@@ -132,6 +132,7 @@ class LitePullConsumer:
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
         self._member = Member(
+        self._turn = trio.Lock()
             client,
             wire_group,
             names,
@@ -265,8 +266,8 @@ class LitePullConsumer:
         counts as consumed at the next call only if it `saw` it, else it is returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
-        chunk = await self._polls.poll(timeout)
+        async with self._turn:  # a call that was given up comes to its end before
+            chunk = await self._polls.poll(timeout)
         if self._observer is not None:
             self._observer.polled(chunk)
         return chunk
