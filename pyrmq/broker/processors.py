@@ -15,6 +15,7 @@ from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.pull import PullProcessor
@@ -129,7 +130,14 @@ def processors(broker: Parts) -> dict[int, Processor]:
         broker.offsets,
         lambda topic, queue_id: broker.server.release_parked(topic, queue_id),
     )
-    queues = QueueProcessor(broker.store, broker.topics, broker.groups, broker.offsets, locks)
+    queues = QueueProcessor(
+        broker.store,
+        broker.topics,
+        broker.groups,
+        broker.offsets,
+        locks,
+        NewQueues(live, broker.topics, broker.offsets),
+    )
     return {
         RequestCode.SEND_MESSAGE: send,
         RequestCode.SEND_MESSAGE_V2: send,

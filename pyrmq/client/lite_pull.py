@@ -22,7 +22,7 @@ from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.option_checks import check_seconds
 from pyrmq.client.polls import Polls
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
@@ -37,6 +37,7 @@ from pyrmq.client.refusals import (
     check_topic,
     parse_subscription,
 )
+from pyrmq.client.start_rule import StartRule
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
@@ -131,14 +132,14 @@ class LitePullConsumer:
         )
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
-        self._member = Member(
         self._turn = trio.Lock()
+        self._member = Member(
             client,
             wire_group,
             names,
             self._subs,
             self._store,
-            StartRule(self._ends, consume_from, consume_timestamp or 0),
+            StartRule(self._store, self._ends, consume_from, consume_timestamp or 0),
             self._polls.put,
             MemberOptions(
                 limits=options.limits,
@@ -223,8 +224,10 @@ class LitePullConsumer:
         sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
         await check_expressions(self._client, self._wire_group, [sub])
         self._subs[topic] = sub
+        until = await self._member.join([topic])
         await self._client.heartbeat()
         self._member.share(topic)
+        await self._member.begun([topic], until)
 
     def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> None:
         """From now on this consumer has exactly these queues, with an expression for all their
