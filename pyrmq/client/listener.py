@@ -71,14 +71,11 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def failure(error: BaseException) -> Exception:
+def failure(error: BaseException, note: str = "") -> Exception:
     """An exception that a user's function ended with, as one that `except Exception` takes."""
     if isinstance(error, Exception):
         return error
-    text = f"the function ended with {type(error).__name__}: {error}"
-    if isinstance(error, SystemExit | KeyboardInterrupt):
-        text += " (in a background thread this does not end the program)"
-    found = RuntimeError(text)
+    found = RuntimeError(f"the function ended with {type(error).__name__}: {error}{note}")
     found.__cause__ = error
     return found
 
@@ -118,7 +115,10 @@ async def call_in_thread(
     )
     if ended is not None:
         exits = isinstance(ended, SystemExit | KeyboardInterrupt)
-        raise ended if exits and (awaited or in_main_thread()) else failure(ended)
+        if exits and (awaited or in_main_thread()):
+            raise ended
+        note = " (in a thread of pyrmq's this does not end the program)" if exits else ""
+        raise failure(ended, note)
     return answer
 
 
