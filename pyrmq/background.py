@@ -135,7 +135,7 @@ class Background:
                 log.critical(
                     "%s %s has ended by an error: it sends and receives nothing any more; leave "
                     "it and enter a new one",
-                    type(manager).__name__, escape(getattr(manager, "group", "")),
+                    escape(type(manager).__name__), escape(getattr(manager, "group", "")),
                     exc_info=error,
                 )  # fmt: skip
 

@@ -73,18 +73,18 @@ class Caller:
     def failed(self, messages: Sequence[ReceivedMessage]) -> None:
         """Logs the exception that is being handled as one of the listener."""
         first, more = messages[0], len(messages) - 1
+        text = described(first) + (f" and {more} after it" if more else "")
         log.exception(
-            "listener of group %s failed on %s%s (delivery %d)",
-            escape(self._group), described(first), f" and {more} after it" if more else "",
-            first.reconsume_times + 1,
+            "listener of group %s failed on %s (delivery %d)",
+            escape(self._group), escape(text), first.reconsume_times + 1,
         )  # fmt: skip
 
 
 def described(message: ReceivedMessage) -> str:
-    """A message as logs name it."""
+    """A message as logs name it; to be escaped."""
     keys = f", keys {' '.join(message.keys):.200}" if message.keys else ""
     place = f"broker {message.broker_name}, queue {message.queue_id}, offset {message.queue_offset}"
-    return escape(f"message {message.msg_id:.100} of topic {message.topic} ({place}{keys})")
+    return f"message {message.msg_id:.100} of topic {message.topic} ({place}{keys})"
 
 
 def consumed(answer: object, count: int, batch: bool) -> int:

@@ -120,7 +120,9 @@ class ConsumeConcurrently(ConsumeService):
 
     def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
         if self._send_back is None:
-            log.warning("%s is left: in broadcasting nothing comes again", described(message))
+            log.warning(
+                "%s is left: in broadcasting nothing comes again", escape(described(message))
+            )
             process.finish(message.queue_offset)
             return
         self._giving_back += 1
@@ -137,7 +139,7 @@ class ConsumeConcurrently(ConsumeService):
         except PyrmqError as e:
             log.warning(
                 "%s not sent back, again here in %g s: %s",
-                described(message), RETRY_DELAY, escape(e),
+                escape(described(message)), RETRY_DELAY, escape(e),
             )  # fmt: skip
             self._tasks.start_soon(self._again_here, process, message)
         else:
@@ -162,7 +164,7 @@ class ConsumeConcurrently(ConsumeService):
                     process, chunk, began = entry
                     log.error(
                         "a listener has had %s for %g s",
-                        described(chunk[0]), now - began,
+                        escape(described(chunk[0])), now - began,
                     )  # fmt: skip
                     for message in chunk:
                         if process.holds(message) and self._send_back is not None:

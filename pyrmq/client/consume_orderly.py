@@ -159,7 +159,7 @@ class ConsumeOrderly(ConsumeService):
     ) -> bool:
         """Has the broker put a message aside that was delivered too often; whether it did."""
         if self._send_back is None and at_once and message.body_error is not None:
-            log.warning("%s is left: %s", described(message), escape(message.body_error))
+            log.warning("%s is left: %s", escape(described(message)), escape(message.body_error))
             process.finish(message.queue_offset)
             return True
         if self._send_back is None or not (at_once or message.reconsume_times >= self._max_times):
@@ -167,10 +167,10 @@ class ConsumeOrderly(ConsumeService):
         try:
             await self._send_back(process.queue, message, NEVER)
         except PyrmqError as e:
-            log.warning("%s not put aside: %s", described(message), escape(e))
+            log.warning("%s not put aside: %s", escape(described(message)), escape(e))
             return False
         process.finish(message.queue_offset)
-        log.warning("%s is put aside: it goes to the dead-letter topic", described(message))
+        log.warning("%s is put aside: it goes to the dead-letter topic", escape(described(message)))
         return True
 
     # The end.

@@ -70,7 +70,7 @@ class StartRule:
             log.warning(
                 "it is not known whether the group has offsets in topic %s: %s. Where it has none "
                 "it starts as a new group (%s)",
-                escape(topic), escape(e), self._from,
+                escape(topic), escape(e), escape(self._from),
             )  # fmt: skip
 
     def entered(self, topic: str) -> None:
