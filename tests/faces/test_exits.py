@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from pyrmq import ClientError, ConsumeFrom, ConsumeMessageHook, TransactionState, aio, sync
-from pyrmq.client import checks
+from pyrmq.client.listener import Outcome, outcome_of
 from pyrmq.client.member import Member
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
@@ -138,11 +138,9 @@ def test_a_local_transaction_raises_where_it_was_sent(
 @pytest.mark.parametrize("error", ENDS, ids=repr)
 def test_a_check_is_unknown(error: BaseException) -> None:
     """As in the background: where trio does not run in the main thread."""
-    outcomes: list[checks.Outcome] = []
+    outcomes: list[Outcome] = []
 
     async def main() -> None:
-        from pyrmq.client.listener import outcome_of
-
         check: Callable[..., Any] = Listener(error).check_local_transaction
         threads = trio.CapacityLimiter(1)
         outcomes.append(await outcome_of(check, None, threads=threads, abandon=True))
