@@ -16,14 +16,13 @@ from pyrmq.client import ConsumeFrom, LitePullConsumer, MessageModel, PushConsum
 from tests.client.members import after, collect, consumer
 from tests.support.scripted.groups import (
     AT_TIME,
-    HEART_BEAT,
     MAX_OFFSET,
     QUERY_OFFSET,
     UPDATE_OFFSET,
     GroupBroker,
 )
 from tests.support.scripted.script import SILENCE
-from tests.support.scripted.streams import StreamCluster
+from tests.support.scripted.streams import HEART_BEAT, StreamCluster
 
 LAST: Any = {"consume_from": ConsumeFrom.LAST_OFFSET}
 

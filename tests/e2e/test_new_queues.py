@@ -22,7 +22,7 @@ def test_new_queues_start_at_their_first_message(first: bool) -> None:
     }
     with pyrmq.testing.broker(**keys) as running, Client(running.broker_address) as client:
         create_topic(client, "Grows", 1)
-        place = {"consumerGroup": "g", "topic": "Grows"}
+        place: dict[str, Any] = {"consumerGroup": "g", "topic": "Grows"}
         client.send("Grows", queue_id=0)
         assert client.call(UPDATE_CONSUMER_OFFSET, **place, queueId=0, commitOffset=1).code == 0
         create_topic(client, "Grows", 2)
