@@ -31,7 +31,7 @@ _NAMES = {
     "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer": "PushConsumer",
     "pyrmq.client.hooks": """
-        ConsumeContext ConsumeMessageHook ConsumeStatus SendContext SendMessageHook
+        ConsumeContext ConsumeMessageHook ConsumeOutcome SendContext SendMessageHook
     """,
     "pyrmq.client.listener": "TransactionListener",
     "pyrmq.client.lite_pull": "LitePullConsumer",
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from pyrmq.client.consumer import PushConsumer as PushConsumer
     from pyrmq.client.hooks import ConsumeContext as ConsumeContext
     from pyrmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
-    from pyrmq.client.hooks import ConsumeStatus as ConsumeStatus
+    from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
     from pyrmq.client.hooks import SendContext as SendContext
     from pyrmq.client.hooks import SendMessageHook as SendMessageHook
     from pyrmq.client.listener import TransactionListener as TransactionListener

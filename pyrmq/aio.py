@@ -24,6 +24,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+import trio
+
 from pyrmq.aio_face import Calls, Client, awaited
 from pyrmq.background import Face, as_async
 from pyrmq.client import consumer as consumers
@@ -31,7 +33,7 @@ from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import pending as pending_sends
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
-from pyrmq.client.listener import TransactionListener, is_async
+from pyrmq.client.listener import TransactionListener, failure, is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
@@ -130,18 +132,32 @@ class _Bridged:
             function = getattr(listener, name, None)
             if not callable(function):
                 raise ClientError(f"the listener has no function {name}")
-            setattr(self, name, _bridge(function, calls) if is_async(function) else function)
+            if is_async(function):
+                # Who sends awaits the local transaction; a check's errors have nobody to go to.
+                awaited = name == "execute_local_transaction"
+                function = _bridge(function, calls, awaited=awaited)
+            setattr(self, name, function)
 
     execute_local_transaction: Callable[[Message, Any], Any]
     check_local_transaction: Callable[[ReceivedMessage], Any]
 
 
 def _bridge(
-    function: Callable[..., Awaitable[R]], calls: Calls
+    function: Callable[..., Awaitable[R]], calls: Calls, *, awaited: bool = False
 ) -> Callable[..., Coroutine[Any, Any, R]]:
+    """The function, called in the asyncio loop. Unless user code has `awaited` the call, what it
+    raises that is no Exception is a RuntimeError: it must not end the background thread's tasks."""
+
     @wraps(function)
     async def call(*args: Any) -> R:
-        return await calls(function, *args)
+        try:
+            return await calls(function, *args)
+        except trio.Cancelled:
+            raise
+        except BaseException as e:
+            if awaited or isinstance(e, Exception):
+                raise
+            raise failure(e) from e
 
     return call
 
@@ -231,12 +247,12 @@ class Loop:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        messages = self._messages
+        messages, call = self._messages, object()
         try:
-            message = await asyncio.wrap_future(self._face._submit(messages.next_unseen))
+            message = await asyncio.wrap_future(self._face._submit(messages.next_unseen, call))
         except asyncio.CancelledError:
             with suppress(ClientError):  # it was left
-                self._face._submit(messages.give_back)
+                self._face._submit(messages.give_back, call)
             raise
         messages.seen = message
         return message

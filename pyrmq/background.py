@@ -7,6 +7,7 @@ own.
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -17,6 +18,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import trio
 
 from pyrmq.errors import ClientError
+from pyrmq.escape import escape
+
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -124,9 +128,16 @@ class Background:
         held.ended = self.submit(partial(self._hold, manager, entered, held))
 
         def failed(ended: Future[None]) -> None:
+            error = None if ended.cancelled() else ended.exception()
             if not entered.done() and entered.set_running_or_notify_cancel():
-                error = None if ended.cancelled() else ended.exception()
                 entered.set_exception(error or ClientError(_ENDED))
+            elif error is not None and not held.leave.is_set():
+                log.critical(
+                    "%s %s has ended by an error: it sends and receives nothing any more; leave "
+                    "it and enter a new one",
+                    escape(type(manager).__name__), escape(getattr(manager, "group", "")),
+                    exc_info=error,
+                )  # fmt: skip
 
         held.ended.add_done_callback(failed)
         return entered, held
@@ -152,6 +163,11 @@ class Held:
 
     def __init__(self) -> None:
         self.leave = trio.Event()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What has ended it before its time."""
+        return self.ended.exception() if self.ended.done() and not self.ended.cancelled() else None
 
 
 class Shared:
@@ -216,6 +232,10 @@ class Face(Generic[C]):
     def _running(self) -> Background:
         if self._background is None:
             raise ClientError("not connected: use the client inside of its `with`")
+        if self._held is not None and (error := self._held.failure) is not None:
+            raise ClientError(
+                f"this client has ended by {type(error).__name__}: leave it and enter a new one"
+            ) from error
         return self._background
 
     def _submit(self, call: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> Future[T]:
@@ -231,8 +251,9 @@ class Face(Generic[C]):
 
     def _close(self) -> Future[None]:
         """Begins to leave."""
+        assert self._background is not None
         assert self._held is not None
-        return self._running.close(self._held)
+        return self._background.close(self._held)
 
     def _closed(self) -> None:
         self._background = None

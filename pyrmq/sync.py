@@ -12,7 +12,6 @@ the last one; any number of threads may call them. Options, results and errors a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -190,12 +189,12 @@ class Loop:
         return self
 
     def __next__(self) -> ReceivedMessage:
-        messages = self._messages
+        messages, call = self._messages, object()
+        running = self._face._running
         try:
-            message = self._face._running.call(messages.next_unseen)
-        except KeyboardInterrupt:
-            with suppress(ClientError):  # it was left
-                self._face._submit(messages.give_back)
+            message = running.call(partial(messages.next_unseen, call))
+        except BaseException:  # Ctrl-C, or what a signal handler has raised
+            running.submit(partial(messages.give_back, call))
             raise
         messages.seen = message
         return message

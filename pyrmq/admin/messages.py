@@ -26,7 +26,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.properties import UNIQ_KEY
-from pyrmq.model.record import ReceivedMessage, decode_records
+from pyrmq.model.record import ReceivedMessage, Room, decode_records
 from pyrmq.model.topic import as_int
 from pyrmq.net.address import Address, address_of_message_id, format_address, offset_of_message_id
 from pyrmq.net.answer import MAX_NUMBER, number
@@ -324,10 +324,12 @@ class Messages(MessageTracks, QueueIndex):
                 )
             )
             if pulled.status is PullStatus.FOUND:
-                for message in decode_records(pulled.body, broker_name=queue.broker_name):
+                room = Room(cuts=True)
+                found = decode_records(pulled.body, broker_name=queue.broker_name, room=room)
+                at = room.next_offset(at, pulled.next_beyond(at))
+                for message in found:
                     if message.queue_offset < part.end:
                         yield message
-                at = pulled.next_beyond(at)
             elif pulled.status is PullStatus.NO_NEW_MESSAGE or pulled.next_offset <= at:
                 return
             else:

@@ -425,6 +425,11 @@ class BrokerConfig(ReplicationConfig):
     access_message_in_memory_max_ratio: int = key(
         40, "% of the machine's memory: newer messages count as in memory.", high=100
     )
+    new_queues_from_first_message: bool = key(
+        True,
+        "A group that has offsets in a topic starts queues of it in which it has none at their "
+        "first message. false: where its client says, as with Apache's broker.",
+    )
     max_transfer_bytes_on_message_in_memory: int = key(
         256 << 10, "Most bytes of a pull's answer from memory.", low=100, high=1 << 30
     )

@@ -29,6 +29,10 @@ def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int)
     pass
 
 
+def _not_told(topic: str, group: str) -> None:
+    pass
+
+
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
 
@@ -39,6 +43,8 @@ class OffsetTable(PersistentTable):
         self._grants = grants
         self.on_granted: Granted = _not_counted
         """Told of the pulls that the engine has answered."""
+        self.on_first: Callable[[str, str], None] = _not_told
+        """Told of a topic and a group that commits its first offset in it."""
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -213,6 +219,8 @@ class OffsetTable(PersistentTable):
         self._keep_unless_reset(topic, group, queue_id, offset)
 
     def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        if (topic, group) not in self.offsets:
+            self.on_first(topic, group)
         key = (topic, group, queue_id)
         if not self.resets or key not in self.resets:
             self.keep(*key, offset)

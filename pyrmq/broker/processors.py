@@ -16,6 +16,7 @@ from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.operator_requests import operator_processors
 from pyrmq.broker.pull import PullProcessor
@@ -141,6 +142,7 @@ def processors(broker: Parts) -> dict[int, Processor]:
         broker.groups,
         broker.offsets,
         locks,
+        NewQueues(live, broker.topics, broker.offsets),
         broker.replicating.is_slave,
     )
     return {

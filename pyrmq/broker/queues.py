@@ -11,6 +11,7 @@ from pyrmq.broker import fields
 from pyrmq.broker.clients import MAX_CLIENT_ID
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.one_by_one import OneByOne
 from pyrmq.broker.topics import TopicTable
@@ -57,6 +58,7 @@ class QueueProcessor:
         groups: GroupTable,
         offsets: OffsetTable,
         locks: QueueLocks,
+        new_queues: NewQueues,
         is_slave: Callable[[str], bool] = lambda peer: False,
     ) -> None:
         """`is_slave`: whether a peer (`host:port`) is at a host of a slave of this broker."""
@@ -65,6 +67,7 @@ class QueueProcessor:
         self._groups = groups
         self._offsets = offsets
         self._locks = locks
+        self._new_queues = new_queues
         self._is_slave = is_slave
         self._readers = trio.CapacityLimiter(READERS)
         self._updates = OneByOne()
@@ -107,7 +110,8 @@ class QueueProcessor:
     def query_offset(
         self, connection: Connection, command: Command
     ) -> Response | Coroutine[None, None, Response]:
-        """QUERY_CONSUMER_OFFSET. A group that is new here starts at the first message that the
+        """QUERY_CONSUMER_OFFSET. A group that has offsets in other queues of the topic starts at
+        the first message of the queue. One that is new here starts at the first message that the
         queue ever had (of a topic that was deleted and made again, since then), while that is in
         memory; otherwise the client decides by consumeFromWhere."""
         group = fields.text(command, "consumerGroup")
@@ -116,11 +120,13 @@ class QueueProcessor:
         if offset is None:
             low, _ = self._store.queue_range(topic, queue_id)
             first = self._topics.deleted.first_offset(topic, queue_id)
-            if (
-                self._topics.get(topic) is None
-                or not fields.flag(command, "setZeroIfNotFound", True)
-                or low > first
+            if self._topics.get(topic) is None or not fields.flag(
+                command, "setZeroIfNotFound", True
             ):
+                raise _no_offset(group, topic, queue_id)
+            if self._new_queues.is_new(topic, group, queue_id):
+                return Response(ext={"offset": max(low, first)})
+            if low > first:
                 raise _no_offset(group, topic, queue_id)
             in_memory = self._store.in_memory(topic, queue_id, first, wait=False)
             if in_memory is None:

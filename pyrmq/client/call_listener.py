@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
 import trio
 
-from pyrmq.client.listener import in_thread, is_async
+from pyrmq.client.listener import call_in_thread, is_async
 from pyrmq.client.option_checks import check_whole
+from pyrmq.errors import ClientError
+from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
+
+log = logging.getLogger(__name__)
 
 Listener = Callable[[Any], Any]
 """A function of a message, or of a list of messages where a batch size is set."""
@@ -19,8 +24,8 @@ MAX_LEVEL = 2**31 - 1
 
 
 class ConsumeResult(Enum):
-    """What a listener may return; nothing means SUCCESS. [ConsumeConcurrentlyStatus,
-    ConsumeOrderlyStatus]"""
+    """What a listener may return; None means SUCCESS, and any other value is a failure.
+    [ConsumeConcurrentlyStatus, ConsumeOrderlyStatus]"""
 
     SUCCESS = "consumed"
     RECONSUME_LATER = "it comes again later, from the broker"
@@ -48,8 +53,9 @@ class Caller:
     """Calls a listener: an async one in the worker's task, a plain one in a thread of its own, of
     which there are as many as workers. A cancellation leaves such a thread behind."""
 
-    def __init__(self, listener: Listener, *, batch: bool, workers: int) -> None:
+    def __init__(self, listener: Listener, group: str, *, batch: bool, workers: int) -> None:
         self._listener = listener
+        self._group = group
         self.batch = batch
         """Whether it gets lists, also of one message."""
         self._async = is_async(listener)
@@ -61,20 +67,39 @@ class Caller:
         argument = list(messages) if self.batch else messages[0]
         if self._async:
             return await self._listener(argument)
-        (answer,) = await trio.to_thread.run_sync(
-            in_thread, self._listener, argument, limiter=self._threads, abandon_on_cancel=True
-        )
+        answer = await call_in_thread(self._listener, argument, limiter=self._threads, abandon=True)
         return await answer if inspect.isawaitable(answer) else answer
+
+    def failed(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Logs the exception that is being handled as one of the listener."""
+        first, more = messages[0], len(messages) - 1
+        text = described(first) + (f" and {more} after it" if more else "")
+        log.exception(
+            "listener of group %s failed on %s (delivery %d)",
+            escape(self._group), escape(text), first.reconsume_times + 1,
+        )  # fmt: skip
+
+
+def described(message: ReceivedMessage) -> str:
+    """A message as logs name it; to be escaped."""
+    keys = f", keys {' '.join(message.keys):.200}" if message.keys else ""
+    place = f"broker {message.broker_name}, queue {message.queue_id}, offset {message.queue_offset}"
+    return f"message {message.msg_id:.100} of topic {message.topic} ({place}{keys})"
 
 
 def consumed(answer: object, count: int, batch: bool) -> int:
     """How many of `count` messages, from the first on, an answer says are consumed. A listener that
     gets batches may return that number (the index of the first that is not acknowledged), also of
-    a batch that is one message."""
-    if answer is ConsumeResult.RECONSUME_LATER or (
-        answer is ConsumeResult.SUSPEND_CURRENT_QUEUE_A_MOMENT
-    ):
+    a batch that is one message. ClientError for what is no answer: nothing is consumed then."""
+    if answer is None or answer is ConsumeResult.SUCCESS:
+        return count
+    if isinstance(answer, ConsumeResult):
         return 0
-    if batch and type(answer) is int:
-        return min(max(answer, 0), count)
-    return count
+    if batch and type(answer) is int and 0 <= answer <= count:
+        return answer
+    number = f", or how many of the messages are consumed (0 to {count})" if batch else ""
+    raise ClientError(
+        f"the listener returned {answer!r:.200}, so its messages count as failed: it must return "
+        f"None or ConsumeResult.SUCCESS for what is consumed, ConsumeResult.RECONSUME_LATER for "
+        f"what is to come again{number}"
+    )

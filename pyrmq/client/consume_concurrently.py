@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed, described
 from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.ready import Chunk, Ready
@@ -95,16 +95,12 @@ class ConsumeConcurrently(ConsumeService):
             observed = None if observer is None else observer.consuming(chunk)
             try:
                 answer = await (call(chunk) if direct is None else direct(chunk[0]))
+                done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
             except ReconsumeLater as e:
                 level = e.delay_level
             except Exception:
                 raised = True
-                log.exception(
-                    "listener failed on %s (delivery %d)",
-                    escape(chunk[0].msg_id), chunk[0].reconsume_times + 1,
-                )  # fmt: skip
-            else:
-                done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
+                call.failed(chunk)
             now = trio.current_time()
             if counts is None or topic != process.queue.topic:
                 topic = process.queue.topic
@@ -124,7 +120,9 @@ class ConsumeConcurrently(ConsumeService):
 
     def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
         if self._send_back is None:
-            log.warning("%s is left: in broadcasting nothing comes again", escape(message.msg_id))
+            log.warning(
+                "%s is left: in broadcasting nothing comes again", escape(described(message))
+            )
             process.finish(message.queue_offset)
             return
         self._giving_back += 1
@@ -141,7 +139,7 @@ class ConsumeConcurrently(ConsumeService):
         except PyrmqError as e:
             log.warning(
                 "%s not sent back, again here in %g s: %s",
-                escape(message.msg_id), RETRY_DELAY, escape(e),
+                escape(described(message)), RETRY_DELAY, escape(e),
             )  # fmt: skip
             self._tasks.start_soon(self._again_here, process, message)
         else:
@@ -166,7 +164,7 @@ class ConsumeConcurrently(ConsumeService):
                     process, chunk, began = entry
                     log.error(
                         "a listener has had %s for %g s",
-                        escape(chunk[0].msg_id), now - began,
+                        escape(described(chunk[0])), now - began,
                     )  # fmt: skip
                     for message in chunk:
                         if process.holds(message) and self._send_back is not None:

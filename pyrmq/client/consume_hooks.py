@@ -10,7 +10,7 @@ import trio
 from pyrmq.client.hooks import (
     ConsumeContext,
     ConsumeMessageHook,
-    ConsumeStatus,
+    ConsumeOutcome,
     call_hooks,
     check_hooks,
 )
@@ -56,11 +56,11 @@ class ConsumeHooks:
         context, traced, began = token
         if self._tracer is not None:
             self._tracer.listened(traced, done, raised=raised, late=late)
-        status = ConsumeStatus.SUCCESS if done else ConsumeStatus.FAILED
+        status = ConsumeOutcome.SUCCESS if done else ConsumeOutcome.FAILED
         if raised:
-            status = ConsumeStatus.EXCEPTION
+            status = ConsumeOutcome.EXCEPTION
         elif late:
-            status = ConsumeStatus.TIME_OUT
+            status = ConsumeOutcome.TIME_OUT
         context.status = status
         context.seconds = trio.current_time() - began
         call_hooks([hook.after for hook in reversed(self._hooks)], context)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.call_listener import Caller, ReconsumeLater, consumed, described
 from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.process_queue import ProcessQueue
 from pyrmq.client.send_back import NEVER, SendBack
@@ -135,10 +135,7 @@ class ConsumeOrderly(ConsumeService):
             dead = e.delay_level < 0
         except Exception:
             raised = True
-            log.exception(
-                "listener failed on %s of %s (delivery %d)",
-                escape(chunk[0].msg_id), escape(process.queue), chunk[0].reconsume_times + 1,
-            )  # fmt: skip
+            self._call.failed(chunk)
         took = trio.current_time() - began
         self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
         if self._observer is not None:
@@ -150,7 +147,9 @@ class ConsumeOrderly(ConsumeService):
             return False  # another member has the queue already
         waits = False
         for message in failed:
-            if not await self._is_dead(process, message, dead):
+            # A body that cannot be decompressed never can: its queue must not stand still for it.
+            hopeless = raised and message.body_error is not None
+            if not await self._is_dead(process, message, dead or hopeless):
                 message.reconsume_times += 1
                 waits = True
         return waits
@@ -159,14 +158,19 @@ class ConsumeOrderly(ConsumeService):
         self, process: ProcessQueue, message: ReceivedMessage, at_once: bool
     ) -> bool:
         """Has the broker put a message aside that was delivered too often; whether it did."""
+        if self._send_back is None and at_once and message.body_error is not None:
+            log.warning("%s is left: %s", escape(described(message)), escape(message.body_error))
+            process.finish(message.queue_offset)
+            return True
         if self._send_back is None or not (at_once or message.reconsume_times >= self._max_times):
             return False
         try:
             await self._send_back(process.queue, message, NEVER)
         except PyrmqError as e:
-            log.warning("%s not put aside: %s", escape(message.msg_id), escape(e))
+            log.warning("%s not put aside: %s", escape(described(message)), escape(e))
             return False
         process.finish(message.queue_offset)
+        log.warning("%s is put aside: it goes to the dead-letter topic", escape(described(message)))
         return True
 
     # The end.

@@ -26,7 +26,7 @@ from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.option_checks import check_whole
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
@@ -40,6 +40,7 @@ from pyrmq.client.refusals import (
     parse_subscription,
 )
 from pyrmq.client.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.start_rule import StartRule
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC, retry_topic
@@ -71,11 +72,14 @@ class PushConsumer:
     listener: a function that messages go to instead of the loop, consumed when it returns; an async
     one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
     broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
-    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic.
+    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic. It returns
+    None or a ConsumeResult, of a batch also how many are consumed; any other value is a failure.
     concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
     gets lists of up to so many messages of a queue.
-    consume_from: where a group starts in queues that it has no offset in, by default behind the
-    last message. consume_timestamp: the time for ConsumeFrom.TIMESTAMP, ms since 1970.
+    consume_from: where a new group starts, by default behind the last message at the time when
+    entering returns, which waits up to 3 s for that. consume_timestamp: the time for
+    ConsumeFrom.TIMESTAMP, ms since 1970. Queues that are new to a group with offsets in others of
+    the topic are read from their first message.
     strategy: how queues are shared among the members of the group, `average` (default),
     `average_by_circle` and others; all members have the same.
     message_model: MessageModel.BROADCASTING gives every member all messages; each keeps its offsets
@@ -180,7 +184,7 @@ class PushConsumer:
         self._observer = observer_of(group, hooks, tracer)
         self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
         """What loops have, by the message's id()."""
-        rule = StartRule(QueueEnds(client), consume_from, consume_timestamp or 0)
+        rule = StartRule(store, QueueEnds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
             wire_group,
@@ -209,7 +213,7 @@ class PushConsumer:
         self._service: ConsumeService | None = None
         call: Caller | None = None
         if listener is not None:
-            call = Caller(listener, batch=batch_size > 1, workers=concurrency)
+            call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
             self._service = consume_service(
                 options, self._member, call, self._send_back, self._observer
             )
@@ -220,8 +224,8 @@ class PushConsumer:
     def assigned(self) -> list[MessageQueue]:
         """Queues of the subscribed topics that this consumer has now, sorted; empty until the
         first rebalance. (It may have queues of the group's retry topic besides.)"""
-        mine = (p.queue for p in self._held.held() if p.queue.topic != self._retry_topic)
-        return self._names.shown_queues(sorted(mine))
+        mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
+        return self._names.shown_queues(mine)
 
     def _heartbeat_data(self) -> dict[str, Any]:
         return {
@@ -279,9 +283,11 @@ class PushConsumer:
         if topic in self._subs:
             raise ClientError(f"topic {topic} is subscribed already")
         self._subs[topic] = sub
+        until = await self._member.join([topic])
         await self._client.heartbeat()
         if self._subs.get(topic) is sub:  # it may have been given up meanwhile
             self._member.share(topic)
+            await self._member.begun([topic], until)
 
     async def unsubscribe(self, topic: str) -> None:
         """Gives a topic up. What its listener has now it may end; what it has not begun is

@@ -106,14 +106,14 @@ class ConsumerRequests:
         message.topic = self._names.shown(message.topic)
         began, remark = trio.current_time(), None
         try:
-            answer = await self._call([message])
+            done = consumed(await self._call([message]), 1, self._call.batch)
         except ReconsumeLater as e:
             result, remark = "CR_LATER", str(e)[:MAX_REMARK] or None
         except Exception as e:
-            log.exception("listener failed on %s, which was sent to it", escape(message.msg_id))
+            self._call.failed([message])
             result, remark = "CR_THROW_EXCEPTION", f"{type(e).__name__}: {e}"[:MAX_REMARK]
         else:
-            result = "CR_SUCCESS" if consumed(answer, 1, self._call.batch) else "CR_LATER"
+            result = "CR_SUCCESS" if done else "CR_LATER"
         body = {
             "autoCommit": True,
             "consumeResult": result,

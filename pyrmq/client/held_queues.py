@@ -10,9 +10,10 @@ from typing import Protocol
 
 import trio
 
-from pyrmq.client.offsets import OffsetStore, StartRule
+from pyrmq.client.offsets import OffsetStore
 from pyrmq.client.process_queue import Event, Limits, ProcessQueue, State
 from pyrmq.client.reports import Reports
+from pyrmq.client.start_rule import StartRule
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
@@ -76,11 +77,22 @@ class HeldQueues:
         self._persisting: set[str] = set()
         """Brokers whose offsets are being written."""
         self._stopped = False
+        self._moving = trio.lowlevel.ParkingLot()
+        """Who waits until queues have begun, or were given up."""
 
     def held(self) -> list[ProcessQueue]:
         """Those that are pulled from."""
         # A list first: `assigned` may be asked for in another thread.
         return [p for p in list(self.table.values()) if p.state is State.HELD]
+
+    def assigned(self) -> list[MessageQueue]:
+        """Their queues, sorted; none once this has stopped."""
+        return [] if self._stopped else sorted(p.queue for p in self.held())
+
+    async def begun(self, topic: str) -> None:
+        """Returns when the start of each queue of a topic is known."""
+        while any(p.queue.topic == topic and p.state is State.TAKING for p in self.table.values()):
+            await self._moving.park()
 
     # What is decided.
 
@@ -109,6 +121,7 @@ class HeldQueues:
             process.restart, process.again = restart, True
         process.forfeited |= forfeited
         process.move(Event.DROPPED)
+        self._moving.unpark_all()
 
     def renew(self, process: ProcessQueue, *, restart: int | None = None) -> None:
         """Gives a queue up and takes it again, from what its store has (or from `restart`)."""
@@ -165,6 +178,7 @@ class HeldQueues:
         log.info("%s is taken from offset %d", escape(queue), start)
         process.begin(start)
         process.move(Event.TAKEN)
+        self._moving.unpark_all()
         process.committed, process.keeper = stored, self._store.keeper(queue)
         if stored is None:
             await self._write(process)  # so that a crash before the first message changes nothing

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
+from pyrmq.client.listener import in_main_thread
 from pyrmq.client.refusals import check_kind
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
@@ -37,7 +38,7 @@ class SendContext:
     memo: dict[str, Any] = field(default_factory=dict)
 
 
-class ConsumeStatus(Enum):
+class ConsumeOutcome(Enum):
     """What came of messages. [ConsumeReturnType]"""
 
     SUCCESS = "consumed"
@@ -57,7 +58,7 @@ class ConsumeContext:
     group: str
     topic: str
     messages: Sequence[ReceivedMessage]
-    status: ConsumeStatus | None = None
+    status: ConsumeOutcome | None = None
     seconds: float = 0.0
     memo: dict[str, Any] = field(default_factory=dict)
 
@@ -100,6 +101,8 @@ def call_hooks(functions: Iterable[Callable[[C], object]], context: C) -> None:
     for function in functions:
         try:
             function(context)
-        except Exception:
+        except BaseException as e:
+            if not isinstance(e, Exception) and in_main_thread():
+                raise  # it ends the program
             name = getattr(function, "__qualname__", type(function).__qualname__)
             log.exception("the hook %s failed", escape(name))

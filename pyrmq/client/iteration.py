@@ -29,6 +29,10 @@ class MessageIterator:
     def __init__(self, consumer: Source) -> None:
         self._consumer = consumer
         self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
+        self._call: object = None
+        """The call that has taken it."""
+        self._turn = trio.Lock()
+        """Of calls from other threads: one that was given up ends before the next one begins."""
         self.seen: ReceivedMessage | None = None
 
     def __aiter__(self) -> Self:
@@ -38,10 +42,13 @@ class MessageIterator:
         message = self.seen = await self._next()
         return message
 
-    async def next_unseen(self) -> ReceivedMessage:
-        """The next message for a caller that may not get it: one that does sets `seen`."""
-        await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
-        return await self._next()
+    async def next_unseen(self, call: object) -> ReceivedMessage:
+        """The next message for a caller that may not get it: one that does sets `seen`. `call`: any
+        object of its own, for `give_back`."""
+        async with self._turn:
+            message = await self._next()
+            self._call = call
+            return message
 
     async def _next(self) -> ReceivedMessage:
         self._consumer.check_entered()
@@ -49,10 +56,12 @@ class MessageIterator:
         self._current = await self._consumer.take()
         return self._current[1]
 
-    async def give_back(self) -> None:
-        """After a `next_unseen` that nobody waits for any more: others get what it took."""
-        await trio.lowlevel.checkpoint()
-        self.settle()
+    async def give_back(self, call: object) -> None:
+        """After a `next_unseen` that nobody waits for any more: others get what it took. What the
+        call after it took is not touched: that may have its caller already."""
+        async with self._turn:
+            if self._call is call:
+                self.settle()
 
     def settle(self) -> None:
         """The last message is consumed, or given back where nobody has seen it."""

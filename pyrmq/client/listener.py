@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,16 +71,55 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def in_thread(function: Callable[..., Any], *args: object) -> tuple[Any]:
-    """What a plain function returns, in a tuple because trio takes no coroutine from a thread. An
-    exception that is meant for something else, such as asyncio's CancelledError, is an error of the
-    function; SystemExit and KeyboardInterrupt end the program as ever."""
+def failure(error: BaseException, note: str = "") -> Exception:
+    """An exception that a user's function ended with, as one that `except Exception` takes."""
+    if isinstance(error, Exception):
+        return error
+    found = RuntimeError(f"the function ended with {type(error).__name__}: {error}{note}")
+    found.__cause__ = error
+    return found
+
+
+def in_main_thread() -> bool:
+    """Whether a SystemExit that leaves the event loop ends the program. In another thread it would
+    end the client alone, and nobody would know."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _in_thread(
+    function: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Any, BaseException | None]:
+    """What it returned, or what it ended with that is no Exception. In a tuple: trio takes no
+    coroutine from a thread."""
     try:
-        return (function(*args),)
-    except (Exception, SystemExit, KeyboardInterrupt):
+        return function(*args), None
+    except (Exception, trio.Cancelled):
         raise
     except BaseException as e:
-        raise RuntimeError(f"the function ended with {type(e).__name__}: {e}") from e
+        return None, e
+
+
+async def call_in_thread(
+    function: Callable[..., Any],
+    *args: Any,
+    limiter: trio.CapacityLimiter,
+    abandon: bool = False,
+    awaited: bool = False,
+) -> Any:
+    """What a plain function returns that runs in a worker thread. `abandon` lets a cancellation
+    leave the thread behind. RuntimeError for an exception that is no Exception, such as asyncio's
+    CancelledError; SystemExit and KeyboardInterrupt are raised as they are where they end the
+    program, or if user code has `awaited` this call."""
+    answer, ended = await trio.to_thread.run_sync(
+        _in_thread, function, args, limiter=limiter, abandon_on_cancel=abandon
+    )
+    if ended is not None:
+        exits = isinstance(ended, SystemExit | KeyboardInterrupt)
+        if exits and (awaited or in_main_thread()):
+            raise ended
+        note = " (in a thread of pyrmq's this does not end the program)" if exits else ""
+        raise failure(ended, note)
+    return answer
 
 
 async def outcome_of(
@@ -88,13 +128,14 @@ async def outcome_of(
     threads: trio.CapacityLimiter,
     abandon: bool = False,
 ) -> Outcome:
-    """Calls a listener's function. `abandon` lets a cancellation leave its thread behind."""
+    """Calls a listener's function. `abandon` lets a cancellation leave its thread behind, as of a
+    check, which nobody waits for."""
     try:
         if is_async(function):
             answer = function(*args)
         else:
-            (answer,) = await trio.to_thread.run_sync(
-                in_thread, function, *args, limiter=threads, abandon_on_cancel=abandon
+            answer = await call_in_thread(
+                function, *args, limiter=threads, abandon=abandon, awaited=not abandon
             )
         state = await answer if inspect.isawaitable(answer) else answer
         if state is None:

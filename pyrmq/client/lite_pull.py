@@ -23,7 +23,7 @@ from pyrmq.client.iteration import MessageIterator
 from pyrmq.client.lite_pull_options import LitePullOptions
 from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
+from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.option_checks import check_seconds
 from pyrmq.client.polls import Polls
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
@@ -38,6 +38,7 @@ from pyrmq.client.refusals import (
     check_topic,
     parse_subscription,
 )
+from pyrmq.client.start_rule import StartRule
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
@@ -132,13 +133,14 @@ class LitePullConsumer:
         )
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
+        self._turn = trio.Lock()
         self._member = Member(
             client,
             wire_group,
             names,
             self._subs,
             self._store,
-            StartRule(self._ends, consume_from, consume_timestamp or 0),
+            StartRule(self._store, self._ends, consume_from, consume_timestamp or 0),
             self._polls.put,
             MemberOptions(
                 limits=options.limits,
@@ -199,7 +201,7 @@ class LitePullConsumer:
     @property
     def assigned(self) -> list[MessageQueue]:
         """Queues that this consumer has now, sorted."""
-        return self._names.shown_queues(sorted(p.queue for p in self._held.held()))
+        return self._names.shown_queues(self._held.assigned())
 
     async def queues(self, topic: str, *, timeout: float = API_TIMEOUT) -> list[MessageQueue]:
         """All queues of a topic that can be read, sorted. TopicNotExistError, RequestTimeoutError
@@ -224,8 +226,10 @@ class LitePullConsumer:
         sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
         await check_expressions(self._client, self._wire_group, [sub])
         self._subs[topic] = sub
+        until = await self._member.join([topic])
         await self._client.heartbeat()
         self._member.share(topic)
+        await self._member.begun([topic], until)
 
     def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> None:
         """From now on this consumer has exactly these queues, with an expression for all their
@@ -267,8 +271,8 @@ class LitePullConsumer:
         counts as consumed at the next call only if it `saw` it, else it is returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        await trio.lowlevel.checkpoint()  # a call that was given up comes to its end before
-        chunk = await self._polls.poll(timeout)
+        async with self._turn:  # a call that was given up comes to its end before
+            chunk = await self._polls.poll(timeout)
         if self._observer is not None:
             self._observer.polled(chunk)
         return chunk

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from pyrmq.client.held_queues import HeldQueues
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.offsets import BrokerOffsets, StartRule
+from pyrmq.client.offsets import BrokerOffsets
 from pyrmq.client.process_queue import Limits, ProcessQueue
 from pyrmq.client.pull_loop import PullLoop, PullOptions
 from pyrmq.client.queue_locks import QueueLocks
@@ -26,6 +26,7 @@ from pyrmq.client.rebalance import Changed, Rebalance
 from pyrmq.client.registration import Registration
 from pyrmq.client.reports import Reports
 from pyrmq.client.running_info import client_properties, running_info
+from pyrmq.client.start_rule import StartRule
 from pyrmq.client.statistics import Statistics
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from pyrmq.client.trace import Tracer
 
 log = logging.getLogger(__name__)
+
+START_WAIT = 3.0
+"""Seconds that entering waits for brokers that do not say where queues begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,7 @@ class Member:
         self._subs = subscriptions
         self._options = options
         self._deliver = deliver
+        self._rule = rule
         reports = Reports(group)
         pulls = PullLoop(
             client,
@@ -135,17 +140,29 @@ class Member:
             await check_expressions(self.client, self.group, self._subs.values())
             if self._options.tracer is not None:
                 await stack.enter_async_context(self._options.tracer)
-            await self._start()
+            until = await self._start()
             self._leaving = stack.pop_all()
+        try:
+            await self.begun(self._subs, until)
+        except BaseException as e:
+            await self.leave(type(e), e, e.__traceback__)
+            raise
 
     def check_entered(self) -> None:
         """ClientError outside of `async with`."""
         if not self.tasks.running:
             raise ClientError("not connected: use the consumer inside of its `async with`")
 
-    async def _start(self) -> None:
+    async def _start(self) -> float:
+        """Until when entering may wait."""
         if isinstance(self.store, LocalOffsets):
             await self.store.open()
+        try:
+            until = await self.join(self._subs)
+        except BaseException:
+            if isinstance(self.store, LocalOffsets):
+                self.store.close()
+            raise
         await self.tasks.__aenter__()
         for topic in self._subs:
             self.share(topic)
@@ -154,6 +171,37 @@ class Member:
             self.tasks.start_soon(self._persist, self._options.persist_interval)
         if self.locks is not None:
             self.tasks.start_soon(self.locks.run)
+        return until
+
+    async def join(self, topics: Iterable[str]) -> float:
+        """Before brokers hear of subscriptions: whether the group has offsets in the topics.
+        Returns the time until which `begun` may wait."""
+        until = trio.current_time() + START_WAIT
+        if self._rebalance is None:
+            return until
+        with trio.move_on_at(until) as limit:
+            async with trio.open_nursery() as nursery:
+                for topic in topics:
+                    nursery.start_soon(self._rule.join, topic)
+        if limit.cancelled_caught:
+            log.warning(
+                "brokers do not say whether group %s has offsets in its topics: where it has none "
+                "it starts as a new group",
+                escape(self.group),
+            )
+        return until
+
+    async def begun(self, topics: Iterable[str], until: float) -> None:
+        """Returns when it is known where this member's queues begin, as far as messages could be
+        missed otherwise, or when time is up. What is sent to the topics later will come."""
+        waiting = [topic for topic in topics if self._rule.is_at_end(topic)]
+        if self._rebalance is not None:
+            with trio.move_on_at(until):
+                for topic in waiting:
+                    await self._rebalance.shared(topic)
+                    await self.held.begun(topic)
+        for topic in waiting:
+            self._rule.entered(topic)
 
     def share(self, topic: str) -> None:
         """A topic is shared among the group from now on."""
@@ -165,6 +213,7 @@ class Member:
         """A topic is shared no more: this member gives its queues up."""
         if topic in self._sharing:
             self._sharing.pop(topic).cancel()
+        self._rule.left(topic)
         self.held.assign(topic, ())
 
     async def _share(self, rebalance: Rebalance, topic: str, scope: trio.CancelScope) -> None:

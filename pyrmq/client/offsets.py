@@ -1,9 +1,10 @@
-"""Where a group is in its queues: kept by the brokers, and where it starts without.
-[RemoteBrokerOffsetStore, RebalancePushImpl.computePullFromWhereWithException]"""
+"""Where a group is in its queues, kept by the brokers, and how far the queues reach.
+[RemoteBrokerOffsetStore]"""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from enum import Enum
 from typing import Protocol
 
@@ -11,17 +12,26 @@ import trio
 
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.replicas import Replicas
-from pyrmq.errors import ClientError, PyrmqError, QueryNotFoundError
+from pyrmq.errors import (
+    ClientError,
+    PyrmqError,
+    QueryNotFoundError,
+    TopicNotExistError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.answer import number
 
 log = logging.getLogger(__name__)
 
 LOOK, LOOK_PAUSE = 1.0, 5.0
 """Seconds that looking for a master may take, and until it is looked for again."""
+ASKED = 32
+"""Queues of a broker that are looked at, at most: a group has offsets in the first ones, as queues
+are added behind them."""
+V5_0_0 = 401
+"""The version of brokers from which on they know the field setZeroIfNotFound. [MQVersion]"""
 
 
 class ConsumeFrom(Enum):
@@ -42,6 +52,11 @@ class OffsetStore(Protocol):
 
     async def read(self, queue: MessageQueue) -> int | None:
         """None if there is none. PyrmqError."""
+        ...
+
+    async def has_any(self, topic: str) -> bool:
+        """Whether there are offsets of the topic, of any queue, from before this client. PyrmqError
+        where it is not known."""
         ...
 
     async def reach(self, queue: MessageQueue) -> bool:
@@ -93,6 +108,62 @@ class BrokerOffsets:
                 ) from None
             return None
         return number(answer, "offset")
+
+    async def has_any(self, topic: str) -> bool:
+        """Asks all brokers of the topic at once, each for the offsets of its first queues up to the
+        first that it has. None of them hears of the group by that."""
+        try:
+            route = await self._client.route(topic)
+        except TopicNotExistError:
+            return False
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in sorted(route.subscribe_queues(topic)):
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        found = False
+        failures: list[PyrmqError] = []
+
+        async def of_broker(queues: list[MessageQueue]) -> None:
+            nonlocal found
+            try:
+                if await self._has_one_of(queues[:ASKED]):
+                    found = True
+                    nursery.cancel_scope.cancel()
+            except PyrmqError as e:
+                failures.append(e)
+
+        async with trio.open_nursery() as nursery:
+            for queues in by_broker.values():
+                nursery.start_soon(of_broker, queues)
+        if failures and not found:
+            raise failures[0]
+        return found
+
+    async def _has_one_of(self, queues: list[MessageQueue]) -> bool:
+        """Of one broker: it, or the first replica that can be reached."""
+        failure: PyrmqError | None = None
+        for replica in self._replicas.known(queues[0].topic, queues[0].broker_name):
+            try:
+                channel = await self._client.channel(replica.address)
+                for queue in queues:
+                    with suppress(QueryNotFoundError):
+                        answer = await channel.request(
+                            RequestCode.QUERY_CONSUMER_OFFSET,
+                            {
+                                **_place(queue),
+                                "consumerGroup": self._group,
+                                "setZeroIfNotFound": False,
+                            },
+                        )
+                        # Older brokers do not know the field: of them 0 says nothing.
+                        if number(answer, "offset") or answer.version >= V5_0_0:
+                            return True
+            except PyrmqError as e:
+                failure = failure or e
+            else:
+                return False
+        if failure is not None:
+            raise failure
+        return False
 
     async def reach(self, queue: MessageQueue) -> bool:
         try:
@@ -153,25 +224,6 @@ class QueueEnds:
     async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
         channel, _ = await self._replicas.serving(queue.topic, queue.broker_name)
         return number(await channel.request(code, {**_place(queue), **more}), "offset")
-
-
-class StartRule:
-    """Where a group starts in a queue that its store has no offset of. `timestamp` (ms) belongs to
-    TIMESTAMP. What was sent back to a group is its own: a retry topic is read from its start."""
-
-    def __init__(self, ends: QueueEnds, start_from: ConsumeFrom, timestamp: int) -> None:
-        self._ends = ends
-        self._from = start_from
-        self._timestamp = timestamp
-
-    async def start(self, queue: MessageQueue, stored: int | None) -> int:
-        if stored is not None and stored >= 0:
-            return stored
-        if self._from is ConsumeFrom.FIRST_OFFSET or queue.topic.startswith(RETRY_PREFIX):
-            return 0
-        if self._from is ConsumeFrom.LAST_OFFSET:
-            return await self._ends.end(queue)
-        return await self._ends.at(queue, self._timestamp)
 
 
 def _place(queue: MessageQueue) -> dict[str, str | int | bool]:

@@ -20,6 +20,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.record import Room
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.pull import PullStatus, pull_fields, read_pull
 
@@ -142,7 +143,9 @@ class PullLoop:
             raise ProtocolError(f"a pull at {process.next_offset} continues at {following}")
         if pulled.status is PullStatus.FOUND:
             pulled.next_beyond(process.next_offset)
-            messages = read_messages(queue, pulled.body, process.next_offset, sub)
+            room = Room(cuts=True)
+            messages = read_messages(queue, pulled.body, process.next_offset, sub, room)
+            following = room.next_offset(process.next_offset, following)
             took = trio.current_time() - began
             self._statistics.of(queue.topic).pulled(len(messages), took)
         process.advance(following)
@@ -150,12 +153,13 @@ class PullLoop:
 
 
 def read_messages(
-    queue: MessageQueue, body: bytes, start: int, sub: Subscription
+    queue: MessageQueue, body: bytes, start: int, sub: Subscription, room: Room
 ) -> list[ReceivedMessage]:
-    """The messages of a pull's answer that are wanted. One that was sent back has the topic that
-    it had. An inner batch comes whole, also when the pull began in the middle of it."""
+    """The messages of a pull's answer that are wanted, as far as there is `room`. One that was sent
+    back has the topic that it had. An inner batch comes whole, also when the pull began in the
+    middle of it."""
     report = partial(_report_damage, queue)
-    messages = decode_records(body, report, broker_name=queue.broker_name)
+    messages = decode_records(body, report, broker_name=queue.broker_name, room=room)
     if messages and messages[0].queue_offset < start:
         messages = [message for message in messages if message.queue_offset >= start]
     if sub.tags:

@@ -20,6 +20,8 @@ from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.route import TopicRoute
+from pyrmq.model.topic import PERM_READ
 from pyrmq.net.address import Address
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ class Rebalance:
         self._members = Members(client, group)
         self._events: dict[str, trio.Event] = {}
         self._last: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
+        self._shared: dict[str, trio.Event] = {}
+        """Set once a topic was shared, or does not exist."""
         self._settled_at = float("-inf")
         self._seen: set[Address] = set()
         client.incoming.on_ids_changed.append(self.wake)
@@ -85,9 +89,14 @@ class Rebalance:
         self._seen.add(address)
         self.wake()
 
+    async def shared(self, topic: str) -> None:
+        """Returns when it is decided for the first time which queues are this member's."""
+        await self._shared.setdefault(topic, trio.Event()).wait()
+
     async def run(self, topic: str) -> None:
         """Shares a topic until it is cancelled."""
         fresh, retry = True, RETRY[0]
+        shared = self._shared.setdefault(topic, trio.Event())
         while True:
             event = self._events[topic] = trio.Event()
             try:
@@ -97,8 +106,10 @@ class Rebalance:
                 await self._once(topic)
             except PyrmqError as e:
                 why = str(e)
-                if isinstance(e, TopicNotExistError) and retry >= REPORT_AFTER:
-                    why = await self._client.why_no_route(e)
+                if isinstance(e, TopicNotExistError):
+                    shared.set()
+                    if retry >= REPORT_AFTER:
+                        why = await self._client.why_no_route(e)
                 self._failed(topic, why, retry)
                 fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
             except Exception as e:
@@ -106,7 +117,8 @@ class Rebalance:
                 self._failed(topic, f"{type(e).__name__}: {e}", retry)
                 fresh, wait, retry = False, retry, min(2 * retry, RETRY[1])
             else:
-                self._reports.settled(topic)
+                self._reports.settled(f"topic {topic}")
+                shared.set()
                 fresh, wait, retry = False, self._interval, RETRY[0]
             with trio.move_on_after(wait):
                 await event.wait()
@@ -117,12 +129,12 @@ class Rebalance:
         # A retry topic is made by the broker when it hears of the group, or never.
         level = logging.INFO if topic.startswith(RETRY_PREFIX) else logging.WARNING
         if retry >= REPORT_AFTER:
-            self._reports.waiting(topic, why, level)
+            self._reports.waiting(f"topic {topic}", why, level)
 
     async def _once(self, topic: str) -> None:
         route = await self._client.route(topic)
         queues = sorted(route.subscribe_queues(topic))
-        mine = queues
+        mine, ids = queues, list[str]()
         if self._strategy is not None:
             ids = await self._members.ids(topic, route)
             mine = list(self._strategy(queues, ids, self._client.client_id))
@@ -131,8 +143,34 @@ class Rebalance:
                 raise ClientError(
                     f"its strategy gave what is no queue of it: {min(map(str, strange))}"
                 )
+            self._report_share(topic, queues, mine, len(ids))
+        self._report_unreadable(topic, route)
         self._held.assign(topic, mine)
         self._held.recheck(topic)
         if self._on_changed is not None and self._last.get(topic) != (queues, mine):
             self._last[topic] = (queues, mine)
             self._on_changed(topic, queues, mine)
+
+    def _report_unreadable(self, topic: str, route: TopicRoute) -> None:
+        """Says once that nothing can come from some brokers of a topic."""
+        subject = f"queues of topic {topic}"
+        closed = sorted({q.broker_name for q in route.queues if not q.perm & PERM_READ})
+        if not closed and any(q.read_queue_nums > 0 for q in route.queues):
+            self._reports.settled(subject)
+            return
+        where = ", ".join(closed) or "any broker"
+        self._reports.waiting(
+            subject,
+            f"none may be read on {where}: the permission of the topic there is without read "
+            f"(`pyrmq admin topic set-perm {topic} 6` allows reading and writing)",
+        )
+
+    def _report_share(
+        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue], members: int
+    ) -> None:
+        subject = f"a share of topic {topic}"
+        if mine or not queues:
+            self._reports.settled(subject)
+            return
+        why = f"its {len(queues)} queues are other members', of {members} in all"
+        self._reports.waiting(subject, why, logging.INFO)

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Reports:
-    """What a group waits for, by subject: the name of a topic, or a queue."""
+    """What a group waits for, by subject: a text, or a queue."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -30,7 +30,7 @@ class Reports:
         )
         self._last[subject] = why
         if not said:
-            what = f"topic {subject}" if isinstance(subject, str) else _broker(subject)
+            what = subject if isinstance(subject, str) else _broker(subject)
             log.log(level, "group %s waits for %s: %s", self._group, escape(what), escape(why))
 
     def settled(self, subject: str | MessageQueue) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pyrmq.model.properties import KEYS
+from pyrmq.model.properties import KEYS, split_keys
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 
@@ -90,7 +90,7 @@ def published(
         "Pub", time, region, group, topic, msg_id, tags, keys, store_host, body_length, cost,
         message_type, offset_msg_id, True,
     )  # fmt: skip
-    return TraceRecord(topic, text, (*msg_id.split(","), *(keys or "").split()))
+    return TraceRecord(topic, text, (*msg_id.split(","), *split_keys(keys)))
 
 
 def transaction_ended(
@@ -111,7 +111,7 @@ def transaction_ended(
         "EndTransaction", time, DEFAULT_REGION, group, topic, msg_id, tags, keys, store_host,
         MessageType.COMMIT, transaction_id, _STATES[state], from_check,
     )  # fmt: skip
-    return TraceRecord(topic, text, (msg_id, *(keys or "").split()))
+    return TraceRecord(topic, text, (msg_id, *split_keys(keys)))
 
 
 def is_traced(message: ReceivedMessage) -> bool:

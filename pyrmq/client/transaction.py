@@ -342,7 +342,8 @@ class TransactionalProducer(Producer):
 
     async def _check_back(self, message: ReceivedMessage) -> Outcome:
         topic = message.properties.get(REAL_TOPIC, message.topic)
-        topic = self._names.shown(topic)
+        # As `execute_local_transaction` has seen it: the name of users, and not the half's.
+        message.topic = topic = self._names.shown(topic)
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")

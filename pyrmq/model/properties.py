@@ -52,6 +52,12 @@ DELAY_LEVELS = (
 """Seconds of each delay level, level 1 first, unless a broker has others. [messageDelayLevel]"""
 
 
+def split_keys(keys: str | None) -> list[str]:
+    """The keys in a KEYS property. Only U+0020 stands between two: a tab, U+00A0 or U+3000 is part
+    of a key, as in the index. [MessageConst.KEY_SEPARATOR]"""
+    return [key for key in keys.split(" ") if key] if keys else []
+
+
 def encode_properties(properties: Mapping[str, str]) -> str:
     """`name 0x01 value 0x02` in a row; names and values may not hold those characters."""
     parts = [f"{n}{NAME_END}{v}{VALUE_END}" for n, v in properties.items() if v]

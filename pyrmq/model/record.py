@@ -10,8 +10,8 @@ from zlib import crc32
 
 from pyrmq.engine import read_records
 from pyrmq.errors import ProtocolError, UndecodableBodyError
-from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, decompress
-from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties
+from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK, MAX_BODY, decompress
+from pyrmq.model.properties import KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
@@ -74,7 +74,7 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         """The keys that the message was sent with."""
-        return self.properties.get(KEYS, "").split()
+        return split_keys(self.properties.get(KEYS))
 
     @property
     def msg_id(self) -> str:
@@ -100,7 +100,8 @@ class UndecodableMessage(ReceivedMessage):
     def of(cls, message: ReceivedMessage, why: object) -> UndecodableMessage:
         """The message `message`, which has the stored body, with the error `why`."""
         made = cls(**{f.name: getattr(message, f.name) for f in fields(message)})
-        made._error = UndecodableBodyError(f"the body of message {made.msg_id}: {why}")
+        place = f"topic {made.topic}, queue {made.queue_id}, offset {made.queue_offset}"
+        made._error = UndecodableBodyError(f"the body of message {made.msg_id}: {why}; {place}")
         return made
 
     @property
@@ -140,11 +141,50 @@ def decode_record(data: bytes | memoryview, *, inflate_body: bool = True) -> Rec
     return _unpacked(message) if inflate_body and message.sys_flag & COMPRESSED else message
 
 
-def _unpacked(message: ReceivedMessage) -> ReceivedMessage:
+class Room:
+    """How many bytes the compressed bodies of one answer may have together, decompressed: some
+    kilobytes can stand for gigabytes. The first of them may have `MAX_BODY` by itself.
+
+    `cuts`: the answer ends before the message that has no room, whose offset is `cut` then: it is
+    to be pulled again. Otherwise that message is an UndecodableMessage.
+    """
+
+    def __init__(self, *, cuts: bool = False) -> None:
+        self.left = MAX_BODY
+        self.cuts = cuts
+        self.cut: int | None = None
+
+    def next_offset(self, start: int, following: int) -> int:
+        """Where the next pull goes after one at `start` that continues at `following`.
+        ProtocolError."""
+        if self.cut is None:
+            return following
+        if not start < self.cut < following:
+            raise ProtocolError(f"a pull at {start} has a message of offset {self.cut}")
+        return self.cut
+
+
+class _NoRoomError(Exception):
+    pass
+
+
+def _unpacked(message: ReceivedMessage, room: Room | None = None) -> ReceivedMessage:
+    """An UndecodableMessage if its body cannot be decompressed. _NoRoomError."""
+    limit = MAX_BODY if room is None else room.left
     try:
-        message.body = decompress(message.body, message.sys_flag)
+        message.body = decompress(message.body, message.sys_flag, limit)
     except ProtocolError as e:
-        return UndecodableMessage.of(message, e)
+        if room is None or limit == MAX_BODY:
+            return UndecodableMessage.of(message, e)
+        if room.cuts:  # it may be damaged, too: that is found where it is the first
+            raise _NoRoomError from e
+        return UndecodableMessage.of(
+            message,
+            f"{e}: {limit} bytes were left of the {MAX_BODY} that the compressed bodies of one "
+            "answer may have; ask for it alone",
+        )
+    if room is not None:
+        room.left -= len(message.body)
     message.sys_flag &= ~(COMPRESSED | COMPRESSION_MASK)
     return message
 
@@ -178,19 +218,24 @@ def decode_records(
     *,
     broker_name: str = "",
     inflate_body: bool = True,
+    room: Room | None = None,
 ) -> list[ReceivedMessage]:
     """The records of a pull answer, back to back. One that is damaged is a ProtocolError, or is
-    reported to `on_damage` and left out."""
+    reported to `on_damage` and left out. `room`: for bodies that are decompressed."""
     messages, damage, packed = read_records(bytes(data), ReceivedMessage, broker_name)
     for text in damage:
         _report(ProtocolError(text), on_damage)
     if not packed:
         return messages
     found: list[ReceivedMessage] = []
+    room = room or Room()
     for message in messages:
         if message.sys_flag & (COMPRESSED | INNER_BATCH):
             try:
-                found += _contained(message, inflate_body)
+                found += _contained(message, inflate_body, room)
+            except _NoRoomError:
+                room.cut = message.queue_offset
+                break
             except ProtocolError as e:
                 _report(e, on_damage)
         else:
@@ -204,10 +249,10 @@ def _report(error: ProtocolError, on_damage: Callable[[ProtocolError], None] | N
     on_damage(error)
 
 
-def _contained(message: ReceivedMessage, inflate_body: bool) -> list[ReceivedMessage]:
+def _contained(message: ReceivedMessage, inflate_body: bool, room: Room) -> list[ReceivedMessage]:
     """A message that is compressed, or an inner batch."""
     if inflate_body and message.sys_flag & COMPRESSED:
-        message = _unpacked(message)
+        message = _unpacked(message, room)
     whole = message.sys_flag & INNER_BATCH and message.body_error is None
     return list(_unwrap(message)) if whole else [message]
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
+from pyrmq.client.listener import in_main_thread
 from pyrmq.errors import ClientError
 
 log = logging.getLogger(__name__)
@@ -86,5 +87,7 @@ class Promise(Generic[T]):
     def _call(self, function: Callable[[Promise[T]], object]) -> None:
         try:
             function(self)
-        except Exception:
+        except BaseException as e:
+            if not isinstance(e, Exception) and in_main_thread():
+                raise  # it ends the program
             log.exception("a callback of a promise failed")

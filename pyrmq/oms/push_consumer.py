@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from pyrmq.client.call_listener import ConsumeResult
-from pyrmq.client.listener import in_thread, is_async
+from pyrmq.client.listener import call_in_thread, is_async
 from pyrmq.client.option_checks import check_function
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
@@ -152,8 +152,8 @@ class PushConsumer(Consumer[Listener]):
         if is_async(listener):
             await listener(message, context)
             return
-        (answer,) = await trio.to_thread.run_sync(
-            in_thread, listener, message, context, limiter=self._threads, abandon_on_cancel=True
+        answer = await call_in_thread(
+            listener, message, context, limiter=self._threads, abandon=True
         )
         if isawaitable(answer):
             await answer

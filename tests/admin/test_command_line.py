@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.cli.mqadmin.options import Command, Option, UsageError, parse, usage
+from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values, parse, usage
 from pyrmq.server import Running
 from tests.support.mqadmin import admin, mqadmin
 
@@ -118,3 +118,10 @@ async def test_a_command_of_the_tree_that_may_have_been_meant(
     ran = await admin("", *words)
     assert ran.code == 1
     assert f"Did you mean {meant}" in ran.err
+
+
+def test_blanks_that_belong_to_a_value() -> None:
+    """What Java's String.trim leaves: a key may end with one."""
+    words = ["-t", "\t T \n", "-b", "\u3000k\u00a0"]
+    values = Values(COMMAND, parse(COMMAND, words).given)
+    assert (values["topic"], values["brokerAddr"]) == ("T", "\u3000k\u00a0")

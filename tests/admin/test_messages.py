@@ -73,6 +73,16 @@ async def test_a_message_by_its_ids_and_its_place(embedded: Running, tmp_path: P
     assert f"{'Message Body:':<20} body 1" in text.lines
 
 
+@pytest.mark.parametrize("key", ["t\tu", "k\u00a0l", "\u3000张三\u3000"])
+async def test_a_key_with_blanks_that_separate_nothing(embedded: Running, key: str) -> None:
+    """It is found by the key that the broker has indexed."""
+    async with Producer("pg", namesrv=embedded.namesrv) as producer:
+        sent = await producer.send(Message(TOPIC, b"x", keys=["first", key]))
+    await _indexed(embedded, key, 1)
+    ran = await mqadmin(embedded.namesrv, "queryMsgByKey", "-t", TOPIC, "-k", key)
+    assert [line.split()[0] for line in ran.lines[1:]] == [sent.msg_id]
+
+
 async def test_messages_by_key(embedded: Running) -> None:
     sent = await _sent(embedded)
     ran = await mqadmin(embedded.namesrv, "queryMsgByKey", "-t", TOPIC, "-k", "common")

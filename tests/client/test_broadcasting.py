@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.client import MessageModel, PushConsumer
+from pyrmq.client import ConsumeFrom, MessageModel, PushConsumer
 from pyrmq.client.local_offsets import LocalOffsets
 from pyrmq.client.offset_table import decode_table
 from pyrmq.errors import ClientError, ProtocolError
@@ -119,8 +119,7 @@ async def test_two_that_want_one_file_at_once(tmp_path: Path) -> None:
         nursery.start_soon(open_one)
     (one,) = opened
     one.close()
-    one.path.parent.mkdir(parents=True)
-    one.path.write_text("nonsense")
+    one.path.mkdir(parents=True)
     for _ in range(2):
         with pytest.raises(ClientError, match="cannot be read"):
             await one.open()
@@ -130,7 +129,9 @@ def store(folder: Path) -> LocalOffsets:
     return LocalOffsets(folder, "ip@DEFAULT", "g")
 
 
-async def test_a_damaged_file_is_replaced_by_the_one_before(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_replaced_by_the_one_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = store(tmp_path)
     await first.open()
     for offset in (1, 2):
@@ -142,11 +143,57 @@ async def test_a_damaged_file_is_replaced_by_the_one_before(tmp_path: Path) -> N
     await second.open()
     assert await second.read(Q0) == 1
     assert await second.read(Q1) is None
+    assert await second.has_any("a topic that only the damaged file had")
+    assert f"offsets in {first.path} are damaged" in caplog.text
+    assert f"offsets of {first.path}.bak are used" in caplog.text
+    await second.write(Q0, 3)
+    await second.flush()
+    assert first.path.with_name("offsets.json.damaged").read_bytes() == b"{"
     second.close()
-    second.path.write_bytes(b"")
-    second.path.with_name("offsets.json.bak").write_bytes(b"[]")
-    with pytest.raises(ClientError, match=r"offsets in .* repair or remove"):
-        await store(tmp_path).open()
+    third = store(tmp_path)
+    await third.open()
+    assert await third.read(Q0) == 3
+    assert await third.has_any("T")
+    assert not await third.has_any("Other")
+    third.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"\0" * 4096, b" \n", b"{", b"[]", b"{}", b'{"offsetTable":{{"topic":"T"', b"\xff\xfe",
+     b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:-1}}'],
+)  # fmt: skip
+@pytest.mark.parametrize("backup", [None, b""])
+async def test_a_damaged_file_without_another_skips_nothing(
+    alone: GroupBroker,
+    tmp_path: Path,
+    damage: bytes,
+    backup: bytes | None,
+    clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The member was there before: what came while it was away is not left out, and the log says
+    that it may have some twice."""
+    options: Any = {"consume_from": ConsumeFrom.LAST_OFFSET}
+    alone.put(b"before")
+    async with member(tmp_path, **options):
+        await after(6)
+    (path,) = tmp_path.rglob("offsets.json")  # noqa: ASYNC240 - small
+    path.write_bytes(damage)
+    bak = path.with_name("offsets.json.bak")
+    bak.unlink(missing_ok=True)
+    if backup is not None:
+        bak.write_bytes(backup)
+    alone.put(b"while away")
+    seen: Counter[bytes] = Counter()
+    async with member(tmp_path, **options) as reader, trio.open_nursery() as nursery:
+        nursery.start_soon(collect, reader, seen)
+        await after(6)
+        nursery.cancel_scope.cancel()
+    assert seen == {b"before": 1, b"while away": 1}
+    assert f"offsets in {path} are damaged" in caplog.text
+    assert "read from their first message" in caplog.text
+    assert path.with_name("offsets.json.damaged").read_bytes() == damage
 
 
 async def test_a_file_that_cannot_be_written_is_reported_and_tried_again(

@@ -13,6 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from pyrmq.client import ConsumeResult, PushConsumer, ReconsumeLater
+from pyrmq.client.hooks import ConsumeOutcome
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.properties import decode_properties
@@ -175,8 +176,11 @@ async def test_attempts_and_levels(alone: GroupBroker, clock: MockClock) -> None
         (ConsumeResult.RECONSUME_LATER, 3),
         (2, 1),
         (0, 3),
-        (99, 0),
-        (True, 0),
+        (99, 3),
+        (-1, 3),
+        (True, 3),
+        (False, 3),
+        ("RECONSUME_LATER", 3),
     ],
 )
 async def test_batches_and_the_index_of_what_is_acknowledged(
@@ -196,6 +200,45 @@ async def test_batches_and_the_index_of_what_is_acknowledged(
     given_back = sorted(c.ext["offset"] for c in alone.sent_back)
     assert given_back == ["0", "100", "200"][3 - back :]
     assert alone.offsets["g", "T", 0] == 3
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "answer",
+    [False, True, 0, 1, "RECONSUME_LATER", "", ConsumeOutcome.FAILED, [], ReconsumeLater()],
+)
+async def test_what_is_no_answer_is_a_failure(
+    alone: GroupBroker,
+    orderly: bool,
+    plain: bool,
+    answer: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Other languages' clients return numbers, and programs False: that acknowledges nothing."""
+    times = 0
+
+    def listener(message: ReceivedMessage) -> Any:
+        nonlocal times
+        times += 1
+        return answer
+
+    async def coroutine(message: ReceivedMessage) -> Any:
+        return listener(message)
+
+    alone.put(b"x", UNIQ_KEY="K1", KEYS="order-7")
+    called = listener if plain else coroutine
+    async with consumer(listener=called, orderly=orderly, suspend_time=0.01):
+        if orderly:
+            await eventually_trio(lambda: times > 1, "the message again")
+        else:
+            await eventually_trio(lambda: alone.sent_back, "sent back")
+    assert alone.offsets["g", "T", 0] == (not orderly)
+    record = next(r for r in caplog.records if "listener of group" in r.getMessage())
+    assert "group g failed on message K1 of topic T (" in record.getMessage()
+    assert "keys order-7" in record.getMessage()
+    assert record.exc_info is not None
+    assert f"returned {answer!r}" in str(record.exc_info[1])
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -240,19 +283,6 @@ async def test_an_interruption_of_something_else_is_a_failure(alone: GroupBroker
     alone.put(b"x")
     async with consumer(listener=listener):
         await eventually_trio(lambda: alone.sent_back, "sent back")
-
-
-async def test_a_single_message_ignores_what_a_listener_happens_to_return(
-    alone: GroupBroker, clock: MockClock
-) -> None:
-    async def listener(message: ReceivedMessage) -> int:
-        return 0
-
-    alone.put(b"x")
-    async with consumer(listener=listener):
-        await after(1)
-    assert not alone.sent_back
-    assert alone.offsets["g", "T", 0] == 1
 
 
 # Leaving.

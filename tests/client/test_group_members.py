@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 
 import pytest
@@ -197,6 +198,53 @@ async def test_a_missing_topic_makes_no_storm(
         groups.missing.clear()
         await after(11)
         assert len(member.assigned) == 8
+
+
+async def test_a_topic_that_may_not_be_read(
+    groups: StreamCluster, a: GroupBroker, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once where and why nothing comes, and what to do; and again if it comes back."""
+    closed = {"broker-b"}
+
+    def perms(c: Command) -> Command:
+        answer = groups.usual(c)
+        found = json.loads(answer.body)
+        for data in found.get("queueDatas", []):
+            data["perm"] = 2 if data["brokerName"] in closed else 6
+        return c.reply(0, {}, json.dumps(found).encode())
+
+    def said() -> list[str]:
+        texts = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        return [text for text in texts if "none may be read" in text and "topic T" in text]
+
+    groups.change[ROUTE] = perms
+    async with consumer() as member:
+        await after(120)
+        (first,) = said()
+        assert "group g waits for queues of topic T: none may be read on broker-b:" in first
+        assert "pyrmq admin topic set-perm T 6" in first
+        closed.add("broker-a")
+        await after(60)
+        assert member.assigned == []
+        assert "on broker-a, broker-b:" in said()[1]
+        closed.clear()
+        await after(60)
+        assert len(member.assigned) == 4
+        closed.add("broker-b")
+        await after(60)
+        assert len(said()) == 3
+
+
+async def test_a_topic_that_does_not_exist_is_said_once(
+    groups: StreamCluster, a: GroupBroker, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    groups.missing.add("Missing")
+    async with consumer(topics={"Missing": "*"}):
+        await after(300)
+    texts = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    (text,) = [text for text in texts if "Missing" in text]
+    assert text.startswith("group g waits for topic Missing: ")
+    assert "does not exist" in text
 
 
 # Offsets.

@@ -14,7 +14,7 @@ from pyrmq import (
     ConsumeContext,
     ConsumeFrom,
     ConsumeMessageHook,
-    ConsumeStatus,
+    ConsumeOutcome,
     LitePullConsumer,
     Message,
     Producer,
@@ -153,9 +153,9 @@ async def test_a_listener(alone: GroupBroker, clock: MockClock, orderly: bool, t
     assert spans == ["from the hook"] * len(spans)
     found = {(c.messages[0].body, c.status) for c in hook.heard}
     assert found >= {
-        (b"fine", ConsumeStatus.SUCCESS),
-        (b"later", ConsumeStatus.FAILED),
-        (b"error", ConsumeStatus.EXCEPTION),
+        (b"fine", ConsumeOutcome.SUCCESS),
+        (b"later", ConsumeOutcome.FAILED),
+        (b"error", ConsumeOutcome.EXCEPTION),
     }
     assert all((c.group, c.topic) == ("g", "T") for c in hook.heard)
     assert alone.offsets["g", "T", 0] == 1
@@ -168,7 +168,7 @@ async def test_a_loop_and_polls(alone: GroupBroker, clock: MockClock) -> None:
         async for message in member:
             member.acknowledge(message)
             break
-    assert [c.status for c in hook.heard] == [ConsumeStatus.SUCCESS]
+    assert [c.status for c in hook.heard] == [ConsumeOutcome.SUCCESS]
     async with LitePullConsumer(
         "lite",
         {"T": "*"},

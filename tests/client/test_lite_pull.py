@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.scripted.groups import (
 )
 from tests.support.scripted.lists import BORN
 from tests.support.scripted.streams import HEART_BEAT, StreamCluster
+from tests.support.thorough import size
 
 Q0, Q1 = (MessageQueue("T", "broker-a", n) for n in (0, 1))
 
@@ -203,12 +205,66 @@ async def test_what_a_loop_did_not_see(kind: Any, alone: GroupBroker, clock: Moc
     with trio.fail_after(60):
         async with kind("g", {"T": "*"}, namesrv=StreamCluster.namesrv, **options) as member:
             loop, other = aiter(member), aiter(member)
-            assert (await loop.next_unseen()).body == b"0"
-            assert (await loop.next_unseen()).body == b"0", "it asks again"
-            await loop.give_back()
+            assert (await loop.next_unseen(1)).body == b"0"
+            assert (await loop.next_unseen(2)).body == b"0", "it asks again"
+            await loop.give_back(2)
             assert [(await anext(other)).body for _ in range(3)] == [b"0", b"1", b"2"]
-            await loop.give_back()
+            await loop.give_back(2)
     assert alone.offsets["g", "T", 0] == 2
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_giving_back_late(kind: Any, alone: GroupBroker, clock: MockClock) -> None:
+    """Tasks run in any order: the call after the one that was given up has a message already, which
+    its caller may have, too."""
+    fill(alone, 2)
+    options: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+    with trio.fail_after(60):
+        async with kind("g", {"T": "*"}, namesrv=StreamCluster.namesrv, **options) as member:
+            loop = aiter(member)
+            given_up, call = object(), object()
+            await loop.next_unseen(given_up)
+            message = await loop.next_unseen(call)
+            await loop.give_back(given_up)
+            loop.seen = message
+            assert [message.body, (await anext(loop)).body] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("seed", range(size("PYRMQ_CHANGES", 4, 100)))
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+async def test_calls_that_are_given_up_as_messages_come(
+    kind: Any, seed: int, alone: GroupBroker, clock: MockClock
+) -> None:
+    """In every order of the tasks: each message comes once, and none is left over."""
+    chance = random.Random(seed)
+    got: list[bytes] = []
+    count = 300
+    options: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}
+    async with kind("g", {"T": "*"}, namesrv=StreamCluster.namesrv, **options) as member:
+        loop = aiter(member)
+
+        async def call(scope: trio.CancelScope, answered: list[ReceivedMessage]) -> None:
+            with scope:
+                answered.append(await loop.next_unseen(scope))
+
+        async with trio.open_nursery() as nursery:
+            sent = 0
+            while len(got) < count:
+                scope, answered = trio.CancelScope(), list[ReceivedMessage]()
+                nursery.start_soon(call, scope, answered)
+                if sent < count and len(got) == sent - sent % 3:
+                    for _ in range(3):
+                        alone.put(b"%d" % sent)
+                        sent += 1
+                for _ in range(chance.randrange(8)):
+                    await trio.lowlevel.checkpoint()
+                if answered and chance.random() < 0.7:
+                    loop.seen = answered[0]
+                    got.append(answered[0].body)
+                    continue
+                scope.cancel()  # as another thread does, which does not wait for it
+                nursery.start_soon(loop.give_back, scope)
+    assert got == [b"%d" % n for n in range(count)]
 
 
 # Places.

@@ -270,7 +270,9 @@ async def test_a_namespace(broker: StreamBroker, clock: MockClock) -> None:
         asked = record(PGROUP="ns%pg", REAL_TOPIC="ns%T")
         await broker.ask(asked, tranStateTableOffset=1, commitLogOffset=2)
         assert (await broker.next_end()).ext["fromTransactionCheck"] == "true"
-    assert len(listener.checked) == 1
+    ((executed, _),) = listener.executed
+    (checked,) = listener.checked
+    assert executed.topic == checked.topic == "T"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -225,12 +225,6 @@ def test_a_listener_that_does_not_return_in_time(server: Running) -> None:
         release.set()
 
 
-def run_to_its_end(consumer: PushConsumer) -> None:
-    with consumer:
-        assert consumer._held is not None
-        wait([consumer._held.ended], 20)
-
-
 async def coroutine(message: ReceivedMessage) -> None:
     pass
 
@@ -245,9 +239,6 @@ def test_the_end_of_one_client_is_not_that_of_others(server: Running) -> None:
     """Nor of the thread that they share; a loop in another thread hears of it."""
     ended = threading.Event()
 
-    def leave(message: ReceivedMessage) -> None:
-        raise SystemExit
-
     def loop(consumer: PushConsumer) -> None:
         with pytest.raises(ClientError):
             for _ in consumer:
@@ -256,12 +247,6 @@ def test_the_end_of_one_client_is_not_that_of_others(server: Running) -> None:
 
     with Producer("pg", namesrv=server.namesrv) as producer:
         producer.send(Message("Exits", b"x"))
-        consumer = PushConsumer(
-            "exits", {"Exits": "*"}, namesrv=server.namesrv, listener=leave, **FIRST
-        )
-        with pytest.raises(BaseExceptionGroup) as caught:
-            run_to_its_end(consumer)
-        assert caught.group_contains(SystemExit)
         with PushConsumer("loop", {"Exits": "*"}, namesrv=server.namesrv) as consumer:
             threading.Thread(target=loop, args=(consumer,)).start()
             time.sleep(0.2)

@@ -23,7 +23,7 @@ def test_there_are_some() -> None:
         "CompressionType",
         "ConsumeFrom",
         "ConsumeResult",
-        "ConsumeStatus",
+        "ConsumeOutcome",
         "MessageModel",
         "SendStatus",
         "TransactionState",

@@ -17,6 +17,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.locks import QueueLocks
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.queues import QueueProcessor
@@ -34,7 +35,10 @@ class World:
         self.groups = GroupTable(folder / "subscriptionGroup.json", LiveConfig(config))
         offsets = OffsetTable(folder / "consumerOffset.json", 1)
         clients = ClientTable(lambda group: None)
-        self.queue_requests = QueueProcessor(store, self.topics, self.groups, offsets, QueueLocks())
+        new = NewQueues(LiveConfig(config), self.topics, offsets)
+        self.queue_requests = QueueProcessor(
+            store, self.topics, self.groups, offsets, QueueLocks(), new
+        )
         self.group_requests = GroupProcessor(self.groups, offsets, clients)
 
 

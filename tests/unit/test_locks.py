@@ -17,6 +17,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.locks import LIFETIME, QueueLocks
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.topics import TopicTable
@@ -161,7 +162,8 @@ async def test_a_lock_runs_out_by_the_clock_of_the_broker(
     groups = GroupTable(tmp_path / "subscriptionGroup.json", LiveConfig(config))
     offsets = OffsetTable(tmp_path / "consumerOffset.json", 1)
     locks = QueueLocks()
-    processor = QueueProcessor(store, topics, groups, offsets, locks)
+    new = NewQueues(LiveConfig(config), topics, offsets)
+    processor = QueueProcessor(store, topics, groups, offsets, locks, new)
     connection: Any = FakeConnection()
 
     def ask(call: Any, client: str, queues: int = 2, group: str = "g") -> list[int]:
@@ -188,7 +190,7 @@ async def test_a_lock_runs_out_by_the_clock_of_the_broker(
         ask(processor.lock, "a", group="a b")
     strict = LiveConfig(replace(config, auto_create_subscription_group=False))
     processor = QueueProcessor(
-        store, topics, GroupTable(tmp_path / "none.json", strict), offsets, locks
+        store, topics, GroupTable(tmp_path / "none.json", strict), offsets, locks, new
     )
     with pytest.raises(ResponseError, match="autoCreateSubscriptionGroup"):
         ask(processor.lock, "a")

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from pyrmq.errors import MessageIllegalError, ProtocolError
 from pyrmq.model.message import Message, MessageQueue
-from pyrmq.model.properties import MAX_PROPERTIES, decode_properties, encode_properties
+from pyrmq.model.properties import (
+    MAX_PROPERTIES,
+    decode_properties,
+    encode_properties,
+    split_keys,
+)
 from pyrmq.model.record import decode_record, decode_records, encode_batch
 from tests.support import records
 
@@ -251,3 +256,25 @@ def test_queue_order_and_json() -> None:
     for bad in ({}, {"topic": "T", "brokerName": "b", "queueId": "1"}, {"queueId": 1}):
         with pytest.raises(ProtocolError):
             MessageQueue.from_json(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (None, []),
+        ("", []),
+        (" ", []),
+        ("a", ["a"]),
+        (" a  b ", ["a", "b"]),
+        ("t\tu", ["t\tu"]),
+        ("k\u00a0l\u2003m", ["k\u00a0l\u2003m"]),
+        ("订单\u3000张三 x\ny", ["订单\u3000张三", "x\ny"]),
+    ],
+)
+def test_keys_are_separated_by_spaces_alone(text: str | None, keys: list[str]) -> None:
+    """As the index takes them. [MessageConst.KEY_SEPARATOR]"""
+    assert split_keys(text) == keys
+    properties = {} if text is None else {"KEYS": text}
+    raw = encode_properties(properties).encode()
+    record = replace(SAMPLE, properties_raw=raw)
+    assert decode_record(memoryview(records.encode_record(record))).keys == keys

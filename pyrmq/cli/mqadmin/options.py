@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pyrmq.cli.mqadmin.output import Output
 
 
+BLANKS = "".join(map(chr, range(0x21)))
+"""What is stripped of a text: U+3000 at its end, say, may belong to a key. [String.trim]"""
+
+
 class UsageError(Exception):
     """The command line cannot be meant."""
 
@@ -82,7 +86,7 @@ class Values:
     def get(self, long: str) -> str | None:
         """The text of an option, its default, or None."""
         if long in self.given:
-            return self.given[long].strip()
+            return self.given[long].strip(BLANKS)
         return self._option(long).default
 
     def has(self, long: str) -> bool:
@@ -113,7 +117,8 @@ class Values:
 
     def items(self, long: str, by: str = ",") -> list[str]:
         """The parts of a list, without empty ones."""
-        return [part.strip() for part in (self.get(long) or "").split(by) if part.strip()]
+        parts = [part.strip(BLANKS) for part in (self.get(long) or "").split(by)]
+        return [part for part in parts if part]
 
     def _option(self, long: str) -> Option:
         for option in self.command.all_options:

@@ -80,6 +80,11 @@ class GroupBroker(StreamBroker):
         self.wake((topic, queue))
         return records[-1]
 
+    def retime(self, timestamp: int, topic: str = "T", queue: int = 0) -> None:
+        """The last message of a queue was stored at this time, ms since 1970."""
+        records = self.queues[topic, queue]
+        records[-1] = replace(records[-1], store_timestamp=timestamp)
+
     def wake(self, place: Place) -> None:
         """The pulls that wait at the end of a queue are looked at again."""
         self._arrived.pop(place, trio.Event()).set()
