@@ -17,8 +17,8 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.group_admin import GroupProcessor
 from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.locks import QueueLocks
+from pyrmq.broker.new_queues import NewQueues
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.queues import QueueProcessor
 from pyrmq.broker.topics import TopicTable
