@@ -150,6 +150,8 @@ class Broker:
         self.offsets.on_granted = self.stats.pulled
         self.filters = ConsumerFilters(folder / "consumerFilter.json", config, self.store)
         self.clients = ClientTable(notify_ids_changed, self._subscribed)
+        if not config.is_slave:  # a slave's are those of its master, which may be ahead
+            self._bring_back_offsets()
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -219,6 +221,16 @@ class Broker:
             admins=AdminAccess(config.admin_address_allow_list),
         )
         live.watch(self._configured)
+
+    def _bring_back_offsets(self) -> None:
+        """No group continues behind what its queues have."""
+        ends = {(topic, queue): end for topic, queue, _, end in self.store.queues()}
+
+        def end_of(topic: str, queue: int) -> int | None:
+            unused = 0 if self.topics.get(topic) is not None else None
+            return ends.get((topic, queue), unused)
+
+        self.offsets.bring_back(end_of)
 
     def _subscribed(self, group: str, wanted: dict[str, Subscription]) -> None:
         self.grants.revoke()

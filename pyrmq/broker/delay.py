@@ -39,6 +39,11 @@ FLUSH_WAIT = 5.0
 """Seconds that a stop waits for the disk, so that what was delivered last is kept too."""
 
 
+def _shown(value: Any) -> str:
+    """Foreign JSON for a log line."""
+    return escape(repr(value)[:100])
+
+
 class DelayOffsets(PersistentTable):
     """config/delayOffset.json: by level the queue offset of the first message not delivered.
 
@@ -50,16 +55,39 @@ class DelayOffsets(PersistentTable):
         super().__init__(path)
         value = config_file.load(path)
         self.version = DataVersion.from_json(value.get("dataVersion"))
-        table = value.get("offsetTable")
-        found = {
-            as_int(level, 0): as_int(offset, 0)
-            for level, offset in (table if isinstance(table, dict) else {}).items()
-        }
+        table = value.get("offsetTable", {})
+        if not isinstance(table, dict):
+            log.error("delayOffset.json: offsetTable is no table: %s", _shown(table))
+            table = {}
+        found = {}
+        for key, offset in table.items():
+            level = as_int(key, 0)
+            if not 0 < level <= MAX_LEVELS:
+                log.error("delayOffset.json: level %s is left out: no such level", _shown(key))
+                continue
+            found[level] = as_int(offset, -1)
+            if found[level] < 0:
+                found[level] = 0
+                log.error(
+                    "delayOffset.json says %s of delay level %d, which is no queue offset: 0 is "
+                    "used, all messages that the level still has are delivered again",
+                    _shown(offset),
+                    level,
+                )
         # Levels that messageDelayLevel no longer names stay: it may name them again.
-        levels = max(levels, *(level for level in found if level <= MAX_LEVELS), 0)
-        self.offsets = [max(found.get(level, 0), 0) for level in range(1, levels + 1)]
-        end = as_int(value.get("logEnd"), -1)
-        self.log_end = end if end >= 0 else None
+        levels = max(levels, *found, 0)
+        self.offsets = [found.get(level, 0) for level in range(1, levels + 1)]
+        self.unknown = {level for level in range(1, levels + 1) if level not in found}
+        """Levels that the file says nothing of."""
+        end = value.get("logEnd")
+        found_end = as_int(end, -1)
+        self.log_end = found_end if found_end >= 0 else None
+        if end is not None and self.log_end is None:
+            log.error(
+                "delayOffset.json: logEnd %s is no physical offset: messages that were delivered "
+                "last may be delivered again",
+                _shown(end),
+            )
 
     def set(self, offsets: list[int], log_end: int) -> None:
         self.offsets[: len(offsets)] = offsets
@@ -107,9 +135,22 @@ class DelayService:
         self._durable: tuple[list[int], int] | None = None
         """Progress that is kept once the log is on disk up to the second."""
         self._failure = ""
+        self._tell_of_unknown(offsets.unknown)
         read, delivered = self.engine.restored()
         if delivered:
             log.info("delayed messages: %d found delivered in %d bytes of log", delivered, read)
+
+    def _tell_of_unknown(self, unknown: set[int]) -> None:
+        """Before its first delivery a broker keeps an offset of every level."""
+        for level, (offset, end) in enumerate(self.engine.levels(), 1):
+            if level in unknown and offset < end:
+                log.warning(
+                    "delayOffset.json says nothing of delay level %d: the messages that it has, "
+                    "from %d to %d, are all delivered",
+                    level,
+                    offset,
+                    end - 1,
+                )
 
     def stop(self) -> None:
         """Nothing is delivered any more."""

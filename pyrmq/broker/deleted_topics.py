@@ -108,6 +108,16 @@ class DeletedTopics(PersistentTable):
                 ends[queue_id] = min(offset, self._store.queue_range(topic, queue_id)[1])
             if ends != deleted.queues:
                 changed = True
+                log.warning(
+                    "%s: the queues of the deleted topic %s end before what it hides: %s",
+                    self.path.name,
+                    escape(topic),
+                    ", ".join(
+                        f"queue {queue} at {end} instead of {deleted.queues[queue]}"
+                        for queue, end in sorted(ends.items())
+                        if end != deleted.queues[queue]
+                    ),
+                )
                 kept = {queue_id: end for queue_id, end in ends.items() if end > 0}
                 self._change(topic, replace(deleted, queues=kept))
             self._store.forget_topic(topic)  # until its configuration is read, if it was made again

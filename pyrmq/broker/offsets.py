@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError
+from pyrmq.escape import escape
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 
+log = logging.getLogger(__name__)
+
+_NONE = -(1 << 63)
+"""No offset of a client or a file."""
 QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
 AT_ONCE = 4096
@@ -75,12 +81,64 @@ class OffsetTable(PersistentTable):
         for key, queues in (table if isinstance(table, dict) else {}).items():
             topic, sep, group = str(key).partition("@")
             if sep and isinstance(queues, dict):
-                found = {as_int(q, -1): as_int(offset, 0) for q, offset in queues.items()}
+                found = {
+                    as_int(q, -1): self._read_offset(key, q, offset) for q, offset in queues.items()
+                }
                 self._queues(topic, group).update(found)
                 self._as_loaded.update((topic, group, q) for q in found)
         self.resets.update(_by_queue(value.get("resetTable")))
         self.found_here = set(_by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
+
+    def _read_offset(self, key: str, queue: str, value: Any) -> int:
+        """An offset of the file; 0, told, for what is none."""
+        offset = as_int(value, _NONE)
+        if offset != _NONE:
+            return offset
+        log.error(
+            "%s says %s of queue %s of %s, which is no offset: 0 is used, the group gets all "
+            "messages of the queue again",
+            self.path.name,
+            escape(repr(value)[:100]),
+            escape(str(queue)),
+            escape(key),
+        )
+        return 0
+
+    def bring_back(self, end_of: Callable[[str, int], int | None]) -> int:
+        """Sets offsets behind the end of their queue back to it. Logs each with both values;
+        returns how many. `end_of`: by topic and queue the offset of the next message, None if that
+        is not known.
+
+        A power cut with ASYNC_FLUSH takes messages that were consumed, and a restored file may be
+        of another time than the store. The messages that come next would be skipped.
+        """
+        self.take_granted()
+        count = 0
+        for (topic, group), queues in self.offsets.items():
+            if group == TRANSACTION_GROUP:
+                continue  # the engine checks these
+            leading = {
+                queue: (offset, end)
+                for queue, offset in queues.items()
+                if (end := end_of(topic, queue)) is not None and offset > end
+            }
+            if not leading:
+                continue
+            log.error(
+                "%s leads: group %s continues topic %s at the end of its queues: %s",
+                self.path.name,
+                escape(group),
+                escape(topic),
+                ", ".join(
+                    f"queue {queue} at {end} instead of {offset}"
+                    for queue, (offset, end) in sorted(leading.items())
+                ),
+            )
+            self._offset_rows.change((topic, group))
+            queues.update((queue, end) for queue, (_, end) in leading.items())
+            count += len(leading)
+        return self._removed(count)
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
         return config_file.row("@".join(key), self.offsets[key])

@@ -136,6 +136,41 @@ def test_an_offset_behind_the_end_of_the_queue(server: ServerProcess) -> None:
     with Client(server.broker) as client:
         send(client, 1, b"b")
         assert bodies(client, 2) == [b"a", b"b"]
+    told = "delay level 1: delayOffset.json says 99, its queue has 0 to 1: delivery goes on from 1"
+    assert told in server.stderr_text()
+
+
+def test_offsets_that_lead_skip_nothing_that_waits(server: ServerProcess) -> None:
+    """The file of another broker: what waits is delivered, what was delivered is not again."""
+    with Client(server.broker) as client:
+        send(client, 1, b"a")
+        await_records(client, TOPIC, 1)
+        send(client, 3, b"waits for long")
+        send(client, 2, b"waits")
+    server.terminate()
+    offsets_file(server).write_text('{"offsetTable":{"1":1,"2":1,"3":700}}')
+    server.start()
+    with Client(server.broker) as client:
+        assert bodies(client, 2) == [b"a", b"waits"]
+        assert levels(client) == [(1, 1), (1, 1), (0, 1)]
+    text = server.stderr_text()
+    assert "level 2: delayOffset.json says 1, its queue has 0 to 1: delivery goes on from 0" in text
+    assert "level 3: delayOffset.json says 700, its queue has 0 to 1" in text
+    assert "level 1:" not in text
+
+
+def test_nonsense_in_the_file_is_told(server: ServerProcess) -> None:
+    with Client(server.broker) as client:
+        send(client, 1, b"a")
+        await_records(client, TOPIC, 1)
+    server.terminate()
+    offsets_file(server).write_text('{"offsetTable":{"1":"one"},"logEnd":[]}')
+    server.start()
+    with Client(server.broker) as client:
+        assert bodies(client, 2) == [b"a", b"a"]
+    text = server.stderr_text()
+    assert "says 'one' of delay level 1" in text
+    assert "logEnd [] is no physical offset" in text
 
 
 def test_the_log_tells_what_was_delivered_behind_the_file(server: ServerProcess) -> None:

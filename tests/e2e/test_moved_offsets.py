@@ -222,3 +222,20 @@ def test_clients_that_are_told_to_reset_by_themselves(tmp_path: Path) -> None:
         forward = client.call(RESET, group="G", topic="T", timestamp=-1, isForce="false")
         assert table(forward.body) == {0: 1, 1: 1}, "not forward without force"
         assert reset(client, "T", 0, group="Unknown").code == SYSTEM_ERROR
+
+
+def test_an_offset_ahead_of_its_queue_skips_nothing_after_a_restart(tmp_path: Path) -> None:
+    """As a power cut with ASYNC_FLUSH, or a restored file, leaves it."""
+    with ServerProcess(tmp_path / "store") as server:
+        with Client(server.broker) as client:
+            for n in range(3):
+                assert client.send("Leads", b"%d" % n).code == 0
+            commit(client, "Leads", 0, 2)
+        server.terminate()
+        path = server.store / "config" / "consumerOffset.json"
+        path.write_text('{"offsetTable":{"Leads@G":{0:70,1:5},"Leads@H":{0:3}}}')
+        server.start()
+        with Client(server.broker) as client:
+            assert [committed(client, "Leads", queue_id) for queue_id in (0, 1)] == [3, 0]
+            assert committed(client, "Leads", 0, "H") == 3
+        assert "queue 0 at 3 instead of 70, queue 1 at 0 instead of 5" in server.stderr_text()

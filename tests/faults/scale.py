@@ -21,6 +21,8 @@ FAILED_FLIPS: tuple[tuple[int, int], ...] = ()
 """Seed and number of flipped images that failed once."""
 FAILED_TORN: tuple[int, ...] = ()
 """Numbers of torn images that failed once."""
+FAILED_LIES: tuple[int, ...] = (198, 219, 237, 252)
+"""Numbers of images with lying sectors that failed once."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from tests.faults.bases import Base
 from tests.faults.expected import predict, rows
 from tests.faults.images import SECTOR, Image, base_of, log_files, queue_files, write, zeroed
 from tests.faults.run import run
-from tests.faults.scale import FAILED_TORN, scale
-from tests.faults.torn_cases import Torn, all_cases, apply
+from tests.faults.scale import FAILED_LIES, FAILED_TORN, scale
+from tests.faults.torn_cases import Torn, all_cases, apply, lies
 from tests.faults.torn_check import (
     Wrong,
     check,
@@ -112,6 +112,22 @@ def test_torn_images(bases: dict[str, Base], room: Path):
     )
     assert not found.failures, "\n".join(text for _, text in found.failures[:5])
     assert found.images == sum(counts.values()) == len(cases)
+
+
+def test_sectors_that_lie(bases: dict[str, Base], room: Path):
+    """Sectors that were not flushed have the content of an earlier time or of another place."""
+    cases = list(enumerate(case for base in bases.values() for case in lies(base)))
+    wanted = scale().torn
+    if wanted is not None:
+        chosen = random.Random(scale().seed).sample(range(len(cases)), min(wanted, len(cases)))
+        cases = [cases[number] for number in sorted({*chosen, *FAILED_LIES})]
+    found = run("torn", bases, cases, room, scale().jobs)
+    report.note(
+        f"lying sectors: {found.images} images, {found.counts['exact']} recovered exactly, "
+        f"{found.counts['refused']} refused, {len(found.failures)} wrong"
+    )
+    assert not found.failures, "\n".join(text for _, text in found.failures[:5])
+    assert found.images == sum(found.counts.values()) == len(cases)
 
 
 def middle_sectors(base: Base) -> list[tuple[str, int]]:

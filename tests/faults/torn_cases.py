@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ LOG_SECTORS = 8
 Queues = Literal["as they were", "behind", "gone", "ragged"]
 Place = tuple[str, int]
 """A sector: file name and where it starts (bytes)."""
+Lie = tuple[Place, Place | int]
+"""A sector with the content of another one, or of an earlier time: so many bytes, then zeros."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Torn:
     """One image. `cut`: the log from this physical offset on is lost; `lost`: sectors that read
     as zero; `clean`: no `abort` file; `holes`: zeros at the end are not stored; `spare`: a log
     file was prepared ahead; `flushed`: records that the checkpoint calls durable, None: no
-    checkpoint of its own (a clean stop leaves one)."""
+    checkpoint of its own (a clean stop leaves one); `lies`: sectors that were not flushed and have
+    what they must not have."""
 
     base: str
     cut: int | None = None
@@ -42,6 +46,7 @@ class Torn:
     queues: Queues = "as they were"
     spare: bool = False
     flushed: int | None = None
+    lies: tuple[Lie, ...] = ()
 
 
 def apply(case: Torn, base: Base) -> Image:
@@ -62,6 +67,19 @@ def apply(case: Torn, base: Base) -> Image:
             kept = durable_bytes(image[name], durable) if name.startswith("consumequeue/") else 0
             start = at - at % 20 if case.clean and name.startswith("consumequeue/") else at
             image[name] = zeroed(image[name], max(start, kept), at + SECTOR)
+    whole = dict(image)
+    for (name, at), what in case.lies:
+        kept = 0
+        if name.startswith("consumequeue/"):
+            kept = durable_bytes(image[name], durable)
+        elif name.startswith("commitlog/"):
+            kept = durable - base_of(name)
+        end = min(at + SECTOR, len(image[name]))
+        if isinstance(what, int):
+            image[name] = zeroed(image[name], max(at + what, kept), end)
+        elif at >= kept:
+            new = whole[what[0]][what[1] : what[1] + end - at].ljust(end - at, b"\0")
+            image[name] = image[name][:at] + new + image[name][end:]
     if case.spare:
         spare = base_of(log_files(image)[-1]) + base.log_size
         image[f"commitlog/{spare:020d}"] = bytes(base.log_size)
@@ -162,3 +180,34 @@ def tail_sectors(base: Base) -> list[Place]:
     for name in index_files(base.killed):
         found += [(name, at) for at in range(0, len(base.killed[name]), SECTOR)][:6]
     return [*found, ("checkpoint", 0)]
+
+
+def lies(base: Base) -> Iterator[Torn]:
+    """Sectors of queues, one or many, have the content of an earlier time, or of another place: of
+    the same queue, another one, the log or the index. Those of the log's tail have that of an
+    earlier time; what it says is the truth that all is compared with."""
+    draw = random.Random(base.name)
+    places = [place for place in tail_sectors(base) if place[0].startswith("commitlog/")]
+    places += [
+        (name, at)
+        for names in queue_files(base.killed).values()
+        for name in names
+        for at in range(0, len(base.killed[name]), SECTOR)
+    ]
+    sources = [
+        (name, at)
+        for name, content in sorted(base.killed.items())
+        for at in range(0, len(content.rstrip(b"\0")), SECTOR)
+    ]
+
+    def lie(place: Place) -> Lie:
+        if place[0].startswith("commitlog/") or draw.random() < 0.3:
+            return place, draw.randrange(SECTOR)
+        same = [source for source in sources if source[0].split("/")[0] == "consumequeue"]
+        return place, draw.choice(draw.choice((same, sources)))
+
+    for count in (1, 1, 1, 2, 4, len(places) // 2, len(places)):
+        for _ in range(len(places)):
+            chosen = tuple(lie(place) for place in sorted(draw.sample(places, count)))
+            for flushed in (None, len(base.records) // 2, len(base.records) - 2):
+                yield Torn(base.name, flushed=flushed, lies=chosen, holes=draw.random() < 0.5)

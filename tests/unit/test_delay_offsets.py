@@ -42,6 +42,28 @@ def test_what_is_read(path: Path, text: str, offsets: list[int], log_end: int | 
     assert (table.offsets, table.log_end) == (offsets, log_end)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"offsetTable":{"1":5,"2":"6","3":0},"logEnd":9}', []),
+        ('{"offsetTable":{"1":-5}}', ["-5 of delay level 1"]),
+        ('{"offsetTable":{"1":"a\\nb","2":true}}', [r"'a\nb' of delay", "True of delay level 2"]),
+        ('{"offsetTable":{"x":4,"0":4}}', ["level 'x'", "level '0'"]),
+        ('{"offsetTable":[1]}', ["no table: [1]"]),
+        ('{"offsetTable":{},"logEnd":-3}', ["logEnd -3"]),
+        ('{"offsetTable":{},"logEnd":{}}', ["logEnd {}"]),
+        ("{}", []),
+    ],
+)
+def test_nonsense_is_told(
+    path: Path, caplog: pytest.LogCaptureFixture, text: str, told: list[str]
+) -> None:
+    read(path, text)
+    assert len(caplog.messages) == len(told), caplog.messages
+    for line, part in zip(caplog.messages, told, strict=True):
+        assert part in line
+
+
 def test_a_store_without_the_file(path: Path) -> None:
     table = DelayOffsets(path, 2)
     assert (table.offsets, table.log_end) == ([0, 0], None)

@@ -228,3 +228,35 @@ async def test_what_others_configured_is_kept(file: Path, config: BrokerConfig) 
     assert group.items() <= written["subscriptionGroupTable"]["g"].items()
     assert written["forbiddenTable"] == forbidden
     assert written["dataVersion"]["counter"] > 7
+
+
+def test_what_is_no_offset_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"T@g":{0:5,1:"many",2:null,3:-1}}}')
+    table = OffsetTable(path, 1)
+    assert table.all_of("T", "g") == {0: 5, 1: 0, 2: 0, 3: -1}
+    assert [r.levelname for r in caplog.records] == ["ERROR", "ERROR"]
+    assert "'many' of queue 1 of T@g" in caplog.text
+    assert "None of queue 2 of T@g" in caplog.text
+
+
+def test_offsets_that_lead_are_brought_back_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "consumerOffset.json"
+    path.write_text(
+        '{"offsetTable":{"T@g":{0:5,1:9,2:70},"T@h":{0:4},"U@g":{0:7},'
+        '"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:99}}}'
+    )
+    table = OffsetTable(path, 1)
+    ends = {("T", 0): 5, ("T", 1): 8, ("T", 2): 0, ("RMQ_SYS_TRANS_HALF_TOPIC", 0): 1}
+    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 2
+    assert table.all_of("T", "g") == {0: 5, 1: 8, 2: 0}
+    assert table.all_of("T", "h") == {0: 4}
+    assert table.all_of("U", "g") == {0: 7}, "a topic that is not this broker's"
+    assert table.query("RMQ_SYS_TRANS_HALF_TOPIC", "CID_RMQ_SYS_TRANS", 0) == 99
+    assert fastjson.loads_object(text(table))["offsetTable"]["T@g"] == {0: 5, 1: 8, 2: 0}
+    (line,) = caplog.messages
+    assert "group g continues topic T" in line
+    assert "queue 1 at 8 instead of 9, queue 2 at 0 instead of 70" in line
+    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 0

@@ -301,11 +301,44 @@ fn progress_outside_of_the_queue_is_brought_inside() {
     let rig = Rig::new();
     rig.park(1, TOPIC, 0, b"a");
     rig.park(1, TOPIC, 0, b"b");
+    let below = rig.killed_at(u64::MAX, &[-7], None);
+    assert_eq!(below.offsets()[0], 0);
+    rig.deliver(now_ms() + 5_000);
     let far = rig.killed_at(u64::MAX, &[7], None);
     assert_eq!(far.offsets()[0], 2);
-    let near = rig.killed_at(u64::MAX, &[1], None);
-    assert_eq!(near.deliver(now_ms() + 5_000), 1);
-    assert_eq!(near.got(TOPIC), ["b"]);
+}
+
+/// No message is skipped that cannot have been delivered, whatever kept progress says.
+#[test]
+fn progress_that_leads_skips_nothing_that_waits() {
+    let rig = Rig::new();
+    for body in [b"a", b"b", b"c"] {
+        rig.park(1, TOPIC, 0, body);
+    }
+    for kept in [1, 2, 3, 700] {
+        for log_end in [None, Some(0), Some(rig.delays.progress().unwrap().log_end)] {
+            let again = rig.killed_at(u64::MAX, &[kept], log_end);
+            assert_eq!(again.offsets()[0], 0, "{kept} {log_end:?}");
+            assert_eq!(again.deliver(now_ms() + 5_000), 3);
+            assert_eq!(again.got(TOPIC), ["a", "b", "c"]);
+        }
+    }
+}
+
+/// What the log has delivered is not delivered again, also where kept progress leads.
+#[test]
+fn progress_that_leads_delivers_nothing_again() {
+    let rig = Rig::new();
+    rig.park(1, TOPIC, 0, b"a");
+    rig.park(1, TOPIC, 0, b"b");
+    assert_eq!(rig.deliver(now_ms() + 5_000), 2);
+    rig.park(1, TOPIC, 0, b"c");
+    for log_end in [None, Some(rig.delays.progress().unwrap().log_end)] {
+        let again = rig.killed_at(u64::MAX, &[700], log_end);
+        assert_eq!(again.offsets()[0], 2, "{log_end:?}");
+        assert_eq!(again.deliver(now_ms() + 5_000), 1);
+        assert_eq!(again.got(TOPIC), ["a", "b", "c"]);
+    }
 }
 
 /// Wherever a kill cuts the log and however old the progress is that was kept: each message is

@@ -136,7 +136,7 @@ impl Delays {
             let Some(entry) = level.queue.entry(offset)? else {
                 break;
             };
-            if entry.cq.is_blank() {
+            if entry.cq.is_blank() || !entry.cq.is_valid() {
                 found.push((offset, None));
                 continue;
             }

@@ -64,7 +64,7 @@ impl Delays {
             ));
         }
         warn_of_other_levels(&topic, levels.len());
-        let restored = restore::restore(&store, &levels, log_end);
+        let restored = restore::restore(&store, &levels, log_end)?;
         let delays = Delays {
             store,
             topic,

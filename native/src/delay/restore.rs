@@ -4,7 +4,7 @@ use super::level::Level;
 use crate::format::delay::SCHEDULE_TOPIC;
 use crate::format::properties;
 use crate::format::record::{self, Found, View};
-use crate::store::{Resident, Store, Stored, Wait};
+use crate::store::{Resident, Result, Store, Stored, Wait};
 
 /// Bytes of the log that are read at a time.
 const AHEAD: usize = 1 << 20;
@@ -18,17 +18,99 @@ pub struct Restored {
     pub delivered: u64,
 }
 
-/// Moves levels to where they were: inside of their queues, and behind everything that the log from
-/// `log_end` on has delivered.
-pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> Restored {
+/// Moves levels to where they were: inside of their queues, behind everything that the log from
+/// `log_end` on has delivered, and not beyond what can have been delivered. What kept progress says
+/// otherwise is logged, with both values.
+pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> Result<Restored> {
+    let kept: Vec<_> = levels.iter().map(Level::next).collect();
+    let mut from = log_end;
+    let mut inside = Vec::new();
     for level in levels {
         let (min, max) = (level.queue.min_offset(), level.queue.max_offset());
         level.go_to(level.next().clamp(min.min(max), max));
+        inside.push(level.next());
+        if let Some((offset, phys)) = waiting_before(store, level)? {
+            level.go_to(offset);
+            from = Some(from.map_or(phys, |from| from.min(phys)));
+        }
     }
+    let corrected: Vec<_> = levels.iter().map(Level::next).collect();
+    let mut restored = walk(store, levels, from);
+    let gone_on = |(level, inside): (&Level, i64)| (level.next() - inside).max(0) as u64;
+    restored.delivered = levels.iter().zip(inside).map(gone_on).sum();
+    for (index, level) in levels.iter().enumerate() {
+        let is_wrong = kept[index] != corrected[index] && kept[index] != level.next();
+        if is_wrong && !store.config().replica {
+            log::error!(
+                "delay level {}: delayOffset.json says {}, its queue has {} to {}: delivery goes on \
+                 from {}. What waited before is not delivered, and what was delivered behind is \
+                 delivered again",
+                index + 1,
+                kept[index],
+                level.queue.min_offset(),
+                level.queue.max_offset(),
+                level.next()
+            );
+        }
+    }
+    Ok(restored)
+}
+
+/// The first message before a level's next one that cannot have been delivered, where there is one: its
+/// queue offset and its record's physical offset. Delivering one appends a record at or behind its
+/// time, so one that is due later than the log's newest record was not. (Times further away than the
+/// delay are of a clock that was set back: they say nothing.)
+fn waiting_before(store: &Store, level: &Level) -> Result<Option<(i64, u64)>> {
+    let (mut low, mut high) = (level.queue.min_offset(), level.next());
+    if low >= high {
+        return Ok(None);
+    }
+    let Some(newest) = store.newest_record()? else {
+        return Ok(None);
+    };
+    let bytes = newest.segment.bytes(newest.at, newest.len);
+    let Some(newest) = bytes.and_then(record::peek_store_timestamp) else {
+        return Ok(None);
+    };
+    let waits = |offset: i64| -> Result<Option<u64>> {
+        let entry = level.queue.entry(offset)?;
+        let Some(cq) = entry
+            .map(|e| e.cq)
+            .filter(|cq| cq.is_valid() && !cq.is_blank())
+        else {
+            return Ok(None);
+        };
+        // An entry with an extension has its address there.
+        let due = match cq.tags_code {
+            due @ 0.. => due,
+            _ => match Stored::read(store, cq.phys as u64) {
+                Ok(Some(stored)) => stored.view().store_timestamp + level.delay,
+                _ => return Ok(None),
+            },
+        };
+        let waits = !level.is_due(due, newest);
+        Ok(waits.then_some(cq.phys as u64))
+    };
+    let Some(mut phys) = waits(high - 1)? else {
+        return Ok(None);
+    };
+    high -= 1;
+    while low < high {
+        let mid = low + (high - low) / 2;
+        match waits(mid)? {
+            Some(earlier) => (high, phys) = (mid, earlier),
+            None => low = mid + 1,
+        }
+    }
+    Ok(Some((high, phys)))
+}
+
+/// Moves levels behind what the log from `from` on has delivered.
+fn walk(store: &Store, levels: &[Level], from: Option<u64>) -> Restored {
     let mut restored = Restored::default();
     let log = store.log();
     let unused = levels.iter().all(|level| level.queue.max_offset() == 0);
-    let Some(from) = log_end.filter(|_| !unused) else {
+    let Some(from) = from.filter(|_| !unused) else {
         return restored;
     };
     let mut at = from.max(log.min_offset());
@@ -40,7 +122,7 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
         let found = heads.record(&segment, place);
         let next = match found.map(|bytes| (record::read(bytes, false), bytes)) {
             Ok((Found::Record(v), bytes)) => {
-                restored.delivered += note(store, levels, bytes, &v) as u64;
+                note(store, levels, bytes, &v);
                 at + v.total as u64
             }
             Ok((Found::Blank, _)) => log.next_file_start(at),
@@ -71,17 +153,17 @@ fn text(props: &[u8]) -> &[u8] {
         .unwrap_or(props)
 }
 
-/// Notes a record if it is a delivered one that was not known; whether it is.
-fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) -> bool {
+/// Notes a record if it is a delivered one that was not known.
+fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) {
     let props = &bytes[v.props.clone()];
     let topic = &bytes[v.topic.clone()];
     let Ok(from) = u64::try_from(v.prepared_transaction_offset) else {
-        return false;
+        return;
     };
     if properties::find(props, b"DELAY").is_none()
         || properties::find(props, b"REAL_TOPIC") != Some(topic)
     {
-        return false;
+        return;
     }
     // The same text: a message that says the same of itself may come from elsewhere.
     let is_it = |s: &Stored| s.topic() == SCHEDULE_TOPIC && text(s.props()) == text(props);
@@ -90,16 +172,14 @@ fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) -> bool {
         None
     });
     let Some(parked) = parked.filter(is_it) else {
-        return false;
+        return;
     };
     let index = usize::try_from(parked.view().queue_id).unwrap_or(usize::MAX);
     let Some(level) = levels.get(index) else {
-        return false;
+        return;
     };
     let offset = parked.view().queue_offset;
-    let is_new = offset >= level.next();
-    if is_new {
+    if offset >= level.next() {
         level.go_to(offset + 1);
     }
-    is_new
 }

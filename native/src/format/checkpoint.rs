@@ -9,6 +9,8 @@ pub const SIZE: usize = 4096;
 /// In the file's last sector, which has nothing else.
 pub const REPLICATED_AT: usize = SIZE - 24;
 const MARK: i64 = i64::from_be_bytes(*b"replicas");
+/// The year 2248, in ms: later times are damage.
+const LATEST: i64 = 1 << 43;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -60,6 +62,17 @@ impl Checkpoint {
         b
     }
 
+    /// Whether its times are times. No checksum covers the file: after a power
+    /// cut it may have the content of another one.
+    pub fn is_possible(&self) -> bool {
+        let times = [
+            self.physic_msg_timestamp,
+            self.logics_msg_timestamp,
+            self.index_msg_timestamp,
+        ];
+        times.iter().all(|time| (0..=LATEST).contains(time))
+    }
+
     /// Everything stored up to this time is known to be on disk, log and queues.
     pub fn min_timestamp(&self) -> i64 {
         let low = self.physic_msg_timestamp.min(self.logics_msg_timestamp);
@@ -77,6 +90,19 @@ fn replicated(b: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_file_has_is_no_checkpoint() {
+        let real = Checkpoint {
+            physic_msg_timestamp: 1_700_000_000_000,
+            logics_msg_timestamp: 1_700_000_000_001,
+            ..Checkpoint::default()
+        };
+        assert!(Checkpoint::default().is_possible() && real.is_possible());
+        let mut record = [7; 40];
+        record[..4].copy_from_slice(&180i32.to_be_bytes());
+        assert!(!Checkpoint::read(&record).unwrap().is_possible());
+    }
 
     #[test]
     fn round_trip_and_min() {

@@ -263,10 +263,21 @@ fn path(root: &Path) -> PathBuf {
     root.join("checkpoint")
 }
 
+/// The checkpoint of a file; one that says nothing if it cannot be read or is nonsense: what it says
+/// decides which entries of queues count as on disk.
 fn read(path: &Path) -> Checkpoint {
-    match std::fs::read(path) {
+    let found = match std::fs::read(path) {
         Ok(bytes) => Checkpoint::read(&bytes[..bytes.len().min(checkpoint::SIZE)]),
         Err(_) => None,
+    };
+    match found {
+        Some(point) if !point.is_possible() => {
+            log::error!(
+                "{}: it says what cannot be ({point:?}) and is not used: recovery reads the whole log",
+                path.display()
+            );
+            Checkpoint::default()
+        }
+        found => found.unwrap_or_default(),
     }
-    .unwrap_or_default()
 }

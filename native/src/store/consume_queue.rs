@@ -5,11 +5,12 @@
 
 use super::error::Result;
 use super::queue_ext::QueueExt;
-use super::queue_files::QueueFiles;
+use super::queue_files::{QueueFiles, Reader};
 use super::resident::{Resident, Wait};
 use super::segment::{PAGE, Segment};
 use crate::format::cq_entry::{CqEntry, Entry, Layout};
 use crate::format::queue_ext::Unit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
@@ -214,12 +215,25 @@ impl ConsumeQueue {
     }
 
     /// First position that is behind all entries that are `below`, which all stand before the
-    /// others. Blanks say nothing: those before it belong to the entry behind them. Maps nothing.
-    fn partition(&self, mut below: impl FnMut(&Entry) -> bool) -> Result<u64> {
-        let (mut low, mut high) = self.positions();
+    /// others. Blanks and damaged entries say nothing: those before it belong to the entry behind them.
+    /// Maps nothing.
+    fn partition(&self, below: impl FnMut(&Entry) -> bool) -> Result<u64> {
+        let (first, end) = self.positions();
+        self.partition_where(first..end, |cq| cq.is_valid() && !cq.is_blank(), below)
+    }
+
+    /// The same of a part of the positions, where only entries that are `telling` are asked.
+    fn partition_where(
+        &self,
+        part: Range<u64>,
+        telling: fn(&CqEntry) -> bool,
+        mut below: impl FnMut(&Entry) -> bool,
+    ) -> Result<u64> {
+        let (mut low, mut high) = (part.start, part.end);
+        let mut reader = self.files.reader();
         while low < high {
             let mid = low + (high - low) / 2;
-            match self.next_entry(mid, high)? {
+            match self.next_where(&mut reader, telling, mid, high)? {
                 Some((position, entry)) if below(&entry) => low = position + 1,
                 _ => high = mid,
             }
@@ -227,11 +241,21 @@ impl ConsumeQueue {
         Ok(low)
     }
 
-    /// The first entry from `from` to before `to` that is no blank, and its position.
+    /// The first entry from `from` to before `to` that is neither a blank nor damaged, and its position.
     fn next_entry(&self, from: u64, to: u64) -> Result<Option<(u64, Entry)>> {
+        let mut reader = self.files.reader();
+        self.next_where(&mut reader, |cq| cq.is_valid() && !cq.is_blank(), from, to)
+    }
+
+    fn next_where(
+        &self,
+        reader: &mut Reader<'_>,
+        telling: fn(&CqEntry) -> bool,
+        from: u64,
+        to: u64,
+    ) -> Result<Option<(u64, Entry)>> {
         let unit = self.layout.unit();
         let per_file = (self.files.file_size() / unit) as u64;
-        let mut reader = self.files.reader();
         let mut buffer = vec![0; unit];
         let mut position = from;
         while position < to {
@@ -240,7 +264,7 @@ impl ConsumeQueue {
             reader.read(position * self.unit(), &mut buffer[..n])?;
             for slot in buffer[..n].chunks_exact(unit) {
                 let entry = self.layout.read(slot, position);
-                if !entry.cq.is_blank() {
+                if telling(&entry.cq) {
                     return Ok(Some((position, entry)));
                 }
                 position += 1;
@@ -416,6 +440,9 @@ pub struct Places {
     /// The files behind it, last first.
     more_files: Vec<Arc<Segment>>,
 }
+
+#[path = "queue_recovery.rs"]
+mod recovery;
 
 #[path = "queue_upkeep.rs"]
 mod upkeep;

@@ -214,3 +214,88 @@ fn a_batch_queue_with_a_hole_goes_on_behind_it() {
     assert_eq!((at, position), (2 * BATCH_SIZE, 2));
     assert!(q.file_from(12, Wait::ForDisk).unwrap().is_none());
 }
+
+/// A queue with 80 entries in eight files, of which the bytes from `from` on read as `bytes`.
+fn harmed(dir: &Path, layout: Layout, from: usize, bytes: &[u8]) -> ConsumeQueue {
+    let q = open(dir, layout, &maps());
+    for n in 0..80 {
+        q.append(&simple(n)).unwrap();
+    }
+    drop(q);
+    let size = 10 * layout.unit();
+    for file in 0..8 {
+        let path = dir.join(format!("0/{:020}", file * size));
+        let mut content = std::fs::read(&path).unwrap();
+        for (at, byte) in (file * size..).zip(&mut content) {
+            if let Some(new) = at.checked_sub(from).and_then(|at| bytes.get(at)) {
+                *byte = *new;
+            }
+        }
+        std::fs::write(&path, content).unwrap();
+    }
+    open(dir, layout, &maps())
+}
+
+#[test]
+fn any_number_of_files_may_be_blank_at_the_end() {
+    for layout in [Layout::Simple, Layout::Batch] {
+        let unit = layout.unit();
+        for left in 0..=80 {
+            let dir = tempfile::tempdir().unwrap();
+            let blank = vec![0; (80 - left) * unit];
+            let q = harmed(dir.path(), layout, left * unit, &blank);
+            assert!(q.recover(left == 80).unwrap(), "nothing stands behind");
+            let phys = if left == 0 { -1 } else { left as i64 * 100 };
+            assert_eq!((q.max_offset(), q.max_phys()), (left as i64, phys));
+            for flushed in [0, left as u64 / 2 * 100, left as u64 * 100] {
+                assert_eq!(q.damage_before(flushed, 0, |_| Ok(None)).unwrap(), None);
+                q.rewind(flushed, 0, |_| Ok(None)).unwrap();
+                assert_eq!(q.max_offset(), flushed as i64 / 100);
+                q.recover(false).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_in_front_of_what_was_flushed_is_damage() {
+    let real = |e: &Entry| Ok(Some(e.cq.phys == e.base * 100));
+    for (from, len) in [(0, 10), (10, 10), (30, 20), (55, 1), (50, 30), (19, 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let blank = vec![0; len * SIZE];
+        let q = harmed(dir.path(), Layout::Simple, from * SIZE, &blank);
+        q.recover(false).unwrap();
+        assert_eq!(q.damage_before(from as u64 * 100, 0, real).unwrap(), None);
+        let found = q.damage_before(8000, 0, real).unwrap();
+        let end = from as i64 / 10 * 10 * 100;
+        match from + len {
+            80 => assert_eq!(found, None, "nothing tells of what was there"),
+            _ => assert!((end..=from as i64 * 100).contains(&found.unwrap().max(0))),
+        }
+        let had = found.unwrap_or(0).max(0) as u64;
+        q.rewind(had, 0, real).unwrap();
+        assert_eq!(q.max_offset(), had as i64 / 100);
+    }
+}
+
+/// Half of an entry whose other half is blank, and entries of another place.
+#[test]
+fn what_only_looks_like_an_earlier_entry_is_none() {
+    let real = |e: &Entry| Ok(Some(e.cq.phys == e.base * 100));
+    let dir = tempfile::tempdir().unwrap();
+    let mut behind = vec![0; 40 * SIZE];
+    behind[5 * SIZE + 8..6 * SIZE].fill(1); // no place, but a size
+    for (n, slot) in behind[20 * SIZE..30 * SIZE]
+        .chunks_exact_mut(SIZE)
+        .enumerate()
+    {
+        simple(n as i64).cq.write(slot);
+    }
+    let q = harmed(dir.path(), Layout::Simple, 40 * SIZE, &behind);
+    q.recover(false).unwrap();
+    for flushed in (100..=4000).step_by(100) {
+        assert_eq!(q.damage_before(flushed, 0, real).unwrap(), None);
+    }
+    q.rewind(4000, 0, real).unwrap();
+    assert_eq!((q.max_offset(), q.max_phys()), (40, 4000));
+}

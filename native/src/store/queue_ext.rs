@@ -93,6 +93,11 @@ impl QueueExt {
         }
     }
 
+    /// Whether there is a unit at an address.
+    pub fn has(&self, address: i64) -> Result<bool> {
+        Ok(Units::new(self, Wait::ForDisk).get(address)?.is_some())
+    }
+
     /// Ends the file behind the unit of the last address that the queue has.
     pub fn recover(&self, last: Option<i64>) -> Result<()> {
         self.files.set_end(self.files.files_end());

@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
 
-/// What is behind the end is read in blocks of this size.
+/// What is behind the end is read in blocks of this size, larger ones where there is much of it.
 const NEAR: usize = 4 << 10;
+const AT_ONCE: usize = 64 << 10;
 
 pub struct QueueFiles {
     /// Folder of the topic; the queue's own is its id below it.
@@ -329,35 +330,72 @@ impl QueueFiles {
 
     /// Whether there is anything but zeros from `byte` on, in its file or a later one.
     pub fn has_data_behind(&self, byte: u64) -> Result<bool> {
-        let mut from = byte;
+        let mut found = false;
+        self.look_behind(byte, 1, |_, bytes| {
+            found = bytes.iter().any(|&b| b != 0);
+            !found
+        })?;
+        Ok(found)
+    }
+
+    /// Shows the content of the files from `byte` on, a start of a slot of `unit` bytes, in whole slots
+    /// and as long as `look` returns true. Holes are left out.
+    pub fn look_behind(
+        &self,
+        byte: u64,
+        unit: usize,
+        mut look: impl FnMut(u64, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut buffer = vec![0; NEAR / unit * unit];
+        let mut from = byte.max(self.first().unwrap_or(0));
         while from < self.files_end() {
-            if self.file_has_data(from)? {
-                return Ok(true);
+            if !self.look_in_file(from, unit, &mut buffer, &mut look)? {
+                break;
             }
             from = self.file_start(from) + self.file_size as u64;
         }
-        Ok(false)
+        Ok(())
     }
 
-    fn file_has_data(&self, byte: u64) -> Result<bool> {
+    fn look_in_file(
+        &self,
+        byte: u64,
+        unit: usize,
+        buffer: &mut Vec<u8>,
+        look: &mut impl FnMut(u64, &[u8]) -> bool,
+    ) -> Result<bool> {
         let size = self.file_size as u64;
         let base = self.file_start(byte);
         let path = self.path(base);
         let io = |e: std::io::Error| StoreError::io("read", &path, &e);
         let file = File::open(&path).map_err(io)?;
-        let mut buffer = vec![0; NEAR];
         let mut at = byte - base;
         while at < size {
             let n = buffer.len().min((size - at) as usize);
             file.read_exact_at(&mut buffer[..n], at).map_err(io)?;
-            if buffer[..n].iter().any(|&b| b != 0) {
-                return Ok(true);
+            if !look(base + at, &buffer[..n]) {
+                return Ok(false);
             }
             at += n as u64;
             // The rest is mostly a hole, which need not be read.
-            at = segment::next_data(&file, at, size).map_err(io)?;
+            let data = segment::next_data(&file, at, size).map_err(io)?;
+            if data == at {
+                buffer.resize(AT_ONCE / unit * unit, 0);
+            }
+            at = data - data % unit as u64;
         }
-        Ok(false)
+        Ok(true)
+    }
+
+    /// The first place of `from..to`, which lies in one file, that was never written, as far as the
+    /// file system tells.
+    pub fn hole_in(&self, from: u64, to: u64) -> Result<Option<u64>> {
+        let base = self.file_start(from);
+        let path = self.path(base);
+        let hole = File::open(&path)
+            .and_then(|file| segment::next_hole(&file, from - base, to - base))
+            .map_err(|e| StoreError::io("read", &path, &e))?;
+        Ok((base + hole < to).then_some(base + hole))
     }
 
     /// Reads without mapping; for searches over many queues.

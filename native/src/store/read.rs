@@ -477,7 +477,7 @@ impl Reader {
 /// Whether these bytes are a record that RocketMQ also dispatched to queues of other names
 /// (INNER_MULTI_DISPATCH), where queue id and offset differ.
 #[cold]
-fn is_multi_dispatched(bytes: &[u8]) -> bool {
+pub(super) fn is_multi_dispatched(bytes: &[u8]) -> bool {
     match record::read(bytes, false) {
         Found::Record(v) if v.total == bytes.len() => {
             properties::find(&bytes[v.props.clone()], b"INNER_MULTI_DISPATCH").is_some()

@@ -8,18 +8,23 @@ use super::dispatch::is_queued;
 use super::error::{Result, StoreError};
 use super::guard::{self, LastStop};
 use super::queue_flusher::QueueFlusher;
+use super::read::is_multi_dispatched;
 use super::replay::{EndedHalf, Replay};
 use super::resident::{Resident, Wait};
 use super::resync;
 use super::segment::Segment;
-use super::topics::Topics;
+use super::topics::{Topic, Topics};
 use crate::format::checkpoint::Checkpoint;
+use crate::format::cq_entry::{CqEntry, Entry};
 use crate::format::record::{self, BLANK_LEN, Found, View};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes of the log that are read at a time.
 const READ_AT_ONCE: usize = 4 << 20;
+
+/// No log lacks so many bytes at its end: who speaks of more is damaged.
+const FARTHEST: i64 = 1 << 44;
 
 /// What recovery has to know and to work on.
 pub struct Recovery<'s> {
@@ -53,27 +58,37 @@ impl Recovery<'_> {
                 queue.distrust();
                 intact = -1;
             }
-            if !queue.recover(clean)? {
-                intact = intact.min(queue.max_phys());
+            if !queue.recover(clean)? && clean {
+                intact = intact.min(self.believed(queue, queue.max_phys()));
             }
         }
-        let sound = intact == i64::MAX;
         let queue_end = queues.iter().map(|q| q.max_phys()).max().unwrap_or(-1);
         if self.last_stop != LastStop::LossAccepted {
-            self.check_log_is_whole(&queues, clean)?;
+            self.check_log_is_whole(clean)?;
         }
         let mut first = self.first_file_to_scan(clean, queue_end)?;
         // What a queue lost behind the start of the walk is dispatched anew by it in any case.
-        let start = self.log.segments().get(first).map_or(0, |s| s.base());
+        let start = self.base_of(first);
+        if !clean && !self.trusts_nothing() {
+            for (topic, queue) in self.queues_of_topics() {
+                let is_real = |entry: &Entry| self.is_real(&topic, &queue, entry);
+                if let Some(has) = queue.damage_before(start, self.log.min_offset(), is_real)? {
+                    intact = intact.min(self.believed(&queue, has));
+                }
+            }
+        }
+        let sound = intact == i64::MAX;
         if first > 0 && intact < start as i64 {
-            log::warn!("the consume queues cannot be relied on: all are rebuilt from the log");
+            first = self.last_file_from(intact);
+            log::warn!(
+                "the consume queues cannot be relied on: all are rebuilt from the log, from {} on",
+                self.base_of(first)
+            );
             guard::note_rebuild(&self.cfg.root)?;
-            first = 0;
-        }
-        if clean && !sound {
+        } else if clean && !sound {
             guard::note_rebuild(&self.cfg.root)?;
         }
-        let mut scanned = self.dispatch_from(first, clean && sound)?;
+        let mut scanned = self.dispatch_from(&mut first, clean && sound)?;
         // An entry of a record behind the log is damage; its own record may be anywhere.
         let astray = || queues.iter().any(|q| q.max_phys() > scanned.end as i64);
         if first > 0 && (scanned.gap || clean && astray())
@@ -83,7 +98,7 @@ impl Recovery<'_> {
             log::warn!("a consume queue is incomplete: all are rebuilt from the log");
             guard::note_rebuild(&self.cfg.root)?;
             first = 0;
-            scanned = self.dispatch_from(first, false)?;
+            scanned = self.dispatch_from(&mut first, false)?;
         }
         let end = scanned.end;
         self.check_nothing_durable_behind(end, clean)?;
@@ -109,6 +124,70 @@ impl Recovery<'_> {
             newest: scanned.newest.max(self.point.logics_msg_timestamp),
             ended_halves: scanned.ended_halves,
         })
+    }
+
+    /// Whether the record that an entry leads to is the one of the entry's place; None if there is no
+    /// whole record.
+    fn is_real(&self, topic: &Topic, queue: &ConsumeQueue, entry: &Entry) -> Result<Option<bool>> {
+        let Some((segment, at)) = self.log.locate(entry.cq.phys as u64) else {
+            return Ok(None);
+        };
+        let bytes = Resident::new(Wait::ForDisk).record(&segment, at)?;
+        Ok(match record::read(bytes, true) {
+            Found::Record(v) if v.phys == entry.cq.phys => {
+                let is_of_it = (v.queue_id as u32, v.queue_offset)
+                    == (queue.queue_id(), entry.base)
+                    && bytes[v.topic.clone()] == *topic.name();
+                if !is_of_it && is_multi_dispatched(&bytes[..v.total]) {
+                    return Ok(None); // it is in other queues too
+                }
+                Some(is_of_it && v.total as i32 == entry.cq.size)
+            }
+            _ => None,
+        })
+    }
+
+    /// Says that entries of a queue behind those of the log below `phys` are not believed.
+    fn believed(&self, queue: &ConsumeQueue, phys: i64) -> i64 {
+        log::warn!(
+            "{}: entries of messages behind {phys} are missing or damaged: they are made again",
+            queue.files().dir().display()
+        );
+        phys
+    }
+
+    /// Deletes queues whose entries refer to extension units that are gone, to be made anew. True if
+    /// there were any.
+    fn discard_without_units(&self) -> Result<bool> {
+        let mut lost = Vec::new();
+        for queue in self.topics.all_queues() {
+            if !queue.has_units()? {
+                lost.push(queue);
+            }
+        }
+        if !lost.is_empty() {
+            guard::note_rebuild(&self.cfg.root)?;
+        }
+        for queue in &lost {
+            log::warn!(
+                "{}: its entries refer to an extension file or units that are gone: all queues are \
+                 rebuilt from the log",
+                queue.files().dir().display()
+            );
+            queue.discard()?;
+        }
+        Ok(!lost.is_empty())
+    }
+
+    fn base_of(&self, file: usize) -> u64 {
+        self.log.segments().get(file).map_or(0, |s| s.base())
+    }
+
+    /// Index of the last file that begins at or before a physical offset; 0 if none does.
+    fn last_file_from(&self, phys: i64) -> usize {
+        let segments = self.log.segments();
+        let found = segments.iter().rposition(|s| s.base() as i64 <= phys);
+        found.unwrap_or(0)
     }
 
     /// Whether all is written anew: what a failed flush noted, the operator's word may have replaced.
@@ -140,15 +219,23 @@ impl Recovery<'_> {
     /// Nothing knows of records behind the log's last file: a file is on disk before the first entry
     /// of its records is. Where something does, a file or a folder is missing (a disk that is not
     /// mounted, say), and going on would erase what tells of it. One entry of a queue may be damage.
-    fn check_log_is_whole(&self, queues: &[Arc<ConsumeQueue>], clean: bool) -> Result<()> {
+    fn check_log_is_whole(&self, clean: bool) -> Result<()> {
         let segments = self.log.segments();
         let end = match segments.last() {
             Some(_) if clean => self.log.max_offset(),
             last => last.map_or(0, |s| s.end()),
         };
         let doubtful = u64::from(!segments.is_empty());
-        for queue in queues {
-            if queue.entries_behind(end)? > doubtful {
+        // A power cut may leave the content of another file in a queue's block.
+        let size = self.log.file_size() as i64;
+        let possible = |cq: &CqEntry| {
+            cq.phys - (end as i64) < FARTHEST && cq.phys % size + i64::from(cq.size) <= size
+        };
+        for (topic, queue) in self.queues_of_topics() {
+            let is_real = |entry: &Entry| self.is_real(&topic, &queue, entry);
+            if queue.entries_behind(end, doubtful + 1, possible)? > doubtful
+                && !queue.has_real_behind(end, self.log.min_offset(), is_real)?
+            {
                 let known = format!("the queue knows of messages up to {}", queue.max_phys());
                 return Err(self.log_is_short(queue.files().dir(), &known, end));
             }
@@ -224,14 +311,13 @@ impl Recovery<'_> {
     /// without a readable checkpoint after a crash.
     fn first_file_to_scan(&self, clean: bool, queue_end: i64) -> Result<usize> {
         let segments = self.log.segments();
-        let covered = |bytes: &[u8], base: u64| {
-            let Some(time) = record::peek_store_timestamp(bytes) else {
-                return false;
-            };
-            if !matches!(record::read(bytes, false), Found::Record(_)) || time == 0 {
-                return false;
+        let covered = |bytes: &[u8], base: u64| match record::read(bytes, false) {
+            // One that belongs elsewhere says nothing of this file.
+            Found::Record(v) if v.phys == base as i64 && v.store_timestamp > 0 => {
+                let is_flushed = clean || v.store_timestamp <= self.point.min_timestamp();
+                is_flushed && base as i64 <= queue_end
             }
-            base as i64 <= queue_end && (clean || time <= self.point.min_timestamp())
+            _ => false,
         };
         for (i, segment) in segments.iter().enumerate().rev() {
             let bytes = Resident::new(Wait::ForDisk).record(segment, 0)?;
@@ -242,20 +328,40 @@ impl Recovery<'_> {
         Ok(0)
     }
 
-    /// Dispatches to queues what they miss from file `first` on; unless `keep`, what they have from
-    /// there on is dispatched anew, as a crash may have left torn or stale entries.
-    fn dispatch_from(&self, first: usize, keep: bool) -> Result<Scan> {
+    /// Dispatches to queues what they miss from file `first` on (which becomes 0 where a queue has to be
+    /// made anew); unless `keep`, what they have from there on is dispatched anew, as a crash may have left
+    /// torn or stale entries.
+    fn dispatch_from(&self, first: &mut usize, keep: bool) -> Result<Scan> {
         if !keep {
-            let from = self.log.segments().get(first).map_or(0, |s| s.base());
-            for queue in self.topics.all_queues() {
-                if first == 0 && queue.starts_blank() {
-                    queue.start_at(0)?; // it was begun in the middle: its start may be found now
-                } else {
-                    queue.rewind(from)?;
-                }
+            self.rewind_to(*first)?;
+        }
+        if self.discard_without_units()? && (*first > 0 || keep) {
+            *first = 0;
+            self.rewind_to(0)?;
+        }
+        for queue in self.topics.all_queues() {
+            queue.cut_ext()?;
+        }
+        self.scan(*first)
+    }
+
+    /// Sets all queues back to the entries of records before file `first`.
+    fn rewind_to(&self, first: usize) -> Result<()> {
+        let (from, log_min) = (self.base_of(first), self.log.min_offset());
+        for (topic, queue) in self.queues_of_topics() {
+            if first == 0 && queue.starts_blank() {
+                queue.start_at(0)?; // it was begun in the middle: its start may be found now
+            } else {
+                let is_real = |entry: &Entry| self.is_real(&topic, &queue, entry);
+                queue.rewind(from, log_min, is_real)?;
             }
         }
-        self.scan(first)
+        Ok(())
+    }
+
+    fn queues_of_topics(&self) -> Vec<(Arc<Topic>, Arc<ConsumeQueue>)> {
+        let of = |topic: Arc<Topic>| topic.queues().into_iter().map(move |q| (topic.clone(), q));
+        self.topics.all().into_iter().flat_map(of).collect()
     }
 
     /// What the queues, as they were found, say of a record: that it is one, that another one has its
@@ -264,13 +370,33 @@ impl Recovery<'_> {
         if self.trusts_nothing() || !is_queued(v.sys_flag) {
             return Ok(None);
         }
-        let topic = self.topics.get(&bytes[v.topic.clone()]);
-        let queue = topic.and_then(|t| t.existing_queue(u32::try_from(v.queue_id).ok()?));
-        let entry = match queue {
-            Some(queue) => queue.found_entry(v.queue_offset)?,
-            None => None,
+        let Some(topic) = self.topics.get(&bytes[v.topic.clone()]) else {
+            return Ok(None);
         };
-        Ok(entry.map(|found| found == (v.phys, v.total as i32)))
+        let id = u32::try_from(v.queue_id).ok();
+        let Some(queue) = id.and_then(|id| topic.existing_queue(id)) else {
+            return Ok(None);
+        };
+        let Some((phys, size)) = queue.found_entry(v.queue_offset)? else {
+            return Ok(None);
+        };
+        if (phys, size) == (v.phys, v.total as i32) {
+            return Ok(Some(true));
+        }
+        let entry = Entry {
+            cq: CqEntry {
+                phys,
+                size,
+                tags_code: 0,
+            },
+            base: v.queue_offset,
+            count: 1,
+            store_time: 0,
+        };
+        // An entry that leads to a record of another place, or nowhere, says nothing.
+        let is_misplaced = self.log.locate(phys as u64).is_none()
+            || self.is_real(&topic, &queue, &entry)? == Some(false);
+        Ok((!is_misplaced).then_some(false))
     }
 
     /// Whether a record was on disk at the last stop: by where it ends, or, if the checkpoint does not

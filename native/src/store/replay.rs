@@ -30,6 +30,8 @@ pub struct Replay<'t> {
     whole_log: bool,
     /// Entries whose queue offset is in doubt, by the address of their queue.
     in_doubt: FxHashMap<usize, (Arc<ConsumeQueue>, Entry)>,
+    /// Records whose queue offset another one has, by the address of their queue.
+    repeats: FxHashMap<usize, Repeats>,
     /// A queue lacked entries of records before the walk's start.
     pub gap: bool,
     pub ended_halves: Vec<EndedHalf>,
@@ -45,6 +47,7 @@ impl<'t> Replay<'t> {
             levels,
             whole_log: log_min == 0,
             in_doubt: FxHashMap::default(),
+            repeats: FxHashMap::default(),
             gap: false,
             ended_halves: Vec::new(),
             last: None,
@@ -142,7 +145,12 @@ impl<'t> Replay<'t> {
     }
 
     /// Decides about an entry that is in doubt, once the number of the next one is known.
-    fn settle(&self, queue: &ConsumeQueue, doubtful: &Entry, next: Option<i64>) -> Result<()> {
+    fn settle(
+        &mut self,
+        queue: &Arc<ConsumeQueue>,
+        doubtful: &Entry,
+        next: Option<i64>,
+    ) -> Result<()> {
         let expected = queue.max_offset();
         let free_start = self.may_start_anywhere(queue);
         let possible = (0..MAX_QUEUE_OFFSET).contains(&doubtful.base);
@@ -161,7 +169,18 @@ impl<'t> Replay<'t> {
             return queue.skip_to(start + 1);
         }
         if doubtful.base < expected && next != Some(expected + 1) {
-            return Ok(()); // a repeat: the topic was deleted and made again
+            // A repeat: the topic was deleted and made again. Where the queue has no entry there, it is
+            // one that the queue lacks.
+            self.gap |= queue.is_damaged_at(doubtful.base)?;
+            let key = Arc::as_ptr(queue) as usize;
+            let repeats = self.repeats.entry(key).or_insert_with(|| Repeats {
+                queue: queue.clone(),
+                count: 0,
+                phys: doubtful.cq.phys,
+                base: doubtful.base,
+            });
+            repeats.count += 1;
+            return Ok(());
         }
         if next == Some(expected) {
             self.log_doubt(queue, doubtful, "it is left out");
@@ -188,6 +207,16 @@ impl<'t> Replay<'t> {
         for (_, (queue, doubtful)) in std::mem::take(&mut self.in_doubt) {
             self.settle(&queue, &doubtful, None)?;
         }
+        for repeats in self.repeats.values() {
+            log::warn!(
+                "{}: {} records, the first at {} with queue offset {}, are left out: the queue has \
+                 other messages at their offsets (the topic was deleted and made again)",
+                repeats.queue.files().dir().display(),
+                repeats.count,
+                repeats.phys,
+                repeats.base
+            );
+        }
         Ok(self.gap)
     }
 
@@ -200,6 +229,14 @@ impl<'t> Replay<'t> {
             queue.max_offset()
         );
     }
+}
+
+/// Records of a queue that are left out, and the first of them.
+struct Repeats {
+    queue: Arc<ConsumeQueue>,
+    count: u64,
+    phys: i64,
+    base: i64,
 }
 
 /// A half message that another record settles.

@@ -48,7 +48,7 @@ impl Rebuilt {
 }
 
 /// The start of a scan: an offset that the queue does not have makes nothing of it believed.
-fn first(queue: &ConsumeQueue, wanted: i64) -> i64 {
+fn first(store: &Store, queue: &ConsumeQueue, wanted: i64) -> i64 {
     let (min, max) = (
         queue.min_offset().min(queue.max_offset()),
         queue.max_offset(),
@@ -56,6 +56,14 @@ fn first(queue: &ConsumeQueue, wanted: i64) -> i64 {
     if (min..=max).contains(&wanted) {
         wanted
     } else {
+        // A slave's are those of its master, which may be ahead.
+        if wanted >= 0 && !store.config().replica {
+            log::error!(
+                "transactions: consumerOffset.json says {wanted} of the queue in {}, which has {min} to \
+                 {max}: it is read from {min} on",
+                queue.files().dir().display()
+            );
+        }
         min
     }
 }
@@ -70,11 +78,11 @@ pub(super) fn rebuild(
     let op_queue = op_topic.queue(0)?;
     let mut state = State::default();
     let mut found = Rebuilt::default();
-    let from = first(&half_queue, start.half);
+    let from = first(store, &half_queue, start.half);
     // Ops below the kept offset name older halves only: that holds for the kept half offset.
     let wanted = if from == start.half { start.op } else { -1 };
     let mut named = Named::new(from, half_queue.max_offset());
-    for offset in first(&op_queue, wanted)..op_queue.max_offset() {
+    for offset in first(store, &op_queue, wanted)..op_queue.max_offset() {
         found.ops += 1;
         let most = read_op(store, &op_queue, offset, &mut named)?;
         state.ops.note(offset, most);
@@ -89,7 +97,10 @@ pub(super) fn rebuild(
         if is_named && ended.is_empty() {
             continue;
         }
-        let Some(entry) = half_queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
+        let Some(entry) = half_queue
+            .entry(offset)?
+            .filter(|e| e.cq.is_valid() && !e.cq.is_blank())
+        else {
             continue;
         };
         let mut until = ended.get(&entry.cq.phys).copied().unwrap_or(-1);
@@ -160,7 +171,10 @@ fn add_pending(table: &mut Table, offset: i64, half: &Half, fields: &Fields<'_>)
 
 /// Reads one op record into `named`; returns the highest half that it names, -1 if none.
 fn read_op(store: &Store, queue: &ConsumeQueue, offset: i64, named: &mut Named) -> Result<i64> {
-    let Some(entry) = queue.entry(offset)?.filter(|e| !e.cq.is_blank()) else {
+    let Some(entry) = queue
+        .entry(offset)?
+        .filter(|e| e.cq.is_valid() && !e.cq.is_blank())
+    else {
         return Ok(-1);
     };
     let Some(op) = Half::read(store, entry.cq.phys as u64)? else {
