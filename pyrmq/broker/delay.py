@@ -13,7 +13,6 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker import config_file
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import Delays, Store
 from pyrmq.errors import PyrmqError
@@ -48,7 +47,7 @@ class DelayOffsets(PersistentTable):
 
     def __init__(self, path: Path, levels: int) -> None:
         super().__init__(path)
-        value = config_file.load(path)
+        value = self.load("dataVersion", "logEnd", "offsetTable")
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
         found = {
@@ -58,6 +57,11 @@ class DelayOffsets(PersistentTable):
         # Levels that messageDelayLevel no longer names stay: it may name them again.
         levels = max(levels, *(level for level in found if level <= MAX_LEVELS), 0)
         self.offsets = [max(found.get(level, 0), 0) for level in range(1, levels + 1)]
+        self._kept = {
+            level: offset
+            for level, offset in (table if isinstance(table, dict) else {}).items()
+            if not 1 <= as_int(level, 0) <= len(self.offsets)
+        }
         end = as_int(value.get("logEnd"), -1)
         self.log_end = end if end >= 0 else None
 
@@ -71,7 +75,8 @@ class DelayOffsets(PersistentTable):
         return {
             "dataVersion": self.version.to_json(),
             "logEnd": self.log_end,
-            "offsetTable": {str(level): offset for level, offset in enumerate(self.offsets, 1)},
+            "offsetTable": self._kept
+            | {str(level): offset for level, offset in enumerate(self.offsets, 1)},
         }
 
 

@@ -80,6 +80,8 @@ class GroupProcessor:
             known = self._groups.groups.get(name)
             what = "makes" if known is None else "changes"
             group.values["attributes"] = {} if known is None else known.values["attributes"]
+            if known is not None:
+                group.keep_others(known)
             try:
                 new = await self._groups.change(group)
             except OSError as e:
