@@ -49,9 +49,10 @@ class Content(dict[Any, Any]):
 
     def rows(self, table: str, keys: Container[Any]) -> dict[Any, bytes]:
         """Rows of a table as they stand in the file, for `Rows.keep`."""
-        text = next(
-            self._text[value:end] for key, _, value, end in json_members(self._text) if key == table
-        )
+        text = b"{}"
+        for key, _, value, end in json_members(self._text):
+            if key == table:
+                text = self._text[value:end]  # of several the last one counts
         found = {}
         for key, start, value, end in json_members(text):
             if key in keys:
