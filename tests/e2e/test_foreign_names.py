@@ -11,7 +11,7 @@ import pytest
 from pyrmq.engine import Verifier
 from tests.e2e.admin import create_topic
 from tests.segments.making import put, small
-from tests.store.tools import LOG_FILE, QUEUE_FILE
+from tests.store.tools import LOG_FILE, QUEUE_FILE, rename_topic
 from tests.support.client import Client
 from tests.support.server import ServerProcess
 
@@ -19,6 +19,10 @@ TOPIC_CONFIG, DELETE, ROUTE, VIEW_BY_ID = 351, 215, 105, 33
 DOT, PLUS, DROPPED, ODD = "test.test1", "%RETRY%group+Topic", "dropped.before", "../x"
 """The row of `DROPPED` is lost already; `ODD` is not understood at all."""
 SIZES = f"mappedFileSizeCommitLog={LOG_FILE}\nmappedFileSizeConsumeQueue={QUEUE_FILE}\n"
+
+
+def _stand_in(name: str) -> str:
+    return name.replace(".", "-").replace("+", "-")
 
 
 def row(name: str) -> dict[str, object]:
@@ -37,7 +41,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with small(root) as store:
         for name in (DOT, PLUS, DROPPED):
             for n in range(3):
-                put(store, name, 1, f"{name} {n}".encode())
+                put(store, _stand_in(name), 1, f"{name} {n}".encode())
+    for name in (DOT, PLUS, DROPPED):
+        rename_topic(root, _stand_in(name), name)
     (root / "config").mkdir(exist_ok=True)
     rows = {name: row(name) for name in (DOT, PLUS, ODD)} | {ODD: 5}
     (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": rows}))
