@@ -46,6 +46,7 @@ cdef extern from "sys/socket.h" nogil:
 set_log_level = _native.set_log_level
 java_hash = _native.java_hash
 parse_json = _native.parse_json
+json_members = _native.json_members
 read_records = _native.read_records
 MessageText = _native.MessageText
 unique_key = _native.unique_key

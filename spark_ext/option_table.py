@@ -377,7 +377,8 @@ OPTIONS: tuple[Option, ...] = (
         READS,
         "true",
         "When the messages to start from are deleted, or a segment is missing: an error, or "
-        "(false) a warning, and reading continues with the earliest record available.",
+        "(false) a warning, and reading continues with the earliest record available. A store that "
+        "is not there is an error always.",
         parameter="fail_on_data_loss",
     ),
     Option(

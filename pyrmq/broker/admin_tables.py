@@ -44,7 +44,7 @@ class AdminTables:
         members: list[bytes] = []
         await in_turns(
             list(self._topics.topics.values()),
-            lambda topic: members.append(fastjson.member(topic.topic_name, topic.to_json())),
+            lambda topic: members.append(fastjson.member(topic.topic_name, topic.to_row())),
         )
         version = fastjson.dumps(self._topics.version.to_json())
         return _answer(

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pyrmq.broker import config_file
 from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.filter_data import FilterData, bit_num, bits_of, now_ms, read_data
+from pyrmq.broker.filter_data import (
+    FilterData,
+    bit_num,
+    bits_of,
+    has_its_bits,
+    now_ms,
+    read_data,
+)
 from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.sql_filters import sql_filter
 from pyrmq.broker.tables import PersistentTable
@@ -70,6 +77,8 @@ class ConsumerFilters(PersistentTable):
         """For what heartbeats bring."""
         self._later: dict[str, dict[str, Subscription]] = {}
         """What there was no time for, by group and topic."""
+        self._kept: dict[str, dict[str, Any]] = {}
+        """Rows of the file that are not understood, by topic and group."""
         self._is_full = False
         self._is_stopped = False
         if self._evaluates:
@@ -234,32 +243,38 @@ class ConsumerFilters(PersistentTable):
             self.changed()
 
     def to_json(self) -> dict[str, Any]:
-        topics = {
-            topic: {
-                "groupFilterData": {g: d.to_json(self._bit_num) for g, d in groups.items()},
-                "topic": topic,
-            }
-            for topic, groups in sorted(self._topics.items())
-        }
+        topics = {}
+        for topic in sorted(self._topics.keys() | self._kept.keys()):
+            rows = {g: d.to_json(self._bit_num) for g, d in self._topics.get(topic, {}).items()}
+            rows = self._kept.get(topic, {}) | rows
+            topics[topic] = {"groupFilterData": rows, "topic": topic}
         end = self._store.stats()["maxPhyOffset"] if self._is_stopped else -1
         return {"filterDataByTopic": topics, "logEnd": end}
 
     def _load(self) -> None:
-        file = config_file.load(self.path)
-        topics = file.get("filterDataByTopic")
-        rows = topics.values() if isinstance(topics, dict) else ()
-        groups = (t.get("groupFilterData") for t in rows if isinstance(t, dict))
-        found = [d for g in groups if isinstance(g, dict) for d in g.values()]
+        file = self.load("filterDataByTopic", "logEnd")
         is_last = file.get("logEnd") == self._store.stats()["maxPhyOffset"]
-        loaded = [d for value in found if (d := read_data(value, self._config, is_last))]
-        if len(loaded) < len(found):
+        found = list(_rows(file.get("filterDataByTopic")))
+        loaded = []
+        for topic, group, value in found:
+            data = read_data(value, self._config, is_last)
+            if data is not None:
+                loaded.append(data)
+            elif has_its_bits(value, self._config):
+                self._kept.setdefault(topic, {})[group] = value
+        left_out = len(found) - len(loaded) - sum(map(len, self._kept.values()))
+        if left_out:
             log.warning(
                 "%s: %d of %d filters are not taken over: they are damaged, or have bits of other "
                 "settings (expectConsumerNumUseFilter, maxErrorRateOfBloomFilter)",
                 escape(self.path),
-                len(found) - len(loaded),
+                left_out,
                 len(found),
             )
+        config_file.tell_kept(
+            self.path,
+            [f"{group} of {topic}" for topic, rows in self._kept.items() for group in rows],
+        )
         for data in sorted(loaded, key=lambda data: data.dead_time):
             if len(self._topics.get(data.topic, {})) < MAX_EVALUATED and self._has_room(
                 len(data.expression)
@@ -268,3 +283,11 @@ class ConsumerFilters(PersistentTable):
         for topic in list(self._topics):
             self._tell(topic)
         self.changed()  # it is not the last one any more
+
+
+def _rows(topics: Any) -> Iterator[tuple[str, str, Any]]:
+    """Topic, group and value of each filter of a file."""
+    for topic, row in (topics if isinstance(topics, dict) else {}).items():
+        groups = row.get("groupFilterData") if isinstance(row, dict) else None
+        for group, value in (groups if isinstance(groups, dict) else {}).items():
+            yield str(topic), str(group), value

@@ -13,7 +13,6 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker import config_file
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import Delays, Store
 from pyrmq.errors import PyrmqError
@@ -53,17 +52,20 @@ class DelayOffsets(PersistentTable):
 
     def __init__(self, path: Path, levels: int) -> None:
         super().__init__(path)
-        value = config_file.load(path)
+        value = self.load("dataVersion", "logEnd", "offsetTable")
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable", {})
         if not isinstance(table, dict):
             log.error("delayOffset.json: offsetTable is no table: %s", _shown(table))
             table = {}
         found = {}
+        self._kept: dict[Any, Any] = {}
+        """What the file says of levels that there cannot be."""
         for key, offset in table.items():
             level = as_int(key, 0)
             if not 0 < level <= MAX_LEVELS:
-                log.error("delayOffset.json: level %s is left out: no such level", _shown(key))
+                log.error("delayOffset.json: level %s is not used: no such level", _shown(key))
+                self._kept[key] = offset
                 continue
             found[level] = as_int(offset, -1)
             if found[level] < 0:
@@ -99,7 +101,8 @@ class DelayOffsets(PersistentTable):
         return {
             "dataVersion": self.version.to_json(),
             "logEnd": self.log_end,
-            "offsetTable": {str(level): offset for level, offset in enumerate(self.offsets, 1)},
+            "offsetTable": self._kept
+            | {str(level): offset for level, offset in enumerate(self.offsets, 1)},
         }
 
 

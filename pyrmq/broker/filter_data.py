@@ -41,6 +41,8 @@ class FilterData:
     """-1: the store was not told of it yet."""
     dead_time: int = 0
     """When the group stopped to want it; 0: it does."""
+    others: dict[Any, Any] = field(default_factory=dict)
+    """What else its row of the file says. Nothing here uses it; it is kept."""
 
     def born(self, time: int, offset: int, bitmap_len: int) -> None:
         """Has its bits count from here on."""
@@ -48,7 +50,7 @@ class FilterData:
         self.filter = self.filter.with_bits(self.bits, bitmap_len, time, offset)
 
     def to_json(self, bit_num: int) -> dict[str, Any]:
-        return {
+        return self.others | {
             "bloomFilterData": {"bitNum": bit_num, "bitPos": self.bits},
             "bornOffset": self.born_offset,
             "bornTime": self.born_time,
@@ -60,6 +62,22 @@ class FilterData:
             "expressionType": SQL92,
             "topic": self.topic,
         }
+
+
+def has_its_bits(value: Any, config: BrokerConfig) -> bool:
+    """Whether a row has the bits of its group and topic, with these settings: one that `read_data`
+    does not take then says something that another version may understand."""
+    match value:
+        case {
+            "topic": str(topic),
+            "consumerGroup": str(group),
+            "bloomFilterData": {"bitNum": int(num), "bitPos": list(bits)},
+        } if num == bit_num(config):
+            try:
+                return bits == bits_of(config, group, topic)
+            except UnicodeEncodeError:
+                return False
+    return False
 
 
 def read_data(value: Any, config: BrokerConfig, is_last: bool) -> FilterData | None:
@@ -87,6 +105,8 @@ def read_data(value: Any, config: BrokerConfig, is_last: bool) -> FilterData | N
         data = FilterData(topic, group, expression, sql_filter(expression), version, bits, born)
     except (SubscriptionError, UnicodeEncodeError):
         return None
+    ours = data.to_json(bits_now)
+    data.others = {key: item for key, item in value.items() if key not in ours}
     data.dead_time = dead or max(now_ms() - 30_000, born)  # no group has members yet
     if is_last and isinstance(offset, int) and offset >= 0:
         data.born(born, offset, bits_now // 8)

@@ -79,6 +79,8 @@ class GroupProcessor:
             for group in groups:
                 before = known[group.name]
                 group.values["attributes"] = {} if before is None else before.values["attributes"]
+                if before is not None:
+                    group.keep_others(before)
             try:
                 new = await self._groups.change_all(groups)
             except OSError as e:

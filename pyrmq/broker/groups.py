@@ -28,6 +28,10 @@ PREDEFINED = (
 )  # fmt: skip
 
 
+_MEMBERS = ("autoCreated", "dataVersion", "forbiddenTable", "subscriptionGroupTable")
+"""Of the file."""
+
+
 def is_own(name: str) -> bool:
     """Whether a group is the broker's own."""
     return name in PREDEFINED or name.startswith(SYSTEM_GROUP_PREFIX)
@@ -57,6 +61,12 @@ class Group:
             "whichBrokerWhenConsumeSlowly": 1,
             **(values or {}),
         }
+
+    def keep_others(self, before: Group) -> None:
+        """Takes over what `before` says and this version does not use, where this says nothing."""
+        used = Group(self.name).values
+        others = {key: value for key, value in before.values.items() if key not in used}
+        self.values = others | self.values
 
     def enabled(self, key: str) -> bool:
         return self.values.get(key) is not False
@@ -90,14 +100,20 @@ class GroupTable(PersistentTable):
         self._creations = Creations("groups", "maxNewGroupsPerConnection")
         self._rows = Rows(self._row)
         self._auto_rows = Rows(self._auto_row)
-        value = config_file.load(path)
+        value = self.load(*_MEMBERS)
         self.version = DataVersion.from_json(value.get("dataVersion"))
         forbidden = value.get("forbiddenTable")
         self._forbidden: dict[Any, Any] = forbidden if isinstance(forbidden, dict) else {}
         table = value.get("subscriptionGroupTable")
+        kept: set[Any] = set()
         for name, values in (table if isinstance(table, dict) else {}).items():
             if isinstance(values, dict):
                 self._put(Group(str(name), values))
+            else:
+                kept.add(name)
+        if kept:
+            self._rows.keep(value.rows("subscriptionGroupTable", kept))
+            config_file.tell_kept(path, sorted(map(str, kept)))
         used = value.get("autoCreated")
         for name, last in (used if isinstance(used, dict) else {}).items():
             if name in self.groups:

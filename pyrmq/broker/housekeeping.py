@@ -141,4 +141,5 @@ class Housekeeping:
 
     def _is_gone(self, topic: str) -> bool:
         # Light queues, of which RocketMQ keeps offsets, are no topics.
-        return self._topics.get(topic) is None and not topic.startswith(LMQ_PREFIX)
+        known = self._topics.get(topic) is not None or self._topics.keeps(topic)
+        return not known and not topic.startswith(LMQ_PREFIX)

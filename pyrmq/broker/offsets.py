@@ -31,6 +31,10 @@ Granted = Callable[[str, str, int, int, int], None]
 """Called with topic, group, pulls, messages and bytes."""
 
 
+def _is_number(value: Any) -> bool:
+    return as_int(value, 0) == as_int(value, 1)
+
+
 def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
     pass
 
@@ -75,17 +79,32 @@ class OffsetTable(PersistentTable):
         """Groups whose pulls the engine has answered since `take_pullers`."""
         self._offset_rows = Rows(self._offset_row)
         self._topic_rows = Rows(self._topic_row)
-        value = config_file.load(path)
+        self._others_of: dict[tuple[str, str], dict[Any, Any]] = {}
+        """What rows of the file say besides numbers: they are written again."""
+        self._load()
+
+    def _load(self) -> None:
+        value = self.load("dataVersion", "groupTopicMap", "hereTable", "offsetTable", "resetTable")
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
+        kept: set[Any] = set()
         for key, queues in (table if isinstance(table, dict) else {}).items():
             topic, sep, group = str(key).partition("@")
-            if sep and isinstance(queues, dict):
-                found = {
-                    as_int(q, -1): self._read_offset(key, q, offset) for q, offset in queues.items()
-                }
-                self._queues(topic, group).update(found)
-                self._as_loaded.update((topic, group, q) for q in found)
+            if not sep or not isinstance(queues, dict):
+                kept.add(key)
+                continue
+            own = self._queues(topic, group)
+            for queue, offset in queues.items():
+                if _is_number(queue):
+                    own[as_int(queue, 0)] = self._read_offset(str(key), queue, offset)
+                else:
+                    self._others_of.setdefault((topic, group), {})[queue] = offset
+            self._as_loaded.update((topic, group, q) for q in own)
+        if kept:
+            for key, row in value.rows("offsetTable", kept).items():
+                topic, sep, group = str(key).partition("@")
+                self._offset_rows.keep({(topic, group) if sep else key: row})
+            config_file.tell_kept(self.path, sorted(map(str, kept)))
         self.resets.update(_by_queue(value.get("resetTable")))
         self.found_here = set(_by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
@@ -141,7 +160,10 @@ class OffsetTable(PersistentTable):
         return self._removed(count)
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
-        return config_file.row("@".join(key), self.offsets[key])
+        offsets = self.offsets[key]
+        others = self._others_of.get(key, {})
+        row = {k: v for k, v in others.items() if as_int(k, -1) not in offsets}
+        return config_file.row("@".join(key), row | offsets)
 
     def _topic_row(self, group: str) -> bytes:
         return config_file.row(group, self._topics[group])

@@ -18,6 +18,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
@@ -157,6 +158,8 @@ class Registration:
         return {**topic.to_json(), "perm": topic.perm & limit}
 
     def _row(self, topic: TopicConfig) -> bytes:
+        if not is_routed_topic(topic.topic_name):  # a name server would refuse all of them
+            return b""
         self._rows_encoded += 1
         self._encoded.pop(topic.topic_name, None)
         self._encoded[topic.topic_name] = self._rows_encoded

@@ -28,16 +28,19 @@ class RequestModes(PersistentTable):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        found = config_file.load(path).get(_MAP)
+        found = self.load(_MAP).get(_MAP)
+        rows = {str(t): row for t, row in (found if isinstance(found, dict) else {}).items()}
         self._modes: dict[str, dict[str, Any]] = {
-            str(topic): {str(g): row for g, row in groups.items() if isinstance(row, dict)}
-            for topic, groups in (found if isinstance(found, dict) else {}).items()
+            topic: {str(group): row for group, row in groups.items()}
+            for topic, groups in rows.items()
             if isinstance(groups, dict)
         }
+        self._kept = {topic: row for topic, row in rows.items() if topic not in self._modes}
+        config_file.tell_kept(path, self._kept)
         self._changes = Bounded("changes of request modes", 1, WAITING)
 
     def to_json(self) -> dict[str, Any]:
-        return {_MAP: self._modes}
+        return {_MAP: self._kept | self._modes}
 
     def all(self, connection: Connection, command: Command) -> Response:
         """GET_ALL_MESSAGE_REQUEST_MODE."""

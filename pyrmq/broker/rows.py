@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any, Generic, Self, TypeVar
 
 import trio
 
@@ -20,7 +21,7 @@ class Rows(Encoded, Generic[K]):
 
     `freeze` takes the table as it is in that moment. `encode` then does the work in turns. A row
     that is about to change before its turn is encoded first, so that what `members` returns is the
-    table that was frozen. `row` encodes the row of a key.
+    table that was frozen. `row` encodes the row of a key; one that is empty is left out.
     """
 
     def __init__(self, row: Callable[[K], bytes]) -> None:
@@ -32,6 +33,17 @@ class Rows(Encoded, Generic[K]):
         """Rows that changed since the table was frozen."""
         self._removed: set[K] = set()
         """Rows that were removed since then: the frozen table still has them."""
+        self._kept: dict[Any, bytes] = {}
+        """Rows that are written as they were found."""
+
+    def keep(self, rows: Mapping[Any, bytes]) -> None:
+        """Encoded rows that the table does not have: they are written as they are. One that the
+        table makes or removes takes their place."""
+        self._kept.update(rows)
+
+    def keeps(self, key: K) -> bool:
+        """Whether this is such a row."""
+        return key in self._kept
 
     def change(self, key: K) -> None:
         """Has to be called before a row changes, or is made."""
@@ -51,6 +63,9 @@ class Rows(Encoded, Generic[K]):
         """From now on this is the table as it is now. What was frozen before is no more."""
         for key in self._removed:
             self._encoded.pop(key, None)
+        if self._kept:
+            for key in (*self._removed, *self._changed):
+                self._kept.pop(key, None)
         self._removed.clear()
         if self._frozen:
             self._frozen.update(self._changed)
@@ -81,4 +96,4 @@ class Rows(Encoded, Generic[K]):
         """The rows of the frozen table."""
         while self._frozen:
             self._encode(next(iter(self._frozen)))
-        return self._encoded.values()
+        return filter(None, chain(self._encoded.values(), self._kept.values()))

@@ -26,7 +26,6 @@ from pyrmq.broker.role import MASTER_FILE
 from pyrmq.broker.topic_delete import TopicDeletion
 from pyrmq.broker.topics import TopicTable
 from pyrmq.errors import (
-    InvalidParameterError,
     NoPermissionError,
     PyrmqError,
     ResponseError,
@@ -34,7 +33,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import check_group, check_topic
+from pyrmq.model.names import is_stored_topic
 from pyrmq.model.topic import MAX_QUEUES, DataVersion, TopicConfig, as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
@@ -56,6 +55,8 @@ TIMEOUT = 10.0
 """Seconds that the master may take to answer a request."""
 MAX_HANDED_OVER = 2000
 """Offsets that are handed over in one round."""
+MAX_LEFT_OUT = 64
+"""Names that are logged, of rows that are not followed."""
 AT_ONCE = 200
 """Rows that are compared before others have their turn."""
 
@@ -91,6 +92,7 @@ class SlaveSync:
         """The master's offsets, as the round before had them."""
         self._versions: dict[str, object] = {}
         """Of the tables that were taken over, and of what was written to files."""
+        self._left_out: set[tuple[str, str]] = set()
         self._wake = trio.Event()
         self._failure = ""
         self._bytes = 0
@@ -171,13 +173,10 @@ class SlaveSync:
             return
         found: dict[str, TopicConfig] = {}
         for count, (name, row) in enumerate(table.items(), 1):
-            try:
-                check_topic(str(name))
-            except InvalidParameterError as e:
-                log.warning("a topic of the master is left out: %s", escape(e))
-                continue
-            if isinstance(row, dict):
-                found[str(name)] = TopicConfig.from_json(str(name), row)
+            if not is_stored_topic(str(name)):
+                self._leave_out("topic", str(name))
+            elif isinstance(row, dict):
+                found[str(name)] = TopicConfig.from_row(str(name), row)
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         self._topics.follow(found, known)
@@ -199,12 +198,9 @@ class SlaveSync:
             return
         found: dict[str, Group] = {}
         for name, row in table.items():
-            try:
-                check_group(str(name))
-            except InvalidParameterError as e:
-                log.warning("a group of the master is left out: %s", escape(e))
-                continue
-            if isinstance(row, dict):
+            if not is_stored_topic(str(name)):
+                self._leave_out("group", str(name))
+            elif isinstance(row, dict):
                 found[str(name)] = Group(str(name), row)
         gone = [name for name in self._groups.groups if name not in found and not is_own(name)]
         for count, group in enumerate(found.values(), 1):
@@ -216,6 +212,17 @@ class SlaveSync:
         for name in gone:
             self._groups.remove(name)
         self._versions["groups"] = known, self._groups.version.counter
+
+    def _leave_out(self, what: str, name: str) -> None:
+        """Logs once that a row of the master is not followed."""
+        if len(self._left_out) < MAX_LEFT_OUT and (what, name) not in self._left_out:
+            self._left_out.add((what, name))
+            log.warning(
+                "the master's %s %s is left out: no %s has this name",
+                what,
+                escape(repr(name[:64])),
+                what,
+            )
 
     async def _sync_offsets(self, answer: Mapping[Any, Any]) -> None:
         found: Offsets = {}

@@ -10,6 +10,7 @@ import trio
 
 from pyrmq.broker import config_file
 from pyrmq.broker.rows import Rows
+from pyrmq.model.topic import DataVersion
 from pyrmq.net import fastjson
 
 
@@ -27,6 +28,22 @@ class PersistentTable:
         self.on_changed: Callable[[], None] | None = None
         """Called behind every change."""
 
+        self._others: dict[Any, fastjson.Raw] = {}
+        """Members of the file that are no part of the table."""
+        self._version: dict[Any, Any] = {}
+        """The same of its dataVersion."""
+
+    def load(self, *known: str) -> config_file.Content:
+        """The content of the file. Its members that are not `known` are written again as they are,
+        whenever the file is. ConfigError if it cannot be read. Blocking."""
+        content = config_file.load(self.path)
+        self._others = content.others(known)
+        version = content.get("dataVersion")
+        if isinstance(version, dict):
+            ours = DataVersion().to_json()
+            self._version = {key: value for key, value in version.items() if key not in ours}
+        return content
+
     def changed(self) -> None:
         self._changed = True
         if self.on_changed is not None:
@@ -35,6 +52,13 @@ class PersistentTable:
     def to_json(self) -> dict[str, Any]:
         """The content of the file as it is in this moment, with frozen `Rows` as members."""
         raise NotImplementedError
+
+    def _whole(self) -> dict[Any, Any]:
+        """`to_json`, and what others wrote into the file."""
+        content: dict[Any, Any] = self.to_json()
+        if self._version and "dataVersion" in content:
+            content["dataVersion"] = self._version | content["dataVersion"]
+        return self._others | content
 
     async def encoded(self) -> bytes:
         """The content of the file as it would be written now."""
@@ -51,7 +75,7 @@ class PersistentTable:
             if self._changed:
                 self._changed = False
                 try:
-                    content = self.to_json()
+                    content = self._whole()
                     for value in content.values():
                         if isinstance(value, Rows):
                             await value.encode()

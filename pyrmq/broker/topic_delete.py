@@ -68,7 +68,8 @@ class TopicDeletion:
         know before this is answered, so that no registration brings the topic back that they are
         asked to delete next."""
         topic = fields.text(command, "topic")
-        check_topic(topic)
+        if self._topics.get(topic) is None:
+            check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
         log.info("%s deletes topic %s", escape(connection.peer), escape(topic))

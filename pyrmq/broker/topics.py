@@ -35,6 +35,7 @@ from pyrmq.model.names import (
     SYSTEM_TOPICS,
     TRACE_TOPIC,
     check_topic,
+    is_stored_topic,
     is_system_topic,
 )
 from pyrmq.model.topic import (
@@ -79,21 +80,22 @@ class TopicTable(PersistentTable):
         """Topics that are not for retries or dead letters."""
         self._creations = Creations("topics", "maxNewTopicsPerConnection")
         self._rows: list[Rows[str]] = []
-        self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_json()))
+        self._file_rows = self.rows(lambda t: config_file.row(t.topic_name, t.to_row()))
         self._load()
 
     def _load(self) -> None:
-        value = config_file.load(self.path)
+        value = self.load("dataVersion", "topicConfigTable")
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("topicConfigTable")
+        kept: set[Any] = set()
         for name, config in (table if isinstance(table, dict) else {}).items():
-            try:
-                check_topic(str(name))
-            except InvalidParameterError as e:
-                log.error("%s: %s: topic left out", self.path, escape(e))
-                continue
-            if isinstance(config, dict):
-                self._put(TopicConfig.from_json(str(name), config))
+            if isinstance(config, dict) and is_stored_topic(str(name)):
+                self._put(TopicConfig.from_row(str(name), config))
+            else:
+                kept.add(name)
+        if kept:
+            self._file_rows.keep(value.rows("topicConfigTable", kept))
+            config_file.tell_kept(self.path, sorted(map(str, kept)))
         for system in system_topics(self._config):
             known = self.topics.get(system.topic_name)
             if (
@@ -266,6 +268,10 @@ class TopicTable(PersistentTable):
         if queues > max(self._stored_queues.get(topic, 0), self.topics[topic].read_queue_nums):
             self._stored_queues[topic] = queues
 
+    def keeps(self, topic: str) -> bool:
+        """Whether the file has a row of this name that is not understood."""
+        return self._file_rows.keeps(topic)
+
     def require(self, topic: str) -> TopicConfig:
         """TOPIC_NOT_EXIST if there is none."""
         known = self.topics.get(topic)
@@ -295,6 +301,7 @@ class TopicTable(PersistentTable):
             multi_tag=topic.topic_filter_type == MULTI_TAG,
             sendable=(self._writable or writable)
             and topic.topic_name not in NO_SEND_TOPICS
+            and _may_be_made(topic.topic_name)
             and not topic.topic_name.startswith(RETRY_PREFIX),
             batch=topic.is_batch,
         )
@@ -360,6 +367,7 @@ class TopicTable(PersistentTable):
                 raise InvalidParameterError(f"{what}QueueNums {n} must be 0 to {MAX_QUEUES}")
         self._check_not_removing(topic.topic_name)
         known = self.topics.get(topic.topic_name)
+        topic.others = known.others if known else {}
         found = changed(
             known.attributes if known else None,
             attributes,
@@ -526,6 +534,14 @@ class TopicTable(PersistentTable):
 
 def _is_writable(config: BrokerConfig) -> bool:
     return bool(config.broker_permission & PERM_WRITE)
+
+
+def _may_be_made(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except InvalidParameterError:
+        return False
+    return True
 
 
 def _is_plain(topic: str) -> bool:

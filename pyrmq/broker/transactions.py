@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pyrmq.broker import config_file, fields
+from pyrmq.broker import fields
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.offsets import OffsetTable
@@ -143,7 +143,9 @@ class TransactionMetrics(PersistentTable):
         super().__init__(path)
         self._engine = engine
         self._written: list[tuple[str, int]] | None = None
-        self.version = DataVersion.from_json(config_file.load(path).get("dataVersion"))
+        self.version = DataVersion.from_json(
+            self.load("dataVersion", "transactionCount").get("dataVersion")
+        )
 
     async def save_if_changed(self) -> None:
         """Writes the file if the figures are others than those in it."""

@@ -34,6 +34,8 @@ MAX_LONG_TOPIC = 255
 MAX_GROUP = 255
 MAX_CONSUMER_GROUP = MAX_LONG_TOPIC - len(RETRY_PREFIX)
 """Of a longer one no message could be tried again: its retry topic would be too long."""
+MAX_ROUTED = 512
+"""Longest topic that a name server takes from a broker."""
 
 NO_SEND_TOPICS = frozenset(
     {
@@ -50,6 +52,9 @@ NO_SEND_TOPICS = frozenset(
 SYSTEM_TOPICS = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest"}
 
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_ROUTED = re.compile(rf"[%|a-zA-Z0-9._+$@:#=~-]{{1,{MAX_ROUTED}}}")
+"""More than a client may create: topics of pop retries are made of a group, a `+` and a topic."""
+_UNSTORED = re.compile(r"[/\x00-\x1f\x7f-\x9f]")
 
 
 @lru_cache(1024)
@@ -62,6 +67,25 @@ def check_topic(topic: str) -> None:
             f"the specified topic {topic[:64]!r} is illegal: "
             f"1 to {limit} of the characters %|a-zA-Z0-9_-"
         )
+
+
+def is_stored_topic(topic: str) -> bool:
+    """Whether messages of `topic` may be in a store: any text that can be the name of a folder.
+
+    Clients send to what `check_topic` allows. Older tools made topics with other characters, and
+    RocketMQ 5 makes `%RETRY%group+topic`. [KeyBuilder.buildPopRetryTopicV2]
+    """
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        return False
+    in_bounds = 1 <= size <= MAX_LONG_TOPIC and topic not in (".", "..")
+    return in_bounds and not _UNSTORED.search(topic)
+
+
+def is_routed_topic(topic: str) -> bool:
+    """Whether name servers take `topic` from a broker."""
+    return bool(_ROUTED.fullmatch(topic))
 
 
 def check_group(group: str) -> None:

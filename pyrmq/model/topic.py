@@ -38,6 +38,8 @@ class TopicConfig:
     topic_sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
+    others: dict[Any, Any] = field(default_factory=dict)
+    """What else a row of topics.json says. Nothing here uses it; it is kept."""
 
     @property
     def readable(self) -> bool:
@@ -63,6 +65,18 @@ class TopicConfig:
             "topicSysFlag": self.topic_sys_flag,
             "writeQueueNums": self.write_queue_nums,
         }
+
+    def to_row(self) -> dict[Any, Any]:
+        """The row of topics.json, `others` included."""
+        return self.others | self.to_json()
+
+    @classmethod
+    def from_row(cls, name: str, value: Mapping[Any, Any]) -> TopicConfig:
+        """A row of topics.json, for `to_row`."""
+        topic = cls.from_json(name, value)
+        ours = topic.to_json()
+        topic.others = {key: item for key, item in value.items() if key not in ours}
+        return topic
 
     @classmethod
     def from_json(cls, name: str, value: Mapping[str, Any]) -> TopicConfig:

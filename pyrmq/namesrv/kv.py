@@ -70,7 +70,8 @@ class KvConfig:
         self._changing = trio.Lock()
         self._last: trio.Event | None = None
         """The end of the last change that was asked for."""
-        self._tables: Tables = kv_file.load(path)
+        self._tables: Tables
+        self._tables, self._others = kv_file.load(path)
         self._rows = {name: _encoded_at_once(table) for name, table in self._tables.items()}
         """Members of each namespace's object, as JSON."""
 
@@ -151,7 +152,7 @@ class KvConfig:
                     "KV configuration cannot be saved: another name server, which has started with "
                     f"the same {self._path.name}, has it. Nothing is changed"
                 ) from e
-        kv_file.save(self._path, rows)
+        kv_file.save(self._path, rows, self._others)
 
 
 def _size(tables: Mapping[str, Sized]) -> int:

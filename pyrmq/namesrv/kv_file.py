@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.net import durable_file, fastjson
 
 MAX_SIZE = 64 << 20
 """Largest file that is read, bytes."""
+_TABLES = "configTable"
 
 
-def load(path: Path) -> dict[str, dict[str, str]]:
-    """Values by namespace and key; {} if there is no file. ConfigError says what to do about one
-    that cannot be used: without it the configuration would be lost with the next change."""
+def load(path: Path) -> tuple[dict[str, dict[str, str]], list[bytes]]:
+    """Values by namespace and key, and the members of the file that are not ours, for `save`.
+    Nothing if there is no file. ConfigError says what to do about one that cannot be used: without
+    it the configuration would be lost with the next change."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_SIZE + 1)
     except FileNotFoundError:
-        return {}
+        return {}, []
     except OSError as e:
         raise _unusable(path, e.strerror or str(e)) from e
     if len(content) > MAX_SIZE:
@@ -33,9 +36,9 @@ def load(path: Path) -> dict[str, dict[str, str]]:
         value = fastjson.loads_object(content, MAX_SIZE)
     except ProtocolError as e:
         raise _unusable(path, str(e)) from e
-    if value and "configTable" not in value:
+    if value and _TABLES not in value:
         raise _unusable(path, "it has no configTable")
-    tables = value.get("configTable", {})
+    tables = value.get(_TABLES, {})
     if not isinstance(tables, dict):
         raise _unusable(path, "configTable is no JSON object")
     for name, table in tables.items():
@@ -43,7 +46,11 @@ def load(path: Path) -> dict[str, dict[str, str]]:
             isinstance(text, str) for pair in table.items() for text in pair
         ):
             raise _unusable(path, f"namespace {name!r} is no JSON object of texts")
-    return {str(name): table for name, table in tables.items() if table}
+    others = []
+    if len(value) > 1:
+        members = json_members(content)
+        others = [content[start:end] for key, start, _, end in members if key != _TABLES]
+    return {str(name): table for name, table in tables.items() if table}, others
 
 
 def _unusable(path: Path, why: str) -> ConfigError:
@@ -53,14 +60,15 @@ def _unusable(path: Path, why: str) -> ConfigError:
     )
 
 
-def save(path: Path, rows: Mapping[str, bytes]) -> None:
-    """Replaces the file; `rows` are the encoded members of each namespace. When this returns it is
-    on disk. Blocking."""
+def save(path: Path, rows: Mapping[str, bytes], others: Sequence[bytes]) -> None:
+    """Replaces the file; `rows` are the encoded members of each namespace, `others` those that
+    `load` found. When this returns it is on disk. Blocking."""
     parts = [fastjson.dumps(name) + b":{%b}" % members for name, members in rows.items()]
+    tail = b",".join([b"}", *others]) + b"}"
     fresh = path.with_name(path.name + ".tmp")
     make_folder(path)
     with _naming(path):
-        durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), b"}}"))
+        durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), tail))
         os.replace(fresh, path)
         durable_file.sync_folder(path.parent)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 
 from pyrmq.errors import ConfigError, InvalidParameterError
+from pyrmq.model.names import MAX_ROUTED, is_routed_topic
 from pyrmq.net.address import parse_address
 
 MAX_NAME = 255
 _NAME = re.compile(r"[%|a-zA-Z0-9._-]{1,255}")
 """What RocketMQ allows for topics, and the dot of host names, after which brokers are named."""
-MAX_TOPIC = 512
-_TOPIC = re.compile(r"[%|a-zA-Z0-9._+$@:#=~-]{1,512}")
-"""More than a client may create: topics of pop retries are made of a group, a `+` and a topic."""
 _HOST = re.compile(r"\[?[a-zA-Z0-9._%:-]{1,253}\]?")
 
 
@@ -26,9 +24,9 @@ def check_name(what: str, name: str) -> None:
 
 def check_topic(name: str) -> None:
     """InvalidParameterError unless a broker may have a topic of this name."""
-    if not _TOPIC.fullmatch(name):
+    if not is_routed_topic(name):
         raise InvalidParameterError(
-            f"the topic {name[:64]!r} is illegal: 1 to {MAX_TOPIC} of the characters "
+            f"the topic {name[:64]!r} is illegal: 1 to {MAX_ROUTED} of the characters "
             "%|a-zA-Z0-9._+$@:#=~-"
         )
 

@@ -31,6 +31,13 @@ class Encoded:
         raise NotImplementedError
 
 
+class Raw:
+    """A value that is JSON already: `parts` writes it as it is."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+
 def loads(body: bytes, max_values: int = MAX_VALUES) -> Any:
     """Parses a body and resolves `{"$ref": …}`; object keys become tuples of pairs."""
     try:
@@ -94,6 +101,9 @@ def parts(value: Any, line: str = "") -> Iterator[bytes]:
                 yield f"{opening}{inner}{_key(key)}:".encode()
                 yield from parts(item, inner)
                 opening = ","
+    elif isinstance(value, Raw):
+        yield value.text
+        return
     else:
         yield _text(value, line).encode()
         return

@@ -10,6 +10,7 @@ from typing import Any
 from pyrmq.errors import SegmentError
 from pyrmq.escape import escape
 from pyrmq.model import broker_name
+from pyrmq.model.topic import MAX_QUEUES, TopicConfig
 from pyrmq.segments.filesystem import FileSystem
 from pyrmq.segments.local import LocalFiles
 
@@ -24,6 +25,20 @@ def topics(files: FileSystem | LocalFiles, config: str) -> set[str] | None:
     """Topics of topics.json; None if it cannot be read."""
     table = _table(files, config)
     return None if table is None else {name for name in table if isinstance(name, str)}
+
+
+def queue_counts(files: FileSystem | LocalFiles, config: str) -> dict[str, int] | None:
+    """By topic how many queues topics.json says that it has; None if it cannot be read."""
+    table = _table(files, config)
+    if table is None:
+        return None
+    out = {}
+    for name, row in table.items():
+        if isinstance(name, str) and isinstance(row, dict):
+            topic = TopicConfig.from_json(name, row)
+            count = max(topic.read_queue_nums, topic.write_queue_nums)
+            out[name] = min(max(count, 0), MAX_QUEUES)
+    return out
 
 
 def told_name(files: FileSystem | LocalFiles, base: str, root: str) -> str | None:

@@ -31,13 +31,8 @@ def present_ranges(
 
     DataLossError where something is missing, with `fail_on_data_loss=False` a warning.
     """
-    lost = []
-    if start < store.first:
-        lost.append((start, store.first))
-    lost += [hole for hole in store.holes() if start < hole[1] and hole[0] < end]
-    lost = [hole for hole in lost if hole[0] < store.first or not _is_blank(store, *hole)]
     out = []
-    for hole in lost:
+    for hole in _missing(store, start, end):
         report_loss(
             f"{store.root}: bytes {hole[0]} to {hole[1]} of the log of broker {store.name} are "
             "missing",
@@ -48,6 +43,26 @@ def present_ranges(
         start = max(start, hole[1])
     out.append((start, end))
     return [(low, high) for low, high in out if low < high]
+
+
+def _missing(store: SegmentStore, start: int, end: int) -> list[tuple[int, int]]:
+    """The ranges around and in `start..end` that no file holds and that had records."""
+    lost = []
+    if start < store.first:
+        lost.append((start, store.first))
+    lost += [hole for hole in store.holes() if start < hole[1] and hole[0] < end]
+    return [hole for hole in lost if hole[0] < store.first or not _is_blank(store, *hole)]
+
+
+def check_any_present(store: SegmentStore, start: int, end: int) -> None:
+    """DataLossError if nothing of `start..end` is there, whatever `fail_on_data_loss` says."""
+    missing = _missing(store, start, end)
+    if missing and not overlapping(store.files, start, end):
+        raise DataLossError(
+            f"{store.root}: bytes {missing[0][0]} to {missing[-1][1]} of the log of broker "
+            f"{store.name} are missing, and with them all that is to be read, {start} to {end}",
+            "restore the segments, or start with a new checkpoint",
+        )
 
 
 def report_loss(text: str, fail: bool) -> None:

@@ -10,6 +10,7 @@ from pyrmq.engine import segment_end
 from pyrmq.errors import Parameter, SegmentError, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, index_plan, log_ranges, times
+from pyrmq.segments.assigned import check_assigned
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
 from pyrmq.segments.parameters import PLAN
@@ -68,6 +69,7 @@ def plan(
             "it would read nothing",
         )
     selection.check_against(stores)
+    check_assigned(selection, stores)
     ends = [segment_end(store.files, opener=store.opener())[0] for store in stores]
     if _is_later_than_all(stores, ends, selection, how):
         return []
@@ -224,6 +226,7 @@ def scans(
                         part.rule,
                         how,
                         part.fail_on_data_loss,
+                        (part.limits.low, part.limits.high),
                     )
                 )
     return out
@@ -241,6 +244,8 @@ def _index_split(part: Part, task: index_plan.IndexTask, how: ReadOptions) -> In
         task.end,
         part.rule,
         how,
+        part.fail_on_data_loss,
+        (part.limits.low, part.limits.high),
         queues=task.queues,
         places=task.places,
     )

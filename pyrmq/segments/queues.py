@@ -110,7 +110,7 @@ def list_queues(store: SegmentStore, wanted: Callable[[str], bool]) -> list[Queu
             if topic.is_file or light or not wanted(topic.name):
                 continue
             for found in list_folder(topic.path):
-                number = _queue_id(found.name)
+                number = queue_id(found.name)
                 if found.is_file or number is None:
                     continue
                 files = segments_of(list_folder(found.path))
@@ -119,7 +119,8 @@ def list_queues(store: SegmentStore, wanted: Callable[[str], bool]) -> list[Queu
     return sorted(out, key=lambda q: (q.topic, q.id))
 
 
-def _queue_id(name: str) -> int | None:
+def queue_id(name: str) -> int | None:
+    """The number that a queue's folder is named by; None for another folder."""
     if not (name.isascii() and name.isdigit()) or len(name) > 10:
         return None
     number = int(name)

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
-from pyrmq.segments.offsets import EARLIEST, MAX_OFFSET, QueueOffsets, check_assign, check_offsets
+from pyrmq.segments.offsets import (
+    EARLIEST,
+    MAX_OFFSET,
+    QueueOffsets,
+    check_assign,
+    check_offsets,
+)
 from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
 from pyrmq.segments.queue_times import QueueTimes, brokers_of
 from pyrmq.segments.store import SegmentStore
@@ -221,6 +227,12 @@ class Selection:
     def named_topics(self) -> tuple[str, ...] | None:
         """The topics that are named one by one; None where they are not."""
         return tuple(self.assign) if self.assign is not None else self.topics or None
+
+    @property
+    def starts_at_end(self) -> bool:
+        """Whether a stream starts where the logs end by then."""
+        by_time = self.start_time is not None or self.starting_times is not None
+        return self.starting_offsets == "latest" and not by_time
 
     def selects(self, topic: str) -> bool:
         """Whether messages of a topic are asked for."""

@@ -12,8 +12,9 @@ from pyrmq.errors import DataLossError, Parameter, SegmentDamagedError, StoreDam
 from pyrmq.escape import escape
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
-from pyrmq.segments import log_ranges
+from pyrmq.segments import log_ranges, unseen
 from pyrmq.segments.filesystem import FileSystem, need
+from pyrmq.segments.local import LOCAL
 from pyrmq.segments.queues import BATCH, BLANK_SIZE, Queue
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule
@@ -22,6 +23,7 @@ from pyrmq.segments.store import File
 log = logging.getLogger("pyrmq.segments")
 
 _SHOWN = 3
+_READ_LOG = (Parameter("plan", "scan"), " reads the log itself")
 _NEXT_FOUND = "; the next record starts"
 """Part of the engine's text for damage behind which it found a record."""
 _MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
@@ -45,6 +47,8 @@ class Split:
     how: ReadOptions
     fail_on_data_loss: bool = True
     """Whether a file that is deleted before it is opened is an error."""
+    span: tuple[int, int] | None = None
+    """Physical offsets of all that is read of this log; None: of this task."""
 
     def describe(self) -> str:
         """What this is, for messages."""
@@ -78,11 +82,13 @@ class Split:
         """Its messages as pyarrow record batches, none empty, in log order.
 
         SegmentDamagedError and OSError name the file; DataLossError if a file was deleted.
+        SegmentPathError, whatever `fail_on_data_loss` says, if the log cannot be seen from here.
         """
         for part in self._parts():
             try:
                 yield from part._read()
             except FileNotFoundError as error:
+                part._check_deleted(error)
                 path = error.filename or error
                 log_ranges.report_loss(
                     f"{self.describe()}: {path} was deleted before it was read",
@@ -91,6 +97,20 @@ class Split:
             except OSError as error:
                 error.add_note(f"while reading {self.describe()}")
                 raise
+
+    def _check_deleted(self, error: FileNotFoundError) -> None:
+        """Returns if a segment was deleted. SegmentPathError if it cannot be seen from here,
+        DataLossError if it is there and what leads to it was deleted."""
+        place = self.filesystem or LOCAL
+        named = [file for file in self.files if file[2] == error.filename]
+        gone = named or [file for file in self.files if place.kind(file[2]) != "file"]
+        if gone:
+            unseen.check_seen(place, gone[0], self.span or (self.start, self.end), self.describe())
+        else:
+            raise DataLossError(
+                f"{self.describe()}: {error.filename or error} was deleted before it was read",
+                _READ_LOG,
+            ) from error
 
     def _parts(self) -> list[Split]:
         """What is read in one go: a file at a time where deleted ones are left out."""
@@ -145,9 +165,6 @@ class IndexSplit(Split):
     places: tuple[int, ...] = ()
     """Physical offsets of records, ascending."""
 
-    def _parts(self) -> list[Split]:
-        return [self]
-
     def reader(self) -> SegmentReader:
         return self._reader({"positions": self.positions()})
 
@@ -167,7 +184,7 @@ class IndexSplit(Split):
                 raise DataLossError(
                     f"{self.describe()}: the entries of queue {queue.topic}-{queue.id} from "
                     f"{seen} on were deleted before they were read",
-                    (Parameter("plan", "scan"), " reads the log itself"),
+                    _READ_LOG,
                 )
         rows = np.concatenate(parts)
         rows = rows[(rows[:, 0] >= self.start) & (rows[:, 0] < self.end)]

@@ -16,6 +16,7 @@ from pyrmq.engine import SegmentReader, segment_advance, segment_end
 from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, log_ranges
+from pyrmq.segments.assigned import check_assigned
 from pyrmq.segments.behind import Behind, behind
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
@@ -84,6 +85,9 @@ class StreamPlanner:
         self._ends: dict[str, int] = {}
         self._pinned: dict[str, int] | None = None
         self._initial: Position | None = None
+        self._first_is_empty = selection.starts_at_end
+        """The first batch has nothing in it: Spark keeps its end, which is where the query starts
+        then, also if it stops before the batch is done."""
         self._reported_ends: dict[str, int] = {}
         """Ends that `latest` gave to calls without a start."""
         self._stands: dict[str, int] = {}
@@ -101,6 +105,7 @@ class StreamPlanner:
 
     def _found_initial(self) -> Position:
         stores, ends = self._relist()
+        check_assigned(self.selection, stores)
         selection = at_times.with_offsets(self.selection, stores, ends, self.how.on_corruption)
         starts: dict[str, Start] = {
             store.name: starting_at(
@@ -210,6 +215,10 @@ class StreamPlanner:
             return self._at(self._reported_ends).as_dict()
         position = self._position(start, stores)
         at = dict(position.log)
+        first, self._first_is_empty = self._first_is_empty, False
+        if first and position == self._initial:
+            self._stands = at
+            return dict(start)
         self._check_shrunk(at, ends, stores)
         todo = {s.name: max(0, ends[s.name] - max(at[s.name], s.first)) for s in stores}
         rows, size = _shares(max_offsets, todo), _shares(max_bytes, todo)
@@ -245,6 +254,7 @@ class StreamPlanner:
                     f"checkpoint says {last}",
                     "it is another log, or it was cut; start with a new checkpoint",
                 )
+            log_ranges.check_any_present(store, first, last)
             ranges = log_ranges.present_ranges(
                 store, first, last, fail_on_data_loss=self.fail_on_data_loss
             )

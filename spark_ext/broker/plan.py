@@ -63,6 +63,11 @@ class BrokerPlanner:
         """Where the micro-batch ends that `latest` said last."""
         self._seen: dict[MessageQueue, int] = {}
         """Where the stream stands, as far as this process knows."""
+        self._initial: dict[MessageQueue, int] | None = None
+        """Where a new query starts."""
+        self._first_is_empty = selection.starts_at_end
+        """The first batch has nothing in it: Spark keeps its end, which is where the query starts
+        then, also if it stops before the batch is done."""
         self._left: dict[MessageQueue, int] = {}
         """Starts of queues that a micro-batch's end did not name."""
         self._lower: dict[MessageQueue, float] = {}
@@ -81,22 +86,29 @@ class BrokerPlanner:
 
     @option_names()
     def initial(self) -> Position:
-        """Where a new stream starts."""
-        with Cluster(self._access) as cluster:
-            queues = self._queues(cluster)
-            bounds = cluster.bounds(queues)
-            starts = broker_topics.starts(
-                cluster, self._selection, bounds, fail_on_data_loss=self._fail
-            )
-        self._seen.update(starts)
-        return to_position(starts)
+        """Where a new stream starts; the same however often it is asked for, as Spark does so anew
+        when it plans the first batch. SegmentOptionError for a queue of `assign` that is not there.
+        """
+        if self._initial is None:
+            with Cluster(self._access) as cluster:
+                queues = self._queues(cluster, new=True)
+                bounds = cluster.bounds(queues)
+                self._initial = broker_topics.starts(
+                    cluster, self._selection, bounds, fail_on_data_loss=self._fail
+                )
+            self._seen.update(self._initial)
+        return to_position(self._initial)
 
-    def _queues(self, cluster: Cluster) -> list[MessageQueue]:
+    def _queues(self, cluster: Cluster, *, new: bool = False) -> list[MessageQueue]:
         """Of a stream. At its start it warns of topics that are not there: a name may be wrong."""
         absent: list[UnknownTopicError] = []
         first, self._looked = not self._looked, True
         found = broker_topics.find_queues(
-            cluster, self._selection, may_come=True, absent=absent.append if first else None
+            cluster,
+            self._selection,
+            may_come=True,
+            all_assigned=new,
+            absent=absent.append if first else None,
         )
         for error in absent:
             log.warning("%s: nothing is read of it until it is there", escape(error))
@@ -131,6 +143,10 @@ class BrokerPlanner:
     def latest(self, start: Position | None, max_offsets: int | None = None) -> Position:
         """The end of the next micro-batch. `start` None: not known (PySpark 4.1), no limit then."""
         known = dict(self._seen) if start is None else from_position(start)
+        first, self._first_is_empty = self._first_is_empty, False
+        if first and start is not None and known == self._initial:
+            self._stands = known
+            return start
         ends = self._ends(known)
         if self._pinned is not None:
             ends = {
@@ -153,6 +169,10 @@ class BrokerPlanner:
     def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
         """The tasks of a micro-batch."""
         starts, ends = from_position(start), from_position(end)
+        if starts == self._initial:
+            # The query stopped in its first batch: Spark kept the end of that, and asks for its
+            # start anew, which is behind it now. The next batch goes on from the end.
+            starts = {q: min(offset, ends.get(q, offset)) for q, offset in starts.items()}
         self._keep(starts, ends)
         behind = [queue for queue, most in ends.items() if most != starts.get(queue, 0)]
         with Cluster(self._access) as cluster:

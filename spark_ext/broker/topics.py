@@ -31,10 +31,13 @@ def find_queues(
     selection: Selection,
     *,
     may_come: bool,
+    all_assigned: bool = False,
     absent: Callable[[UnknownTopicError], None] | None = None,
 ) -> list[MessageQueue]:
     """All queues that are meant and there. UnknownTopicError and SegmentOptionError for what is
-    named but not there, unless it `may_come`, as in a stream; `absent` is told of such topics."""
+    named but not there, unless it `may_come`, as in a stream; `absent` is told of such topics.
+    `all_assigned`: a queue of `assign` that is not there, of a topic that is, is an error always.
+    """
     out: list[MessageQueue] = []
     for topic in _topics(cluster, selection):
         try:
@@ -51,7 +54,7 @@ def find_queues(
                 "its perm needs the bit 4",
             )
         if selection.assign is not None:
-            queues = _assigned(selection, topic, queues, may_come)
+            queues = _assigned(selection, topic, queues, may_come and not all_assigned)
         elif selection.queues:
             queues = [q for q in queues if q.queue_id in selection.queues]
         out += queues

@@ -250,6 +250,56 @@ def test_a_stream_starts_at_the_end_by_default(cluster: ScriptedCluster) -> None
     )
 
 
+def test_a_query_that_stopped_in_its_first_batch(cluster: ScriptedCluster) -> None:
+    """Spark kept the end of batch 0 and asks for its start anew, which is the end by then."""
+    fill(cluster, "a", 0, 4)
+    first = planner(cluster, Query.BROKER_STREAM, topic="T")
+    end = first.latest(first.initial())
+    fill(cluster, "a", 0, 3)
+    fill(cluster, "a", 1, 2)
+    again = planner(cluster, Query.BROKER_STREAM, topic="T")
+    start = again.initial()
+    assert start == position(a={"0": 7, "1": 2}, b={"0": 0})
+    assert again.splits(start, end) == [], "batch 0 is empty"
+    following = again.latest(end)
+    assert planned(again.splits(end, following)) == {("T", "a", 0, 4, 7), ("T", "a", 1, 0, 2)}
+
+
+def test_a_query_from_the_earliest_that_stopped_in_its_first_batch(
+    cluster: ScriptedCluster,
+) -> None:
+    """What was deleted since is not passed over in silence."""
+    fill(cluster, "a", 0, 4)
+    first = stream(cluster)
+    end = first.latest(first.initial())
+    fill(cluster, "a", 0, 3)
+    cluster.first["T", "a", 0] = 6
+    again = stream(cluster)
+    assert again.splits(again.initial(), end) == []
+    with pytest.raises(DataLossError, match="offsets 4 to 6 are deleted"):
+        again.splits(end, again.latest(end))
+
+
+def test_messages_that_come_while_the_first_batch_is_planned(cluster: ScriptedCluster) -> None:
+    """Spark asks twice where it starts."""
+    fill(cluster, "a", 0, 4)
+    made = planner(cluster, Query.BROKER_STREAM, topic="T")
+    start = made.initial()
+    end = made.latest(start)
+    fill(cluster, "a", 0, 3)
+    assert made.initial() == start
+    assert made.splits(made.initial(), end) == []
+
+
+def test_a_stream_of_an_assigned_queue_that_is_not_there(cluster: ScriptedCluster) -> None:
+    given = {"assign": '{"T":{"a":[0,7]}}'}
+    with pytest.raises(SegmentOptionError, match="assign: there is no queue 7 of topic T"):
+        planner(cluster, Query.BROKER_STREAM, **given).initial()
+    start = position(a={"0": 0})
+    end = planner(cluster, Query.BROKER_STREAM, **given).latest(start)
+    assert end == start, "one that runs waits for it"
+
+
 def test_a_limit(cluster: ScriptedCluster) -> None:
     fill(cluster, "a", 0, 80)
     fill(cluster, "a", 1, 20)

@@ -306,6 +306,27 @@ def test_latest_is_the_default_start(spark: SparkSession, filled: Filled, tmp_pa
     assert len(sink.rows) == 20
 
 
+@pytest.mark.spark_versions
+def test_a_stream_that_stops_in_its_first_batch_goes_on_from_its_start(
+    spark: SparkSession, filled: Filled, tmp_path: Path
+) -> None:
+    filled.fill("Stopped", 100)
+    begun = len(all_of(filled, "Stopped"))
+    options = {"topic": "Stopped", "startingOffsets": "latest"}
+
+    class Failing(Sink):
+        def __call__(self, frame: Any, number: int) -> None:
+            filled.fill("Stopped", 8)
+            raise RuntimeError("stopped in the first batch")
+
+    for _ in range(2):
+        with pytest.raises(Exception, match="stopped in the first batch"):
+            stream(spark, filled, tmp_path, Failing(), **options).awaitTermination()
+    sink = Sink()
+    stream(spark, filled, tmp_path, sink, **options).awaitTermination()
+    assert len(sink.rows) == len(all_of(filled, "Stopped")) - begun == 16
+
+
 def test_bytes_cannot_limit_a_stream_through_brokers(
     spark: SparkSession, filled: Filled, tmp_path: Path
 ) -> None:

@@ -245,6 +245,29 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     assert query.run(failOnDataLoss="false") == physical(left)
 
 
+def test_a_store_that_tasks_cannot_see_is_not_passed(
+    spark: SparkSession, query: Query, writer: Writer, tmp_path: Path
+) -> None:
+    """Planned where it is there, read where it is not, as on an executor without the mount."""
+    sent = writer.put(900)
+    away = tmp_path / "away"
+
+    def unmount(batch: DataFrame, _: int) -> None:
+        writer.root.rename(away)
+        try:
+            batch.collect()
+        finally:
+            away.rename(writer.root)
+
+    stream = query.frame(failOnDataLoss="false").writeStream.foreachBatch(unmount)
+    started = stream.option("checkpointLocation", str(query.checkpoint)).start()
+    with pytest.raises(Exception, match="is not there on host") as caught:
+        started.awaitTermination()
+    assert f"there is no folder {writer.root} " in str(caught.value)
+    assert "failOnDataLoss" not in str(caught.value)
+    assert query.run(failOnDataLoss="false") == physical(sent)
+
+
 @pytest.mark.thorough("proof/test_shipped.py reads what was shipped; the other streams grow too")
 def test_segments_that_are_shipped_one_by_one(query: Query, writer: Writer, tmp_path: Path) -> None:
     """As docs/spark.md says for a cluster: closed log files, renamed into a folder per broker."""

@@ -133,6 +133,18 @@ def log_file(root: Path, base: int = 0) -> Path:
     return root / "commitlog" / f"{base:020d}"
 
 
+def rename_topic(root: Path, old: str, new: str) -> None:
+    """Has the records and queues of a closed store say that they are of another topic, as those of
+    a broker that allows its name. No checksum covers the topic; both names have as many bytes."""
+    before, after = old.encode(), new.encode()
+    assert len(before) == len(after)
+    for path in (root / "commitlog").iterdir():
+        raw, mark = path.read_bytes(), bytes([len(before)])
+        path.write_bytes(raw.replace(mark + before, mark + after))
+    queues = root / "consumequeue"
+    (queues / old).rename(queues / new)
+
+
 def queue_files(root: Path, topic: str = "T", queue_id: int = 0) -> list[Path]:
     return sorted((root / "consumequeue" / topic / str(queue_id)).iterdir())
 

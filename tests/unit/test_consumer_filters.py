@@ -163,8 +163,6 @@ def test_the_file_is_read_again(tmp_path: Path, logged: bool) -> None:
 
 DAMAGE: list[dict[str, Any]] = [
     {"topic": 1},
-    {"expression": "n >"},
-    {"clientVersion": "7"},
     {"bloomFilterData": {"bitNum": 96, "bitPos": [1, 2, 3]}},
     {"bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 3]}},
     {"bloomFilterData": None},
@@ -185,6 +183,25 @@ def test_what_is_damaged_is_left_out(
         assert "1 of 2 filters are not taken over" in caplog.text
         at.filters.changed()
         assert set(save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]) == {"other"}
+
+
+@pytest.mark.parametrize("change", [{"expression": "n =~ 3"}, {"expressionType": "NEW"}], ids=str)
+def test_what_another_version_understands_is_kept(
+    tmp_path: Path, change: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Opened(tmp_path) as at:
+        at.filters.subscribed("g", wanted("n > 3"))
+        content = save(at.filters)
+    row = content["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+    row |= change
+    (tmp_path / FILE).write_text(json.dumps(content))
+    with Opened(tmp_path) as at:
+        assert "kept as they are, and not used: g of T" in caplog.text
+        at.filters.subscribed("other", wanted("n > 3", topic="U"))
+        assert save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"] == {"g": row}
+        at.filters.subscribed("g", wanted("n > 4"))
+        taken = save(at.filters)["filterDataByTopic"]["T"]["groupFilterData"]["g"]
+        assert taken["expression"] == "n > 4"
 
 
 def test_who_is_gone_for_long_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_a_file_of_something_else_is_not_taken_for_an_empty_one(path: Path) -> N
     with pytest.raises(ConfigError, match="it has no configTable"):
         kv_file.load(path)
     path.write_text("{}")
-    assert kv_file.load(path) == {}
+    assert kv_file.load(path) == ({}, [])
 
 
 async def test_the_longest(kv: KvConfig, path: Path) -> None:

@@ -64,6 +64,18 @@ async def test_the_body_has_every_change(make: Make) -> None:
         assert parse((await registration._body())[0]) == (topics.topics, topics.version)
 
 
+async def test_topics_that_name_servers_would_refuse(make: Make, tmp_path: Path) -> None:
+    """With one of them they would take none."""
+    rows = {name: {"readQueueNums": 4} for name in ("a.b", "%RETRY%g+t", "a b", "\u00e4", "U")}
+    (tmp_path / "topics.json").write_bytes(fastjson.dumps({"topicConfigTable": rows}))
+    topics, registration = make()
+    assert rows.keys() <= topics.topics.keys()
+    found, _ = parse((await registration._body())[0])
+    assert topics.topics.keys() - found.keys() == {"a b", "\u00e4"}
+    assert (await registration._body(0))[2]
+    assert not {"a b", "\u00e4"} & set((await registration._body(0))[2])
+
+
 @pytest.mark.parametrize(("perm", "told"), [(6, 7), (4, 4), (2, 2)])
 async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int) -> None:
     topics, registration = make(broker_permission=perm)

@@ -10,10 +10,14 @@ import pytest
 
 from pyrmq.broker import role
 from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_slave import Master, State
+from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.slave_sync import SlaveSync
+from pyrmq.broker.topics import TopicTable
+from pyrmq.engine import Store
 from pyrmq.net.clock import now_ms
 
 
@@ -119,3 +123,37 @@ async def test_a_promoted_slave_is_master_since_later_than_its_master(
     now = now_ms()
     own = role.next_since(BrokerConfig(store_path_root_dir=tmp_path))
     assert own > (1 << 50) if since == 1 << 50 else now <= own < now + 60_000
+
+
+async def test_names_that_only_others_make_are_followed(
+    tmp_path: Path,
+    config: BrokerConfig,
+    store: Store,
+    offsets: OffsetTable,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What cannot be followed is told once, not in each round."""
+    topics = TopicTable(tmp_path / "topics.json", config, store)
+    groups = GroupTable(tmp_path / "groups.json", LiveConfig(config))
+    nothing = cast("Any", None)
+
+    class Deletion:
+        async def remove(self, gone: list[str], keep: object) -> None:
+            assert not gone
+
+    deletion = cast("Any", Deletion())
+    sync = SlaveSync(tmp_path, topics, groups, offsets, deletion, nothing, lambda: True)
+    for counter in (1, 2):
+        version = {"counter": counter}
+        rows = {name: {"readQueueNums": 3, "new": 1} for name in ("a.b", "%RETRY%g+t", "../x")}
+        rows |= {name: topic.to_row() for name, topic in topics.topics.items()}
+        await sync._sync_topics({"dataVersion": version, "topicConfigTable": rows})
+        names = {name: {"retryMaxTimes": counter} for name in ("g.1", "a/b")}
+        await sync._sync_groups({"dataVersion": version, "subscriptionGroupTable": names})
+    for name in ("a.b", "%RETRY%g+t"):
+        assert topics.require(name).read_queue_nums == 3
+        assert topics.require(name).others == {"new": 1}
+    assert groups.existing("g.1").retry_max_times == 2
+    assert "../x" not in topics.topics
+    assert "a/b" not in groups.groups
+    assert caplog.text.count("is left out") == 2

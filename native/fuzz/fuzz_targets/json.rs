@@ -2,10 +2,11 @@
 //!
 //! - What `parse` reads, `Scanner::skip` walks over to the same end; depth and count are bounded.
 //! - Strict JSON, as another reader takes it, is read with the same meaning.
+//! - The members of an object are those that `parse` finds, and each is its value where it stands.
 //! - What was read, written as strict JSON (objects as keys apart), is read again alike.
 #![no_main]
 
-use engine::wire::json::{MAX_DEPTH, MAX_VALUES, Scanner, Value, parse};
+use engine::wire::json::{MAX_DEPTH, MAX_VALUES, Scanner, Value, members, parse};
 use libfuzzer_sys::fuzz_target;
 use std::fmt::Write;
 
@@ -19,6 +20,17 @@ fuzz_target!(|data: &[u8]| {
         assert!(depth <= MAX_DEPTH);
         assert!(parse(data, count).is_ok());
         assert!(parse(data, count - 1).is_err());
+        if let Value::Object(pairs) = value {
+            let found = members(data).unwrap();
+            assert_eq!(found.len(), pairs.len());
+            for ((key, start, at, end), pair) in found.iter().zip(pairs) {
+                assert!(start < at && at < end);
+                assert_eq!(
+                    (key, &parse(&data[*at..*end], count).unwrap()),
+                    (&pair.0, &pair.1)
+                );
+            }
+        }
         let mut text = String::new();
         write(value, &mut text);
         assert_eq!(parse(text.as_bytes(), count).as_ref(), Ok(value), "{text}");

@@ -178,8 +178,10 @@ impl Delays {
 
     fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<Outcome> {
         let real = Fields::read(stored.props());
-        // Not to the broker's own books.
-        let possible = names::is_topic(real.topic) && !names::is_brokers_own(real.topic);
+        // Not to the broker's own books. Other brokers took messages for names that this one takes
+        // none for.
+        let is_one = names::is_topic(real.topic) || self.store.topics().get(real.topic).is_some();
+        let possible = is_one && !names::is_brokers_own(real.topic);
         let Some(queue_id) = real.queue_id.filter(|_| possible) else {
             return Ok(Outcome::Impossible);
         };

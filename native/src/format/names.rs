@@ -47,6 +47,17 @@ pub fn is_topic(topic: &[u8]) -> bool {
     !topic.is_empty() && topic.len() <= limit && is_topic_text(topic)
 }
 
+/// Whether messages of `topic` may be in a store: any text that can be the name of a folder. Clients
+/// send to `is_topic` alone, but older tools made topics with other characters, and RocketMQ 5 makes
+/// `%RETRY%group+topic`. [KeyBuilder.buildPopRetryTopicV2]
+pub fn is_stored_topic(topic: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(topic) else {
+        return false;
+    };
+    let in_bounds = !topic.is_empty() && topic.len() <= MAX_LONG_TOPIC;
+    in_bounds && text != "." && text != ".." && !text.contains(|c: char| c == '/' || c.is_control())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +86,29 @@ mod tests {
             &[b'a'; 128],
         ] {
             assert!(!is_topic(bad), "{bad:?}");
+        }
+        for stored in [
+            "test.test1",
+            "%RETRY%g+t",
+            "...",
+            "a b",
+            "\u{e4}",
+            "TopicTest",
+        ] {
+            assert!(is_stored_topic(stored.as_bytes()), "{stored}");
+        }
+        for bad in [
+            &b""[..],
+            b".",
+            b"..",
+            b"a/b",
+            b"a\0",
+            b"a\n",
+            "a\u{85}".as_bytes(),
+            b"\xff",
+            &[b'a'; 256],
+        ] {
+            assert!(!is_stored_topic(bad), "{bad:?}");
         }
         let mut retry = RETRY_PREFIX.to_vec();
         retry.resize(255, b'g');

@@ -372,7 +372,7 @@ impl Verifier {
             self.sum.batch += 1;
             return;
         }
-        if !names::is_topic(topic) || v.queue_id < 0 || v.queue_offset < 0 {
+        if !names::is_stored_topic(topic) || v.queue_id < 0 || v.queue_offset < 0 {
             let (path, at) = self.inv.log.place(phys);
             let text = format!(
                 "no queue can have topic {:?}, queue {}, offset {}",

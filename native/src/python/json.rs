@@ -15,6 +15,17 @@ pub fn parse_json(py: Python<'_>, text: &[u8], max_values: usize) -> PyResult<Py
     Ok(convert(py, &value)?.unbind())
 }
 
+/// Where the members of a JSON object stand: key (as `parse_json` has it), first byte of the member,
+/// first byte of its value, and the byte behind both. ValueError with the place of the first fault.
+#[pyfunction]
+pub fn json_members(py: Python<'_>, text: &[u8]) -> PyResult<Py<PyAny>> {
+    let list = PyList::empty(py);
+    for (key, start, value, end) in json::members(text).map_err(PyValueError::new_err)? {
+        list.append((key_of(py, &key)?, start, value, end))?;
+    }
+    Ok(list.into_any().unbind())
+}
+
 fn convert<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),

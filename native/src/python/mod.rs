@@ -55,6 +55,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DEFAULT_COLUMNS", default)?;
     m.add("ALL_COLUMNS", all)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
+    m.add_function(wrap_pyfunction!(json::json_members, m)?)?;
     m.add_function(wrap_pyfunction!(received::read_records, m)?)?;
     m.add_class::<outgoing::MessageText>()?;
     m.add_function(wrap_pyfunction!(outgoing::unique_key, m)?)?;

@@ -5,7 +5,7 @@ use super::options::address;
 use super::sql::SqlFilter;
 use crate::format::cq_entry::Layout;
 use crate::format::host::Host;
-use crate::format::{java, properties};
+use crate::format::{java, names, properties};
 use crate::store::{
     self, Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
 };
@@ -192,6 +192,13 @@ impl Store {
         let props = properties.as_bytes();
         let tags_code = java::tag_code(properties::find(props, b"TAGS"));
         let put = || {
+            if !names::is_topic(topic.as_bytes()) {
+                let shown: String = topic.chars().take(64).collect();
+                return Err(StoreError::Illegal(format!(
+                    "topic {shown:?} is not allowed: use at most {} of the characters %|a-zA-Z0-9_-",
+                    names::MAX_TOPIC
+                )));
+            }
             let topic = self.inner.topics().topic(topic.as_bytes())?;
             let message = Message {
                 topic: &topic,

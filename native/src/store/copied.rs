@@ -214,13 +214,14 @@ impl PutGuard<'_> {
         });
         match found {
             Ok((_, queue)) if inner && queue.layout() != Layout::Batch => {
-                let why = "an inner batch in a SimpleCQ topic";
-                log::warn!("record at {} is in no queue: {why}", v.phys);
+                let shown = String::from_utf8_lossy(name);
+                let why = format!("an inner batch in the SimpleCQ topic {shown:?}");
+                topics.left_out().tell(v.phys as u64, why);
                 Ok(None)
             }
             Ok(found) => Ok(Some(found)),
             Err(StoreError::Illegal(why)) => {
-                log::warn!("record at {} is in no queue: {why}", v.phys);
+                topics.left_out().tell(v.phys as u64, why);
                 Ok(None)
             }
             Err(e) => Err(e),

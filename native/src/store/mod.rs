@@ -31,6 +31,7 @@ mod index;
 mod index_file;
 mod indexer;
 mod late_writer;
+mod left_out;
 mod log_dirs;
 mod log_flusher;
 mod maps;

@@ -290,7 +290,7 @@ impl PutGuard<'_> {
     /// Checks the limits of one message and returns the length of its record.
     /// [MessageExtEncoder]
     pub fn measure(&self, m: &Message<'_>, body: usize, props: usize) -> Result<usize> {
-        debug_assert!(names::is_topic(m.topic.name()));
+        debug_assert!(names::is_stored_topic(m.topic.name()));
         let limit = self.writer.max_message_size;
         if body > limit {
             return Err(StoreError::Illegal(format!(

@@ -73,7 +73,11 @@ impl<'t> Replay<'t> {
         }
         let batch = queue.layout() == Layout::Batch;
         if inner && !batch {
-            log::warn!("record at {phys} is in no queue: an inner batch in a SimpleCQ topic");
+            let shown = String::from_utf8_lossy(name);
+            self.leave_out(
+                phys,
+                format!("an inner batch in the SimpleCQ topic {shown:?}"),
+            );
             return Ok(());
         }
         let props = &bytes[v.props.clone()];
@@ -113,11 +117,15 @@ impl<'t> Replay<'t> {
         match found {
             Ok(queue) => Ok(Some(queue)),
             Err(StoreError::Illegal(why)) => {
-                log::warn!("record at {phys} is in no queue: {why}");
+                self.leave_out(phys, why);
                 Ok(None)
             }
             Err(e) => Err(e),
         }
+    }
+
+    fn leave_out(&self, phys: u64, why: String) {
+        self.topics.left_out().tell(phys, why);
     }
 
     fn append(&mut self, queue: Arc<ConsumeQueue>, entry: Entry) -> Result<()> {

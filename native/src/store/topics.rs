@@ -5,6 +5,7 @@ use super::consume_queue::ConsumeQueue;
 use super::error::{Result, StoreError};
 use super::expressions::{Expressions, Share};
 use super::guard::create_dirs;
+use super::left_out::LeftOut;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
@@ -225,6 +226,7 @@ pub struct Topics {
     table: RwLock<FxHashMap<Box<[u8]>, Arc<Topic>>>,
     /// All queues lie on the disk of `consumequeue/`.
     on_one_disk: bool,
+    left_out: LeftOut,
 }
 
 impl Topics {
@@ -248,6 +250,7 @@ impl Topics {
             batch: Mutex::default(),
             table: RwLock::default(),
             on_one_disk: true,
+            left_out: LeftOut::default(),
         };
         for name in &cfg.batch_topics {
             topics.batch.lock().insert(name.as_bytes().into());
@@ -307,6 +310,11 @@ impl Topics {
         self.batch.lock().insert(name.into());
     }
 
+    /// Records of no queue.
+    pub fn left_out(&self) -> &LeftOut {
+        &self.left_out
+    }
+
     pub fn maps(&self) -> &Maps {
         &self.shared.maps
     }
@@ -334,11 +342,10 @@ impl Topics {
         if let Some(t) = self.get(name) {
             return Ok(t);
         }
-        if !names::is_topic(name) {
+        if !names::is_stored_topic(name) {
             let shown = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
             return Err(StoreError::Illegal(format!(
-                "topic {shown:?} is not allowed: use at most {} of the characters %|a-zA-Z0-9_-",
-                names::MAX_TOPIC
+                "topic {shown:?} cannot be the name of a folder"
             )));
         }
         let layout = if self.batch.lock().contains(name) {
@@ -349,7 +356,7 @@ impl Topics {
         let (root, _) = self.shared.of(layout);
         let mut table = self.table.write();
         let topic = table.entry(name.into()).or_insert_with(|| {
-            let folder = std::str::from_utf8(name).expect("checked: ASCII");
+            let folder = std::str::from_utf8(name).expect("checked: UTF-8");
             Arc::new(Topic {
                 name: name.into(),
                 dir: root.join(folder).into(),

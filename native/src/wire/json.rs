@@ -285,6 +285,32 @@ pub fn parse(text: &[u8], max_values: usize) -> JsonResult<Value> {
     Ok(value)
 }
 
+/// A member of an object: its key, where the member and its value begin, and where both end.
+pub type Member = (Value, usize, usize, usize);
+
+/// Where the members of the object `text` stand, so that a writer can take them over as they are.
+pub fn members(text: &[u8]) -> JsonResult<Vec<Member>> {
+    let mut s = Scanner::new(text);
+    let mut found = Vec::new();
+    s.expect(b'{')?;
+    while !s.eat(b'}') {
+        s.peek();
+        let start = s.at;
+        let key = build(&mut s, 1, &mut { MAX_VALUES })?;
+        s.expect(b':')?;
+        s.peek();
+        let value = s.at;
+        s.skip(1)?;
+        found.push((key, start, value, s.at));
+        if !s.eat(b',') {
+            s.expect(b'}')?;
+            break;
+        }
+    }
+    s.end()?;
+    Ok(found)
+}
+
 fn build(s: &mut Scanner<'_>, depth: usize, left: &mut usize) -> JsonResult<Value> {
     *left = match left.checked_sub(1) {
         Some(n) => n,
@@ -382,6 +408,27 @@ mod tests {
             Value::List(vec![Value::Float(1.5), Value::Null, Value::Bool(true)])
         );
         assert_eq!(m[3].1, Value::Text("ä😀\n".into()));
+    }
+
+    #[test]
+    fn where_members_stand() {
+        let text = br#" { "a" : {"b":[1, 2]} , 5:1.0,{"q":1}:"x\"}" ,}"#;
+        let found = members(text).unwrap();
+        let parts: Vec<(&[u8], &[u8])> = found
+            .iter()
+            .map(|(_, start, value, end)| (&text[*start..*end], &text[*value..*end]))
+            .collect();
+        let expected: [(&[u8], &[u8]); 3] = [
+            (br#""a" : {"b":[1, 2]}"#, br#"{"b":[1, 2]}"#),
+            (b"5:1.0", b"1.0"),
+            (br#"{"q":1}:"x\"}""#, br#""x\"}""#),
+        ];
+        assert_eq!(parts, expected);
+        assert_eq!(found[1].0, Value::Int(5));
+        assert!(members(b"{}").unwrap().is_empty());
+        for bad in ["", "[]", "{", "{\"a\":1", "{} {}", "{\"a\":1]"] {
+            assert!(members(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from spark_ext.jobs import archive, archive_report, archive_run, archive_write
-from spark_ext.jobs.archive_local import archive_stream
+from pyrmq.errors import SegmentPathError
+from pyrmq.segments.scan import Scan
+from spark_ext.jobs import archive, archive_local, archive_report, archive_run, archive_write
+from spark_ext.jobs.archive_local import Stream, archive_stream
 from spark_ext.jobs.archive_manifest import Archived, File, Head, Manifest, Run
 from spark_ext.jobs.archive_read import gaps, read_archive, verify
 from spark_ext.jobs.archive_scan import schema
@@ -21,6 +23,7 @@ from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.folder import Folder
 from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.schema import WITH_PROPERTIES
+from tests.spark import small_store
 from tests.spark.jobs.conftest import at
 
 if TYPE_CHECKING:
@@ -445,3 +448,32 @@ def test_one_at_a_time(feed: Feed, root: str) -> None:
         pytest.raises(JobError, match="another process is archiving there"),
     ):
         run(feed, root)
+
+
+def test_an_archive_does_not_pass_a_store_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes after a run was planned, as where its disk is unmounted."""
+    root, away = tmp_path / "broker-a", tmp_path / "away"
+    small_store.write(root, 600)
+    head = Head({}, WITH_PROPERTIES)
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+
+    class Unmounted(Scan):
+        def to_reader(self) -> Any:
+            root.rename(away)
+            return super().to_reader()
+
+    def run() -> int:
+        stream = Stream(options, [str(root)], WITH_PROPERTIES)
+        return archive_stream(stream, str(tmp_path / "archive"), head).rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive_local, "Scan", Unmounted)
+        with pytest.raises(SegmentPathError, match="is not there on host"):
+            run()
+    with pytest.raises(SegmentPathError, match="there is no such file or folder"):
+        run()
+    away.rename(root)
+    assert run() == 600
+    assert run() == 0
