@@ -131,6 +131,8 @@ class _Bridged:
             if not callable(function):
                 raise ClientError(f"the listener has no function {name}")
             setattr(self, name, _bridge(function, calls) if is_async(function) else function)
+        if hasattr(listener, "half_properties"):  # an outbox's: it runs on trio
+            self.half_properties = listener.half_properties
 
     execute_local_transaction: Callable[[Message, Any], Any]
     check_local_transaction: Callable[[ReceivedMessage], Any]

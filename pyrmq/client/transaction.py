@@ -16,7 +16,7 @@ from typing import Any, Self, overload
 import trio
 
 from pyrmq.client.checks import CheckPool
-from pyrmq.client.halves import end_fields, half_of, mark
+from pyrmq.client.halves import end_fields, half_of, listeners_properties, mark, tell
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
 from pyrmq.client.outgoing import Outgoing
@@ -27,12 +27,12 @@ from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
-    ConnectError,
     PyrmqError,
+    RequestTimeoutError,
     TopicNotExistError,
+    TransactionConflictError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
@@ -252,6 +252,11 @@ class TransactionalProducer(Producer):
         `check_immunity` is the time, in whole seconds, before the broker asks for the first time;
         an outcome that comes later counts only as the answer to a check.
 
+        Returns when the broker has confirmed COMMIT or ROLLBACK, or has not within 3 s: then it is
+        logged, and the broker asks. TransactionConflictError: another producer of the group has
+        answered a check with the other state, which counts for the message; the local transaction
+        has ended all the same.
+
         NotSentError for a message that cannot be sent in a transaction, ClientError if no
         transaction was decorated for its topic; otherwise as `send`.
         """
@@ -261,6 +266,7 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
+        half.properties |= await listeners_properties(listener)
         request: Outgoing | None = None
 
         async def send() -> SendResult:
@@ -295,22 +301,27 @@ class TransactionalProducer(Producer):
         )
 
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
-        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
+        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back.
+        TransactionConflictError if the broker has settled the half otherwise."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
                 fields = end_fields(sent, self._wire_group, outcome.state)
                 channel = await self._client.master(queue.topic, queue.broker_name)
-                await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+                await tell(channel, outcome, fields, END_TIMEOUT)
                 self._trace_end(
                     half.all_properties(), queue.topic, sent.msg_id, channel, outcome.state
                 )
             if limit.cancelled_caught:
-                raise ConnectError(f"not sent in {END_TIMEOUT:g} s")
+                raise RequestTimeoutError(f"no answer in {END_TIMEOUT:g} s")
+        except TransactionConflictError as e:
+            self._ends_failed += 1
+            log.error("%s of transaction %s: %s", outcome.state, escape(sent.msg_id), escape(e))
+            raise
         except PyrmqError as e:
             self._ends_failed += 1
             log.warning(
-                "%s of transaction %s could not be sent, the broker will check it: %s",
+                "it is not certain that the broker has %s of transaction %s, it will check: %s",
                 outcome.state,
                 escape(sent.msg_id),
                 escape(e),
