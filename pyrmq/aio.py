@@ -90,6 +90,12 @@ class _Sender(Client[S]):
     request = awaited(producers.Producer.request)
     flush = awaited(producers.Producer.flush)
 
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return self._client.unsent
+
     async def send_soon(
         self, message: Message, *, queue: MessageQueue | None = None
     ) -> PendingSend:

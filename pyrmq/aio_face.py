@@ -113,7 +113,8 @@ class Client(Face[C]):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._left()
+        if not self._inherited:
+            await self._left()
 
     async def _left(self) -> None:
         # To its end, also when the task is cancelled meanwhile: others use the thread.

@@ -79,6 +79,12 @@ class _Sender(Client[S]):
     request = blocking(producers.Producer.request)
     flush = blocking(producers.Producer.flush)
 
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return self._client.unsent
+
     def send_soon(self, message: Message, *, queue: MessageQueue | None = None) -> PendingSend:
         call = partial(self._client.send_soon, message, queue=queue)
         return PendingSend(self, self._running.call(call))

@@ -66,6 +66,8 @@ class Client(Face[C]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._inherited:
+            return
         try:
             wait(self._close())
         finally:

@@ -231,6 +231,12 @@ class Producer:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
             await self._client.unregister(producerGroup=self._wire_group)
 
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return 0 if self._soon is None else self._soon.unanswered
+
     async def queues(self, topic: str, *, timeout: float | None = None) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, by broker name and queue id.
 

@@ -227,8 +227,8 @@ def test_a_listener_that_does_not_return_in_time(server: Running) -> None:
 
 def run_to_its_end(consumer: PushConsumer) -> None:
     with consumer:
-        assert consumer._held is not None
-        wait([consumer._held.ended], 20)
+        assert consumer._opened is not None
+        wait([consumer._opened.held.ended], 20)
 
 
 async def coroutine(message: ReceivedMessage) -> None:
