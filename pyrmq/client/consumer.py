@@ -8,7 +8,7 @@ delivered again, to this consumer or another one of the group (at least once).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.consume_services import consume_service
+from pyrmq.client.consumer_options import Listener, PushConsumerOptions
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.consumer_trace import consumer_tracer, observer_of
 from pyrmq.client.expressions import check_expressions
@@ -28,6 +29,7 @@ from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds, StartRule
 from pyrmq.client.option_checks import check_whole
+from pyrmq.client.option_types import check_types
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
@@ -68,10 +70,10 @@ class PushConsumer:
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
     namespace_v2: every request names it instead, as with RocketMQ 5's clients.
-    listener: a function that messages go to instead of the loop, consumed when it returns; an async
-    one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
-    broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
-    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic.
+    listener: a function that messages go to instead of the loop, consumed when it returns;
+    an async one runs in this trio loop, a plain one in a thread. One that it raises on goes back to
+    the broker, which delivers it again after a delay that grows with `message.reconsume_times`;
+    after `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic.
     concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
     gets lists of up to so many messages of a queue.
     consume_from: where a group starts in queues that it has no offset in, by default behind the
@@ -108,7 +110,7 @@ class PushConsumer:
         namesrv: str | None = None,
         namespace: str = "",
         namespace_v2: str = "",
-        listener: Callable[[Any], Any] | None = None,
+        listener: Listener | None = None,
         concurrency: int = 20,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
         consume_timestamp: int | None = None,
@@ -133,6 +135,7 @@ class PushConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
+        check_types(PushConsumerOptions, locals())
         check_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)

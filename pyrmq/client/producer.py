@@ -14,6 +14,7 @@ from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
+from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
 from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
@@ -118,6 +119,7 @@ class Producer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[SendMessageHook] = (),
     ) -> None:
+        check_types(ProducerOptions, locals())
         check_group(group)
         self.group = group
         self.namespace = namespace

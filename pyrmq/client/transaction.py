@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Self, overload
+from typing import Any, Self, Unpack, overload
 
 import trio
 
@@ -19,6 +19,7 @@ from pyrmq.client.checks import CheckPool
 from pyrmq.client.halves import end_fields, half_of, listeners_properties, mark, tell
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
+from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check_types
 from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
@@ -33,6 +34,7 @@ from pyrmq.errors import (
     TransactionConflictError,
 )
 from pyrmq.escape import escape
+from pyrmq.face_docs import with_options_of
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
@@ -96,19 +98,20 @@ class TransactionalProducer(Producer):
     decorated function without its check.
     """
 
+    @with_options_of(Producer)
     def __init__(
         self,
         group: str,
         listener: TransactionListener | None = None,
         *,
-        namesrv: str | None = None,
         topics: Iterable[str] | None = None,
         check_concurrency: int = CHECK_CONCURRENCY,
         check_queue: int = CHECK_QUEUE,
         execute_threads: int = EXECUTE_THREADS,
-        **producer_options: Any,
+        **producer_options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(group, namesrv=namesrv, **producer_options)
+        check_types(TransactionOptions, locals())
+        super().__init__(group, **producer_options)
         self._topics = (
             None if topics is None else [topics] if isinstance(topics, str) else [*topics]
         )
