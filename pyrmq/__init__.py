@@ -54,7 +54,8 @@ _NAMES = {
         RequestCodeNotSupportedError RequestTimeoutError ResponseError SegmentDamagedError
         SegmentError SegmentLayoutError SegmentOptionError SegmentPathError SendsFailedError
         ServiceNotAvailableError StoreDamagedError StoreLockedError SubscriptionError
-        SystemBusyError TopicNotExistError UndecodableBodyError UnknownTopicError
+        SystemBusyError TopicNotExistError TransactionConflictError UndecodableBodyError
+        UnknownTopicError
         UnsendableMessageError UnusableExpressionError UnusableNameError
     """,
     "pyrmq.model.compression": "CompressionType",
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import SubscriptionError as SubscriptionError
     from pyrmq.errors import SystemBusyError as SystemBusyError
     from pyrmq.errors import TopicNotExistError as TopicNotExistError
+    from pyrmq.errors import TransactionConflictError as TransactionConflictError
     from pyrmq.errors import UndecodableBodyError as UndecodableBodyError
     from pyrmq.errors import UnknownTopicError as UnknownTopicError
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError

@@ -22,7 +22,8 @@ from collections.abc import (
 )
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 import trio
 
@@ -33,26 +34,47 @@ from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import pending as pending_sends
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
-from pyrmq.client.listener import TransactionListener, failure, is_async
+from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
+from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
+from pyrmq.client.consumer_options import (
+    AsyncListener,
+    LitePullConsumerOptions,
+    PushConsumerOptions,
+)
+from pyrmq.client.listener import TransactionListener as TransactionListener
+from pyrmq.client.listener import failure, is_async
+from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
+from pyrmq.client.option_types import ProducerOptions, TransactionalProducerOptions
+from pyrmq.client.push_options import MessageModel as MessageModel
+from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
+from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
 from pyrmq.errors import ClientError
+from pyrmq.face_docs import ASYNCIO, in_words, like
+from pyrmq.model.compression import CompressionType as CompressionType
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
-from pyrmq.model.message import SendResult
+from pyrmq.model.message import SendResult as SendResult
+from pyrmq.model.message import SendStatus as SendStatus
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+from pyrmq.model.subscription import Sql as Sql
+from pyrmq.model.transaction import TransactionState as TransactionState
 
 if TYPE_CHECKING:
     from pyrmq.aio_admin import Admin as Admin
+    from pyrmq.aio_outbox import Outbox as Outbox
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Operators' parts, and what needs SQLAlchemy, are loaded when they are asked for."""
+        if name not in ("Admin", "Outbox"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"pyrmq.aio_{name.lower()}"), name)
+        globals()[name] = found
+        return found
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Admin":
-        from pyrmq.aio_admin import Admin
-
-        return Admin
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class PendingSend:
@@ -92,19 +114,26 @@ class _Sender(Client[S]):
     request = awaited(producers.Producer.request)
     flush = awaited(producers.Producer.flush)
 
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return self._client.unsent
+
     async def send_soon(
         self, message: Message, *, queue: MessageQueue | None = None
     ) -> PendingSend:
         taken = self._submit(self._client.send_soon, message, queue=queue)
         return PendingSend(self, await asyncio.wrap_future(taken))
 
-    send_soon.__doc__ = producers.Producer.send_soon.__doc__
+    send_soon.__doc__ = in_words(producers.Producer.send_soon.__doc__, ASYNCIO)
 
 
 class Producer(_Sender[producers.Producer]):
-    __doc__ = producers.Producer.__doc__
+    __doc__ = in_words(producers.Producer.__doc__, ASYNCIO)
 
-    def __init__(self, group: str, **options: Any) -> None:
+    @like(producers.Producer)
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         super().__init__(producers.Producer(group, **options))
 
 
@@ -112,14 +141,20 @@ class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     """As `pyrmq.TransactionalProducer` with a listener. Its `async def` functions run in the
     asyncio loop, plain ones in worker threads."""
 
-    def __init__(self, group: str, listener: TransactionListener, **options: Any) -> None:
+    @like(transactions.TransactionalProducer)
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        **options: Unpack[TransactionalProducerOptions],
+    ) -> None:
         calls = Calls()
         bridged = _Bridged(listener, calls)
         super().__init__(transactions.TransactionalProducer(group, bridged, **options), calls)
 
     send_in_transaction = awaited(transactions.TransactionalProducer.send_in_transaction)
 
-    def statistics(self) -> Any:
+    def statistics(self) -> TransactionStatistics:
         """What was done so far."""
         return self._client.statistics()
 
@@ -137,6 +172,8 @@ class _Bridged:
                 awaited = name == "execute_local_transaction"
                 function = _bridge(function, calls, awaited=awaited)
             setattr(self, name, function)
+        if hasattr(listener, "half_properties"):  # an outbox's: it runs on trio
+            self.half_properties = listener.half_properties
 
     execute_local_transaction: Callable[[Message, Any], Any]
     check_local_transaction: Callable[[ReceivedMessage], Any]
@@ -163,22 +200,22 @@ def _bridge(
 
 
 class PushConsumer(Client[consumers.PushConsumer]):
-    """As `pyrmq.PushConsumer`: an `async for` over it, or a `listener`, an `async def` function
-    that runs in the asyncio loop."""
+    __doc__ = in_words(consumers.PushConsumer.__doc__, ASYNCIO)
 
+    @like(consumers.PushConsumer)
     def __init__(
         self,
         group: str,
         subscriptions: Mapping[str, str],
         *,
-        listener: Callable[[Any], Awaitable[object]] | None = None,
-        **options: Any,
+        listener: AsyncListener | None = None,
+        **options: Unpack[PushConsumerOptions],
     ) -> None:
         calls = Calls()
         if listener is not None and not is_async(listener):
             raise ClientError("the listener must be an async function")
-        called = None if listener is None else _bridge(listener, calls)
-        client = consumers.PushConsumer(group, dict(subscriptions), listener=called, **options)
+        called: AsyncListener | None = None if listener is None else _bridge(listener, calls)
+        client = consumers.PushConsumer(group, subscriptions, listener=called, **options)
         super().__init__(client, calls)
 
     acknowledge = awaited(as_async(consumers.PushConsumer.acknowledge))
@@ -199,11 +236,14 @@ class PushConsumer(Client[consumers.PushConsumer]):
 
 
 class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
-    """As `pyrmq.LitePullConsumer`: `poll`, or an `async for` over it. What a poll had for a task
-    that was cancelled meanwhile (by a time-out, say) is returned by the next one."""
+    __doc__ = in_words(lite_pulls.LitePullConsumer.__doc__, ASYNCIO)
 
+    @like(lite_pulls.LitePullConsumer)
     def __init__(
-        self, group: str, subscriptions: Mapping[str, str] | None = None, **options: Any
+        self,
+        group: str,
+        subscriptions: Mapping[str, str] | None = None,
+        **options: Unpack[LitePullConsumerOptions],
     ) -> None:
         super().__init__(lite_pulls.LitePullConsumer(group, subscriptions, **options))
 
@@ -224,7 +264,7 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
         self._client.saw(chunk)
         return list(chunk)
 
-    poll.__doc__ = lite_pulls.LitePullConsumer.poll.__doc__
+    poll.__doc__ = in_words(lite_pulls.LitePullConsumer.poll.__doc__, ASYNCIO)
 
     def __aiter__(self) -> Loop:
         return Loop(self)

@@ -24,6 +24,7 @@ from pyrmq.admin import users as users_
 from pyrmq.admin.expected import Expected
 from pyrmq.aio_face import Client, awaited, streamed
 from pyrmq.background import Background
+from pyrmq.face_docs import ASYNCIO, in_words
 from pyrmq.net.signing import Credentials
 
 
@@ -221,7 +222,7 @@ class Users(_Part):
 
 
 class Admin(Client[api_.Admin]):
-    __doc__ = api_.Admin.__doc__
+    __doc__ = in_words(api_.Admin.__doc__, ASYNCIO)
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ import trio
 from pyrmq.background import Background, C, Face
 from pyrmq.background_stream import reading
 from pyrmq.errors import ClientError
+from pyrmq.face_docs import ASYNCIO, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +31,7 @@ def awaited(
         return await asyncio.wrap_future(face._submit(method, face._client, *args, **options))
 
     update_wrapper(call, method)
+    call.__doc__ = in_words(method.__doc__, ASYNCIO)
     return call
 
 
@@ -43,6 +45,7 @@ def streamed(
         return _read(self._running, partial(method, self._client, *args, **options))
 
     update_wrapper(call, method)
+    call.__doc__ = in_words(method.__doc__, ASYNCIO)
     return call
 
 
@@ -102,6 +105,16 @@ class Client(Face[C]):
         super().__init__(client)
         self._calls = calls or Calls()
 
+    async def start(self) -> Self:
+        """As entering an `async with`: connects. `close` has to follow."""
+        return await self.__aenter__()
+
+    async def close(self) -> None:
+        """As leaving an `async with`: sends what is held, tells the brokers, and returns when that
+        is done. Nothing if it was not started, or is closed already."""
+        if self._opened is not None:
+            await self.__aexit__(None, None, None)
+
     async def __aenter__(self) -> Self:
         self._calls.loop = asyncio.get_running_loop()
         entered = self._open()
@@ -113,7 +126,8 @@ class Client(Face[C]):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._left()
+        if not self._inherited:
+            await self._left()
 
     async def _left(self) -> None:
         # To its end, also when the task is cancelled meanwhile: others use the thread.

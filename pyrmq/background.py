@@ -1,17 +1,22 @@
 """Trio in a thread of its own, for programs that do not run on trio.
 
 What is opened lives in one task there, as trio's nurseries want it; calls run in tasks of their
-own.
+own. A fork takes no thread along: in the child whatever was open is of no use, and says so.
 """
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import logging
+import os
+import sys
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -26,7 +31,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
+log = logging.getLogger(__name__)
+
 _ENDED = "the background thread has ended"
+_INHERITED = (
+    "this was opened before the process was forked, and belongs to the parent: make a new one in "
+    "the child (multiprocessing: in its function, gunicorn: post_fork, Celery: worker_process_init)"
+)
+START_TIMEOUT = 30.0
+"""Seconds in which the thread has to run, also on a busy machine."""
+EXIT_TIMEOUT = 5.0
+"""Seconds that the end of the program waits for clients that were not closed."""
 
 
 class Background:
@@ -34,6 +49,7 @@ class Background:
 
     def __init__(self, name: str = "pyrmq") -> None:
         self._name = name
+        self._process = _process
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
@@ -41,19 +57,40 @@ class Background:
 
     def start(self) -> None:
         """Returns when the thread takes calls."""
+        check_threads()
         started: Future[None] = Future()
         # A daemon: a program that forgets to leave a client can still end.
         self._thread = threading.Thread(
-            target=trio.run, args=(self._main, started), name=self._name, daemon=True
+            target=self._run, args=(started,), name=self._name, daemon=True
         )
-        self._thread.start()
-        started.result()
+        try:
+            self._thread.start()
+            started.result(START_TIMEOUT)
+        except (RuntimeError, TimeoutError) as e:  # no thread to be had, or one that does not run
+            raise ClientError(f"pyrmq's background thread did not start: {e!r}") from e
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it was started before this process was forked: its thread is not here."""
+        return self._process is not _process
 
     def stop(self) -> None:
         """Ends all calls and the thread."""
+        if self.inherited:
+            return
         assert self._thread is not None
         self._soon(self._stop.set)
         self._thread.join()
+
+    def _run(self, started: Future[None]) -> None:
+        try:
+            trio.run(self._main, started)
+        except BaseException as e:
+            if started.done():
+                raise
+            failure = ClientError(f"pyrmq's background thread cannot run trio: {e!r}")
+            failure.__cause__ = e
+            started.set_exception(failure)
 
     async def _main(self, started: Future[None]) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -65,6 +102,8 @@ class Background:
 
     def _soon(self, function: Callable[[], object]) -> bool:
         """Whether the thread is there to call the function."""
+        if self.inherited:
+            return False
         assert self._token is not None
         try:
             self._token.run_sync_soon(function)
@@ -83,7 +122,7 @@ class Background:
 
         future.add_done_callback(lambda f: f.cancelled() and self._soon(scope.cancel))
         if not self._soon(start):
-            future.set_exception(ClientError(_ENDED))
+            future.set_exception(ClientError(_INHERITED if self.inherited else _ENDED))
         return future
 
     async def _work(
@@ -151,7 +190,12 @@ class Background:
                 await held.leave.wait()
 
     def close(self, held: Held) -> Future[None]:
-        """Leaves it. What the manager raises is the future's error."""
+        """Leaves it. What the manager raises is the future's error. In a forked child there is
+        nothing to leave."""
+        if self.inherited:
+            nothing: Future[None] = Future()
+            nothing.set_result(None)
+            return nothing
         self._soon(held.leave.set)
         return held.ended
 
@@ -170,33 +214,115 @@ class Held:
         return self.ended.exception() if self.ended.done() and not self.ended.cancelled() else None
 
 
+@dataclass(eq=False)
+class Opened:
+    """A client on the shared thread. Kept until it is left, also when nobody has it any more."""
+
+    what: str
+    """For errors."""
+    client: Any
+    background: Background
+    held: Held
+    is_reported: bool = False
+    """It was said that it was not closed."""
+
+    @property
+    def unsent(self) -> int:
+        """Messages that were taken, and are not answered."""
+        count: int = getattr(self.client, "unsent", 0)
+        return count
+
+    def leave(self) -> Future[None]:
+        """Begins to leave."""
+        return self.background.close(self.held)
+
+    def warn(self, source: object = None) -> None:
+        if not self.is_reported:
+            self.is_reported = True
+            text = f"{self.what} was not closed"
+            warnings.warn(text, ResourceWarning, stacklevel=3, source=source)
+
+
 class Shared:
     """One thread for all who use it: it starts with the first and ends with the last."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._background: Background | None = None
+        self.forget()
 
-    def acquire(self) -> Background:
+    def forget(self) -> None:
+        """As if nothing had been opened: in a forked child nothing has."""
+        self._lock = threading.Lock()
+        self._background: Background | None = None
+        self._open: dict[Opened, None] = {}
+
+    def open(self, client: AbstractAsyncContextManager[T], what: str) -> tuple[Future[T], Opened]:
+        """Begins to enter a client; `release` has to follow, also after a failure."""
         with self._lock:
             if self._background is None:
-                self._background = Background()
-                self._background.start()
-            self._users += 1
-            return self._background
+                background = Background()
+                background.start()
+                self._background = background
+            entered, held = self._background.open(client)
+            opened = Opened(what, client, self._background, held)
+            self._open[opened] = None
+            return entered, opened
 
-    def release(self) -> None:
+    def release(self, opened: Opened) -> None:
         with self._lock:
-            self._users -= 1
-            ended = None if self._users else self._background
+            del self._open[opened]
+            ended = None if self._open else self._background
             if ended is not None:
                 self._background = None
         if ended is not None:
             ended.stop()
 
+    def at_exit(self) -> None:
+        """The program ends: leaves what is open, within EXIT_TIMEOUT; says what was not sent."""
+        left = [(opened, opened.leave()) for opened in self._open]
+        wait((future for _, future in left), EXIT_TIMEOUT)
+        for opened, future in left:
+            opened.warn()
+            error = future.exception() if future.done() and not future.cancelled() else None
+            if error is not None:
+                log.error("%s could not be left: %s", opened.what, escape(error))
+            if count := opened.unsent:
+                text = (
+                    f"{opened.what} was not closed when the program ended: {count} messages of "
+                    "send_soon were not sent, or nobody knows; use `with`, close() or flush()"
+                )
+                log.error("%s", text)
+                warnings.warn(text, RuntimeWarning, stacklevel=1)  # where nobody reads logs
 
+
+_process = object()
+"""Stands for this process: another one after a fork."""
 SHARED = Shared()
+
+
+def _in_forked_child() -> None:
+    global _process
+    _process = object()
+    SHARED.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
+atexit.register(SHARED.at_exit)
+
+
+def check_threads() -> None:
+    """ClientError where threads are none: trio would block all of them, or never run."""
+    for library, module, ask, name in (
+        ("gevent", "gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet", "eventlet.patcher", "is_monkey_patched", "thread"),
+    ):
+        patches = sys.modules.get(module)
+        if patches is not None and getattr(patches, ask)(name):
+            raise ClientError(
+                f"threads are patched by {library}, and pyrmq needs real ones: use another kind of "
+                "worker (gunicorn: gthread or sync; Celery: prefork or threads), or a process of "
+                "its own that is not patched"
+            )
 
 
 def as_async(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -225,36 +351,52 @@ class Face(Generic[C]):
 
     def __init__(self, client: C) -> None:
         self._client = client
-        self._background: Background | None = None
-        self._held: Held | None = None
+        self._opened: Opened | None = None
+        self._was_opened = False
 
     @property
     def _running(self) -> Background:
-        if self._background is None:
+        if self._opened is None:
             raise ClientError("not connected: use the client inside of its `with`")
-        if self._held is not None and (error := self._held.failure) is not None:
+        if self._opened.background.inherited:
+            raise ClientError(_INHERITED)
+        if (error := self._opened.held.failure) is not None:
             raise ClientError(
                 f"this client has ended by {type(error).__name__}: leave it and enter a new one"
             ) from error
-        return self._background
+        return self._opened.background
+
+    @property
+    def _inherited(self) -> bool:
+        """Whether it was opened before this process was forked. Leaving it is nothing then."""
+        return self._opened is not None and self._opened.background.inherited
 
     def _submit(self, call: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> Future[T]:
         return self._running.submit(partial(call, *args, **options))
 
     def _open(self) -> Future[C]:
         """Begins to enter; `_closed` has to follow, also after a failure."""
-        if self._background is not None:
+        if self._inherited:
+            raise ClientError(_INHERITED)
+        if self._was_opened:
             raise ClientError("this can be entered once only: make a new one")
-        self._background = SHARED.acquire()
-        entered, self._held = self._background.open(self._client)
+        kind, group = type(self), getattr(self._client, "group", "")
+        what = f"{kind.__module__}.{kind.__qualname__}" + (f" of group {group}" if group else "")
+        entered, self._opened = SHARED.open(self._client, what)
+        self._was_opened = True
         return entered
 
     def _close(self) -> Future[None]:
         """Begins to leave."""
-        assert self._background is not None
-        assert self._held is not None
-        return self._background.close(self._held)
+        assert self._opened is not None
+        return self._opened.leave()
 
     def _closed(self) -> None:
-        self._background = None
-        SHARED.release()
+        opened, self._opened = self._opened, None
+        assert opened is not None
+        SHARED.release(opened)
+
+    def __del__(self) -> None:
+        opened = getattr(self, "_opened", None)
+        if opened is not None and not opened.background.inherited:
+            opened.warn(self)

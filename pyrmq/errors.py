@@ -152,6 +152,21 @@ class IllegalOperationError(ResponseError):
     code = 604
 
 
+class TransactionConflictError(ResponseError):
+    """The half had been settled the other way. Code 201 (TRANSACTION_SHOULD_ROLLBACK): it was
+    rolled back before this COMMIT came, and the message is not delivered. Code 200
+    (TRANSACTION_SHOULD_COMMIT): it was committed before this ROLLBACK came.
+
+    Whoever settled it answered a check. Apache RocketMQ's brokers do not answer so.
+    """
+
+    code = 201
+    hint = (
+        "another producer of the group answered a check: all producers of a group need the same "
+        "listener and the same database"
+    )
+
+
 _BY_CODE: dict[int, type[ResponseError]] = {
     2: SystemBusyError,
     3: RequestCodeNotSupportedError,
@@ -165,6 +180,8 @@ _BY_CODE: dict[int, type[ResponseError]] = {
     25: SubscriptionError,
     26: SubscriptionError,
     29: InvalidParameterError,
+    200: TransactionConflictError,
+    201: TransactionConflictError,
     604: IllegalOperationError,
 }
 

@@ -11,9 +11,10 @@ the last one; any number of threads may call them. Options, results and errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from pyrmq.background import Face, as_async
 from pyrmq.client import consumer as consumers
@@ -21,27 +22,48 @@ from pyrmq.client import lite_pull as lite_pulls
 from pyrmq.client import pending as pending_sends
 from pyrmq.client import producer as producers
 from pyrmq.client import transaction as transactions
-from pyrmq.client.listener import TransactionListener, is_async
+from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
+from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
+from pyrmq.client.consumer_options import (
+    LitePullConsumerOptions,
+    PlainListener,
+    PushConsumerOptions,
+)
+from pyrmq.client.listener import TransactionListener as TransactionListener
+from pyrmq.client.listener import is_async
+from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
+from pyrmq.client.option_types import ProducerOptions, TransactionalProducerOptions
+from pyrmq.client.push_options import MessageModel as MessageModel
+from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
+from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
 from pyrmq.errors import ClientError
+from pyrmq.face_docs import PLAIN, in_words, like
+from pyrmq.model.compression import CompressionType as CompressionType
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue
-from pyrmq.model.message import SendResult
+from pyrmq.model.message import SendResult as SendResult
+from pyrmq.model.message import SendStatus as SendStatus
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
+from pyrmq.model.subscription import Sql as Sql
+from pyrmq.model.transaction import TransactionState as TransactionState
 from pyrmq.sync_face import Client, blocking
 
 if TYPE_CHECKING:
     from pyrmq.sync_admin import Admin as Admin
+    from pyrmq.sync_outbox import Outbox as Outbox
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Operators' parts, and what needs SQLAlchemy, are loaded when they are asked for."""
+        if name not in ("Admin", "Outbox"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"pyrmq.sync_{name.lower()}"), name)
+        globals()[name] = found
+        return found
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Admin":
-        from pyrmq.sync_admin import Admin
-
-        return Admin
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class PendingSend:
@@ -78,50 +100,61 @@ class _Sender(Client[S]):
     request = blocking(producers.Producer.request)
     flush = blocking(producers.Producer.flush)
 
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return self._client.unsent
+
     def send_soon(self, message: Message, *, queue: MessageQueue | None = None) -> PendingSend:
         call = partial(self._client.send_soon, message, queue=queue)
         return PendingSend(self, self._running.call(call))
 
-    send_soon.__doc__ = producers.Producer.send_soon.__doc__
+    send_soon.__doc__ = in_words(producers.Producer.send_soon.__doc__, PLAIN)
 
 
 class Producer(_Sender[producers.Producer]):
-    __doc__ = producers.Producer.__doc__
+    __doc__ = in_words(producers.Producer.__doc__, PLAIN)
 
-    def __init__(self, group: str, **options: Any) -> None:
+    @like(producers.Producer)
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         super().__init__(producers.Producer(group, **options))
 
 
 class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     """As `pyrmq.TransactionalProducer` with a listener, whose functions run in worker threads."""
 
-    def __init__(self, group: str, listener: TransactionListener, **options: Any) -> None:
+    @like(transactions.TransactionalProducer)
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        **options: Unpack[TransactionalProducerOptions],
+    ) -> None:
         super().__init__(transactions.TransactionalProducer(group, listener, **options))
 
     send_in_transaction = blocking(transactions.TransactionalProducer.send_in_transaction)
 
-    def statistics(self) -> Any:
+    def statistics(self) -> TransactionStatistics:
         """What was done so far."""
         return self._client.statistics()
 
 
 class PushConsumer(Client[consumers.PushConsumer]):
-    """As `pyrmq.PushConsumer`: a loop over it, or a `listener`, a plain function that runs in
-    worker threads."""
+    __doc__ = in_words(consumers.PushConsumer.__doc__, PLAIN)
 
+    @like(consumers.PushConsumer)
     def __init__(
         self,
         group: str,
         subscriptions: Mapping[str, str],
         *,
-        listener: Callable[[Any], object] | None = None,
-        **options: Any,
+        listener: PlainListener | None = None,
+        **options: Unpack[PushConsumerOptions],
     ) -> None:
         if listener is not None and is_async(listener):
             raise ClientError("the listener must be a plain function, not an async one")
-        super().__init__(
-            consumers.PushConsumer(group, dict(subscriptions), listener=listener, **options)
-        )
+        super().__init__(consumers.PushConsumer(group, subscriptions, listener=listener, **options))
 
     acknowledge = blocking(as_async(consumers.PushConsumer.acknowledge))
     send_back = blocking(consumers.PushConsumer.send_back)
@@ -141,11 +174,14 @@ class PushConsumer(Client[consumers.PushConsumer]):
 
 
 class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
-    """As `pyrmq.LitePullConsumer`: `poll`, or a loop over it. What a poll had when it was
-    interrupted (Ctrl-C) is returned by the next one."""
+    __doc__ = in_words(lite_pulls.LitePullConsumer.__doc__, PLAIN)
 
+    @like(lite_pulls.LitePullConsumer)
     def __init__(
-        self, group: str, subscriptions: Mapping[str, str] | None = None, **options: Any
+        self,
+        group: str,
+        subscriptions: Mapping[str, str] | None = None,
+        **options: Unpack[LitePullConsumerOptions],
     ) -> None:
         super().__init__(lite_pulls.LitePullConsumer(group, subscriptions, **options))
 
@@ -166,7 +202,7 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
         self._client.saw(chunk)
         return list(chunk)
 
-    poll.__doc__ = lite_pulls.LitePullConsumer.poll.__doc__
+    poll.__doc__ = in_words(lite_pulls.LitePullConsumer.poll.__doc__, PLAIN)
 
     def __iter__(self) -> Loop:
         return Loop(self)

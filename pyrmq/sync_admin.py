@@ -23,6 +23,7 @@ from pyrmq.admin import topics as topics_
 from pyrmq.admin import users as users_
 from pyrmq.admin.expected import Expected
 from pyrmq.background import Background
+from pyrmq.face_docs import PLAIN, in_words
 from pyrmq.net.signing import Credentials
 from pyrmq.sync_face import Client, blocking, streamed
 
@@ -221,7 +222,7 @@ class Users(_Part):
 
 
 class Admin(Client[api_.Admin]):
-    __doc__ = api_.Admin.__doc__
+    __doc__ = in_words(api_.Admin.__doc__, PLAIN)
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from pyrmq.background import Background, C, Face
 from pyrmq.background_stream import reading
 from pyrmq.errors import ClientError
+from pyrmq.face_docs import PLAIN, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +27,7 @@ def blocking(
         return face._running.call(partial(method, face._client, *args, **options))
 
     update_wrapper(call, method)
+    call.__doc__ = in_words(method.__doc__, PLAIN)
     return call
 
 
@@ -39,6 +41,7 @@ def streamed(
         return _read(self._running, partial(method, self._client, *args, **options))
 
     update_wrapper(call, method)
+    call.__doc__ = in_words(method.__doc__, PLAIN)
     return call
 
 
@@ -56,6 +59,16 @@ def _read(running: Background, make: Callable[[], AsyncIterator[R]]) -> Iterator
 class Client(Face[C]):
     """A client as a plain context manager; leaving it drains."""
 
+    def start(self) -> Self:
+        """As entering a `with`: connects. `close` has to follow."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """As leaving a `with`: sends what is held, tells the brokers, and returns when that is
+        done. Nothing if it was not started, or is closed already."""
+        if self._opened is not None:
+            self.__exit__(None, None, None)
+
     def __enter__(self) -> Self:
         entered = self._open()
         try:
@@ -66,6 +79,8 @@ class Client(Face[C]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._inherited:
+            return
         try:
             wait(self._close())
         finally:

@@ -9,10 +9,18 @@ With pytest, the fixture `pyrmq_broker` is one for all tests of a session.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+import atexit
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from sniffio import current_async_library
@@ -93,10 +101,28 @@ def broker(store: Path | None = None, **settings: Any) -> TestBroker:
     return TestBroker(_serving(store, settings))
 
 
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """A folder until the block, or the program, ends. Not a TemporaryDirectory: a forked child that
+    ends would delete the parent's."""
+    path, process = mkdtemp(prefix="pyrmq-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(path)
+
+    atexit.register(remove)
+    try:
+        yield Path(path)
+    finally:
+        atexit.unregister(remove)
+        remove()
+
+
 @asynccontextmanager
 async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterator[Running]:
     with ExitStack() as stack:
-        root = store or Path(stack.enter_context(TemporaryDirectory(prefix="pyrmq-")))
+        root = store or stack.enter_context(_temporary())
         defaults: dict[str, Any] = {
             "broker_name": "broker-a",
             "broker_ip1": "127.0.0.1",

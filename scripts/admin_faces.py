@@ -16,8 +16,8 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Part
 
 FACES = {
-    "sync": ("blocking", "plain code: each call blocks, and generators are plain ones"),
-    "aio": ("awaited", "asyncio: each call is awaited, generators are those of asyncio"),
+    "sync": ("blocking", "PLAIN", "plain code: each call blocks, and generators are plain ones"),
+    "aio": ("awaited", "ASYNCIO", "asyncio: each call is awaited, generators are those of asyncio"),
 }
 ROOT = Path(__file__).parent.parent
 
@@ -43,7 +43,7 @@ def methods(part: type) -> Iterator[tuple[str, bool]]:
 
 def written(face: str) -> str:
     """A module, as its file has it."""
-    call, doc = FACES[face]
+    call, words, doc = FACES[face]
     lines = [
         f'"""`pyrmq.admin.Admin` for {doc}.', "",
         "Written by scripts/admin_faces.py: change that, or what it reads.", '"""', "",
@@ -52,6 +52,7 @@ def written(face: str) -> str:
             {p.__module__.rpartition(".")[2] for p in parts().values()} | {"api"})),
         "from pyrmq.admin.expected import Expected",
         "from pyrmq.background import Background",
+        f"from pyrmq.face_docs import {words}, in_words",
         "from pyrmq.net.signing import Credentials",
         f"from pyrmq.{face}_face import Client, {call}, streamed", "", "",
         "class _Part:", '    """A part of Admin."""', "",
@@ -70,7 +71,8 @@ def written(face: str) -> str:
             how = "streamed" if generates else call
             lines.append(f"    {name} = {how}({module}.{part.__name__}.{name})")
         lines.append("")
-    lines += ["", "class Admin(Client[api_.Admin]):", "    __doc__ = api_.Admin.__doc__", "",
+    lines += ["", "class Admin(Client[api_.Admin]):",
+              f"    __doc__ = in_words(api_.Admin.__doc__, {words})", "",
               "    def __init__(self, namesrv: str, *, timeout: float | None = None,",
               "                 credentials: Credentials | None = None,",
               "                 expected: Expected | None = None) -> None:",

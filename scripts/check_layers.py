@@ -16,7 +16,7 @@ from import_graph import Graph, circles, shortest
 from python_imports import PythonTree
 
 PYTHON_LAYERS = [
-    {"version", "escape", "errors"},
+    {"version", "escape", "errors", "face_docs"},
     {"engine"},
     {"model"},
     {"segments"},
@@ -25,8 +25,9 @@ PYTHON_LAYERS = [
     {"broker", "namesrv", "client", "background"},
     {"admin", "background_stream"},
     {"aio_face", "sync_face"},
-    {"aio_admin", "sync_admin"},
-    {"outbox", "aio", "sync"},
+    {"aio_admin", "sync_admin", "outbox"},
+    {"aio_outbox", "sync_outbox"},
+    {"aio", "sync"},
     {"oms", "server"},
     {"testing"},
     {"demo", "demo_ha", "pytest_plugin"},

@@ -19,6 +19,7 @@ from pyrmq.admin.producers import Producers
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.topics import Topics
 from pyrmq.admin.users import Users
+from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
 from pyrmq.net.signing import Credentials
@@ -50,6 +51,7 @@ class Admin:
         credentials: Credentials | None = None,
         expected: Expected | None = None,
     ) -> None:
+        check_types(AdminOptions, locals())
         addresses = parse_addresses(namesrv)
         if not addresses:
             raise ConfigError("namesrv names no name server: give host:port;host:port")

@@ -131,6 +131,10 @@ class SendProcessor:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending transaction message is forbidden"
             )
+        if half and _is_batch(command):
+            raise MessageIllegalError(
+                f"property {TRAN_MSG}: a batch cannot be sent in a transaction"
+            )
         retried = send_fields.text(command, "topic").startswith(RETRY_PREFIX)
         if not (half or retried) and send_fields.number(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")

@@ -17,7 +17,7 @@ from pyrmq.broker.opening import HOUR
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command, Store, Transactions
-from pyrmq.errors import InvalidParameterError, ResponseError
+from pyrmq.errors import InvalidParameterError, ResponseError, TransactionConflictError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
@@ -93,6 +93,9 @@ class TransactionProcessor:
         what is refused is logged."""
         try:
             return self._end(command)
+        except TransactionConflictError as e:
+            log.error("END_TRANSACTION from %s: %s", connection.peer, escape(e))
+            raise
         except ResponseError as e:
             log.warning("END_TRANSACTION from %s refused: %s", connection.peer, escape(e))
             raise

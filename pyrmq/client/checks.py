@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import trio
 
+from pyrmq.client.halves import tell
 from pyrmq.client.listener import Outcome
-from pyrmq.errors import ClientError, ConnectError
+from pyrmq.errors import ClientError, PyrmqError, TransactionConflictError
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.channel import Channel
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
 """Bodies of all questions that wait, bytes: however many slots there are."""
+MAX_UNCONFIRMED = 1024
+"""Answers that brokers have not confirmed yet; with more no further question is asked."""
+ANSWER_TIMEOUT = 3.0
 _OFFSETS = ("tranStateTableOffset", "commitLogOffset")
 _ECHOED = ("topic", "transactionId", "bname")
 
@@ -60,6 +63,8 @@ class CheckPool:
         self._bytes = 0
         self._send, self._receive = trio.open_memory_channel[_Check](slots)
         self._ended = trio.Event()
+        self._unconfirmed = 0
+        self._freed = trio.Event()
         self._tasks = Tasks()
 
     async def __aenter__(self) -> CheckPool:
@@ -121,8 +126,7 @@ class CheckPool:
                     self.running -= 1
         finally:
             self._workers -= 1
-            if not self._workers:
-                self._ended.set()
+            self._end_if_done()
 
     async def _answer(self, check: _Check) -> None:
         outcome = await self._ask(check.message)
@@ -130,19 +134,35 @@ class CheckPool:
             self.failed += 1
         if outcome.state is not TransactionState.COMMIT:
             log.info("checked transaction %s: %s", escape(check.message.msg_id), outcome.state)
+        # Workers do not wait for a broker that takes its time: it would have its checks dropped.
+        if self._unconfirmed >= MAX_UNCONFIRMED:
+            self._freed = trio.Event()
+            await self._freed.wait()
+        self._unconfirmed += 1
+        self._tasks.start_soon(self._tell, check, outcome)
+
+    async def _tell(self, check: _Check, outcome: Outcome) -> None:
+        name = escape(check.message.msg_id)
         fields = {**check.fields, "commitOrRollback": outcome.state.value}
         try:
-            await check.channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
-        except ConnectError as e:
+            await tell(check.channel, outcome, fields, ANSWER_TIMEOUT)
+        except TransactionConflictError as e:
             self.failed += 1
-            log.warning(
-                "check of transaction %s not answered: %s",
-                escape(check.message.msg_id),
-                escape(e),
-            )
+            log.error("check of transaction %s, answered %s: %s", name, outcome.state, escape(e))
+        except PyrmqError as e:
+            self.failed += 1
+            log.warning("check of transaction %s not answered: %s", name, escape(e))
         else:
             self.answered += 1
             self._on_answered(check.channel, check.message, outcome.state)
+        finally:
+            self._unconfirmed -= 1
+            self._freed.set()
+            self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if not self._workers and not self._unconfirmed:
+            self._ended.set()
 
 
 def _is_offset(text: str) -> bool:

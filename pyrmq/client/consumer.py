@@ -8,7 +8,7 @@ delivered again, to this consumer or another one of the group (at least once).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from pyrmq.client.allocate import Strategy, average
 from pyrmq.client.call_listener import MAX_LEVEL, Caller
 from pyrmq.client.consume_service import ConsumeService
 from pyrmq.client.consume_services import consume_service
+from pyrmq.client.consumer_options import Listener, PushConsumerOptions
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.consumer_trace import consumer_tracer, observer_of
 from pyrmq.client.expressions import check_expressions
@@ -28,6 +29,7 @@ from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.option_checks import check_whole
+from pyrmq.client.option_types import check_types
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
 from pyrmq.client.push_options import MessageModel, PushOptions
@@ -112,7 +114,7 @@ class PushConsumer:
         namesrv: str | None = None,
         namespace: str = "",
         namespace_v2: str = "",
-        listener: Callable[[Any], Any] | None = None,
+        listener: Listener | None = None,
         concurrency: int = 20,
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
         consume_timestamp: int | None = None,
@@ -137,6 +139,7 @@ class PushConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
+        check_types(PushConsumerOptions, locals())
         check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)

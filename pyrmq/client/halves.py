@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
+from pyrmq.client.listener import Outcome, TransactionListener
 from pyrmq.errors import ClientError, UnsendableMessageError
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
@@ -14,6 +17,7 @@ from pyrmq.model.transaction import (
     TRAN_MSG,
     TransactionState,
 )
+from pyrmq.net.channel import Channel
 
 _LEFT = (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET)
 """Properties of a message that is sent on."""
@@ -41,6 +45,14 @@ def mark(half: Message, group: str, check_immunity: int | None) -> None:
     half.properties |= {TRAN_MSG: "true", PRODUCER_GROUP: group}
 
 
+async def listeners_properties(listener: TransactionListener) -> Mapping[str, str]:
+    """What a listener wants in each of its halves: `await listener.half_properties()`, which an
+    outbox has."""
+    ask: Callable[[], Awaitable[Mapping[str, str]]] | None
+    ask = getattr(listener, "half_properties", None)
+    return {} if ask is None else await ask()
+
+
 def end_fields(
     sent: SendResult, group: str, state: TransactionState
 ) -> dict[str, str | int | bool]:
@@ -56,6 +68,17 @@ def end_fields(
         "transactionId": sent.transaction_id or sent.msg_id,
         "bname": sent.queue.broker_name,
     }
+
+
+async def tell(
+    channel: Channel, outcome: Outcome, fields: dict[str, str | int | bool], timeout: float
+) -> None:
+    """Sends END_TRANSACTION, and waits for the answer: it may be that the half was settled
+    otherwise. RocketMQ's clients do not wait. Nothing is answered to UNKNOWN."""
+    if outcome.state is TransactionState.UNKNOWN:
+        await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+    else:
+        await channel.request(RequestCode.END_TRANSACTION, fields, timeout=timeout)
 
 
 def _commit_log_offset(offset_msg_id: str) -> int:

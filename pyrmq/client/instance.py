@@ -66,6 +66,7 @@ class ClientInstance:
         self.namesrv = parse_addresses(text, "name server address")
         if not self.namesrv:
             raise ConfigError("no name server: pass namesrv='HOST:PORT' or set NAMESRV_ADDR")
+        self._process = os.getpid()
         name = instance_name or f"{os.getpid()}#{time.time_ns()}_{next(_instances)}"
         self.client_id = f"{own_ip()}@{name}"
         self.producer_groups: set[str] = set()
@@ -114,6 +115,11 @@ class ClientInstance:
 
     async def __aenter__(self) -> Self:
         check_trio()
+        if self._process != os.getpid():
+            raise ClientError(
+                "this client was made before the process was forked, and would have the same "
+                "client id as in the parent and in other children: make it in the child"
+            )
         await self._channels.__aenter__()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import trio
 
 from pyrmq.client.allocate import Strategy, average
+from pyrmq.client.consumer_options import LitePullConsumerOptions
 from pyrmq.client.consumer_requests import ConsumerRequests
 from pyrmq.client.consumer_trace import consumer_tracer, observer_of
 from pyrmq.client.deadlines import within
@@ -25,6 +26,7 @@ from pyrmq.client.member import Member, MemberOptions
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.option_types import check_types
 from pyrmq.client.polls import Polls
 from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, MAX_SPAN, ProcessQueue
 from pyrmq.client.pull_loop import PullOptions
@@ -100,6 +102,7 @@ class LitePullConsumer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
+        check_types(LitePullConsumerOptions, locals())
         check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,15 @@ TURN = 64
 KEPT_CAUSES = 16
 _LOCK = threading.Lock()
 """For failures that several threads ask for."""
+
+
+def _in_forked_child() -> None:
+    global _LOCK
+    _LOCK = threading.Lock()  # somebody may have had it who is not here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def result_in_batch(

@@ -14,6 +14,7 @@ from pyrmq.client.delivery import Delivery, SendRules
 from pyrmq.client.in_flight import InFlight
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
+from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.outgoing import Outgoing, Packer, Packing
 from pyrmq.client.refusals import check_group, check_queue
 from pyrmq.client.request_reply import Requests
@@ -118,6 +119,7 @@ class Producer:
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[SendMessageHook] = (),
     ) -> None:
+        check_types(ProducerOptions, locals())
         check_group(group)
         self.group = group
         self.namespace = namespace
@@ -230,6 +232,12 @@ class Producer:
         self._client.producer_groups.discard(self._wire_group)
         with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
             await self._client.unregister(producerGroup=self._wire_group)
+
+    @property
+    def unsent(self) -> int:
+        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
+        producer was left, those that failed and nobody has asked for."""
+        return 0 if self._soon is None else self._soon.unanswered
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> list[MessageQueue]:
         """Queues of a topic that can be sent to, by broker name and queue id.

@@ -83,6 +83,7 @@ class SoonSender:
         self._stored = 0
         """Requests that were answered well."""
         self._failures = Failures()
+        self._lost = 0
         self._tasks = Tasks()
 
     async def __aenter__(self) -> SoonSender:
@@ -105,12 +106,21 @@ class SoonSender:
                     self._end(batch)
                 self._lanes.clear()
                 count, cause = self._failures.take()
+                self._lost = count
                 if count:
                     log.error(
                         "%d messages of send_soon failed and nobody asked for them, the first: %s",
                         count,
                         escape(cause),
                     )
+
+    @property
+    def unanswered(self) -> int:
+        """Messages that were taken, and are not answered; when it was left, those that failed and
+        nobody asked for. For any thread."""
+        batches = list(self._unanswered)
+        waiting = sum(1 if b.request is not None else len(b.entries) for b in batches)
+        return self._lost + waiting
 
     def take(self, message: Message, queue: MessageQueue | None) -> PendingSend | None:
         """Takes a usual message into a batch that there is; None if more has to be done."""

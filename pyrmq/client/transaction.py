@@ -11,14 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Self, overload
+from typing import Any, Self, Unpack, overload
 
 import trio
 
 from pyrmq.client.checks import CheckPool
-from pyrmq.client.halves import end_fields, half_of, mark
+from pyrmq.client.halves import end_fields, half_of, listeners_properties, mark, tell
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.listener import Execute, Outcome, TransactionListener, outcome_of
+from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check_types
 from pyrmq.client.outgoing import Outgoing
 from pyrmq.client.producer import Producer
 from pyrmq.client.refusals import check_topic
@@ -27,12 +28,13 @@ from pyrmq.client.transaction_function import TransactionFunction
 from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
-    ConnectError,
     PyrmqError,
+    RequestTimeoutError,
     TopicNotExistError,
+    TransactionConflictError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
+from pyrmq.face_docs import with_options_of
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
@@ -96,19 +98,20 @@ class TransactionalProducer(Producer):
     decorated function without its check.
     """
 
+    @with_options_of(Producer)
     def __init__(
         self,
         group: str,
         listener: TransactionListener | None = None,
         *,
-        namesrv: str | None = None,
         topics: Iterable[str] | None = None,
         check_concurrency: int = CHECK_CONCURRENCY,
         check_queue: int = CHECK_QUEUE,
         execute_threads: int = EXECUTE_THREADS,
-        **producer_options: Any,
+        **producer_options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(group, namesrv=namesrv, **producer_options)
+        check_types(TransactionOptions, locals())
+        super().__init__(group, **producer_options)
         self._topics = (
             None if topics is None else [topics] if isinstance(topics, str) else [*topics]
         )
@@ -252,6 +255,11 @@ class TransactionalProducer(Producer):
         `check_immunity` is the time, in whole seconds, before the broker asks for the first time;
         an outcome that comes later counts only as the answer to a check.
 
+        Returns when the broker has confirmed COMMIT or ROLLBACK, or has not within 3 s: then it is
+        logged, and the broker asks. TransactionConflictError: another producer of the group has
+        answered a check with the other state, which counts for the message; the local transaction
+        has ended all the same.
+
         NotSentError for a message that cannot be sent in a transaction, ClientError if no
         transaction was decorated for its topic; otherwise as `send`.
         """
@@ -261,6 +269,7 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(message.topic)
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
+        half.properties |= await listeners_properties(listener)
         request: Outgoing | None = None
 
         async def send() -> SendResult:
@@ -295,22 +304,27 @@ class TransactionalProducer(Producer):
         )
 
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
-        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back."""
+        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back.
+        TransactionConflictError if the broker has settled the half otherwise."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
                 fields = end_fields(sent, self._wire_group, outcome.state)
                 channel = await self._client.master(queue.topic, queue.broker_name)
-                await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
+                await tell(channel, outcome, fields, END_TIMEOUT)
                 self._trace_end(
                     half.all_properties(), queue.topic, sent.msg_id, channel, outcome.state
                 )
             if limit.cancelled_caught:
-                raise ConnectError(f"not sent in {END_TIMEOUT:g} s")
+                raise RequestTimeoutError(f"no answer in {END_TIMEOUT:g} s")
+        except TransactionConflictError as e:
+            self._ends_failed += 1
+            log.error("%s of transaction %s: %s", outcome.state, escape(sent.msg_id), escape(e))
+            raise
         except PyrmqError as e:
             self._ends_failed += 1
             log.warning(
-                "%s of transaction %s could not be sent, the broker will check it: %s",
+                "it is not certain that the broker has %s of transaction %s, it will check: %s",
                 outcome.state,
                 escape(sent.msg_id),
                 escape(e),

@@ -21,7 +21,7 @@ class TransactionStatistics:
     """Counters since the start; `checks_waiting` and `checks_running` are those of now.
 
     `committed`, `rolled_back` and `unknown` are outcomes of local transactions, `ends_failed` those
-    that could not be sent. A check that was dropped or whose answer failed is asked again.
+    that no broker has confirmed. A check that was dropped or whose answer failed is asked again.
     """
 
     halves_sent: int

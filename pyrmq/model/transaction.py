@@ -18,6 +18,9 @@ CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
 """Queue offset of the half that RocketMQ's immunity copy stands for."""
 
+OUTBOX_ID = "PYRMQ_OUTBOX"
+"""Which outbox can answer for a half; of pyrmq, no other client knows it."""
+
 
 class TransactionState(IntEnum):
     """What a producer says of its local transaction. The numbers are those on the wire, as text a

@@ -52,7 +52,7 @@ class _Lifecycle(Client[C]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         async with self._leaving:  # of several tasks the first one leaves, the others wait for it
-            if self._background is not None:
+            if self._opened is not None:
                 await super().__aexit__(kind, error, trace)
 
 
@@ -91,7 +91,7 @@ class _Consumer(OfConsumer, _Lifecycle[K]):
     async def detach_queue(self, queue: str) -> None:
         """Gives a queue up; others of the group get its messages. ClientError for one that is not
         attached."""
-        if self._held is None:
+        if not self._was_opened:
             self._client.detach_first(queue)
         else:
             await asyncio.wrap_future(self._submit(self._client.detach_queue, queue))
@@ -107,7 +107,7 @@ class PushConsumer(_Consumer[push_consumers.PushConsumer]):
         already."""
         check_function("listener", listener, LISTENER)
         called = _bridge(listener, self._calls) if is_async(listener) else listener
-        if self._held is None:
+        if not self._was_opened:
             self._client.attach_first(queue, called)
         else:
             await asyncio.wrap_future(self._submit(self._client.attach_queue, queue, called))
@@ -124,7 +124,7 @@ class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
     async def attach_queue(self, queue: str) -> None:
         """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
         attached already."""
-        if self._held is None:
+        if not self._was_opened:
             self._client.attach_first(queue, None)
         else:
             await asyncio.wrap_future(self._submit(self._client.attach_queue, queue))

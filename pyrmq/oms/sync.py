@@ -55,7 +55,7 @@ class _Lifecycle(Client[C]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with self._leaving:  # of several threads the first one leaves, the others wait for it
-            if self._background is not None:
+            if self._opened is not None:
                 super().__exit__(kind, error, trace)
 
 
@@ -92,7 +92,7 @@ class _Consumer(OfConsumer, _Lifecycle[K]):
     def detach_queue(self, queue: str) -> None:
         """Gives a queue up; others of the group get its messages. ClientError for one that is not
         attached."""
-        if self._held is None:
+        if not self._was_opened:
             self._client.detach_first(queue)
         else:
             self._running.call(partial(self._client.detach_queue, queue))
@@ -107,7 +107,7 @@ class PushConsumer(_Consumer[push_consumers.PushConsumer]):
         check_function("listener", listener, LISTENER)
         if is_async(listener):
             raise ClientError("the listener must be a plain function, not an async one")
-        if self._held is None:
+        if not self._was_opened:
             self._client.attach_first(queue, listener)
         else:
             self._running.call(partial(self._client.attach_queue, queue, listener))
@@ -123,7 +123,7 @@ class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
     def attach_queue(self, queue: str) -> None:
         """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
         attached already."""
-        if self._held is None:
+        if not self._was_opened:
             self._client.attach_first(queue, None)
         else:
             self._running.call(partial(self._client.attach_queue, queue))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, Table, case, func, insert, select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -32,6 +33,12 @@ _DURABLE = case(
 )
 """Makes this transaction of PostgreSQL flush when it commits: no answer may outlive what it says in
 a crash of the server."""
+
+
+IDENTITY = "pyrmq.outbox.identity"
+"""Key of the row that says which outbox this is: no transaction's id."""
+_NEVER = 2**63 - 1
+"""When that row becomes old."""
 
 
 class Fence:
@@ -59,6 +66,23 @@ class Fence:
     def now(self) -> int:
         """Milliseconds since 1970."""
         return int(self._clock() * 1000)
+
+    def identity(self) -> str:
+        """What this table is called in halves: the same for all who use it, another one for every
+        other table. It is a row of the table, made by the first who asks."""
+        query = select(self.table.c.topic).where(self.table.c.transaction_id == IDENTITY)
+        with self._deciding() as connection:
+            with connection.begin():
+                found: str | None = connection.execute(query).scalar()
+            if found is not None:
+                return found
+            with suppress(IntegrityError), connection.begin():  # another one was faster
+                self._limit_wait(connection)
+                row = {"transaction_id": IDENTITY, "state": ROLLBACK.name, "topic": uuid4().hex}
+                words = "the identity of this outbox: do not delete it"
+                connection.execute(insert(self.table).values(**row, keys=words, created=_NEVER))
+            with connection.begin():
+                return str(connection.execute(query).scalar_one())
 
     def begin(self, connection: Connection, key: str, topic: str, keys: str | None) -> None:
         """First statement of a local transaction: its COMMIT row. ClientError if it is decided.

@@ -6,10 +6,11 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+import trio
 from sqlalchemy import Engine, Table, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -20,8 +21,8 @@ from pyrmq.escape import escape
 from pyrmq.model.message import Message
 from pyrmq.model.properties import KEYS, UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.model.transaction import TransactionState
-from pyrmq.outbox.fence import Fence
+from pyrmq.model.transaction import OUTBOX_ID, TransactionState
+from pyrmq.outbox.fence import IDENTITY, Fence
 from pyrmq.outbox.table import MAX_ID, OUTBOX
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ class Outbox:
     for all of a table. clock: seconds since 1970.
 
     All producers of a group must work on the same database and table: a broker asks any of them.
+    A half says whose it is, in its property PYRMQ_OUTBOX: the identity of the table, which is a row
+    of it. Another outbox that is asked answers UNKNOWN and logs an error.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Outbox:
         self._fence = Fence(engine, table, lock_timeout, clock)
         self._keep_ms = keep // timedelta(milliseconds=1)
         self._running: set[str] = set()
+        self._identity: str | None = None
         self._work = work or _call_arg
         self._session = session
 
@@ -111,6 +115,9 @@ class Outbox:
         while it committed is raised as well, with a note that the outcome is open: the check
         decides it.
         """
+        # Here as well as in the producer, whose listener may hand its calls on to this one.
+        properties = message.properties | await self.half_properties()
+        message = replace(message, properties=properties)
         call = _Call(arg, self._fence.now())
         result = await producer.send_in_transaction(message, call, **options)
         if call.state is TransactionState.COMMIT:
@@ -144,18 +151,41 @@ class Outbox:
             self._running.discard(key)
         return call.state
 
+    async def half_properties(self) -> dict[str, str]:
+        """What a producer adds to each half of this outbox. Asks the database, the first time only.
+        SQLAlchemyError."""
+        if self._identity is None:
+            await trio.to_thread.run_sync(self._own_identity)
+        return {OUTBOX_ID: self._own_identity()}
+
+    def _own_identity(self) -> str:
+        if self._identity is None:
+            self._identity = self._fence.identity()
+        return self._identity
+
     def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
         """What became of the transaction; ROLLBACK makes sure that it can commit no more.
 
-        For a half so old that its row may have been pruned, no row is no answer."""
+        For a half so old that its row may have been pruned, no row is no answer; nor for one that
+        does not say whose it is, as it may be another outbox's."""
         key, keys = _identity(message.properties)
         if key in self._running:  # it may wait for a connection or a lock and have no row yet
             return TransactionState.UNKNOWN
-        complete = self._kept(message.born_timestamp)
-        state = self._settle(key, message.topic, keys, complete)
-        if state is TransactionState.UNKNOWN and not complete:
+        whose = message.properties.get(OUTBOX_ID)
+        if whose is not None and not self._is_own(key, whose):
+            return TransactionState.UNKNOWN
+        kept = self._kept(message.born_timestamp)
+        state = self._settle(key, message.topic, keys, kept and whose is not None)
+        if state is TransactionState.UNKNOWN and not kept:
             log.error(
                 "transaction %s is too old to have a row for sure: decide it by hand", escape(key)
+            )
+        elif state is TransactionState.UNKNOWN and whose is None:
+            log.error(
+                "transaction %s has no row here, and its half does not say whose outbox has one "
+                "(no %s: it was sent by pyrmq 0.1 or by another client): answered UNKNOWN",
+                escape(key),
+                OUTBOX_ID,
             )
         log.info("check of transaction %s: %s", escape(key), state)
         return state
@@ -178,6 +208,23 @@ class Outbox:
                     deleted += gone.rowcount
             if len(ids) < batch:
                 return deleted
+
+    def _is_own(self, key: str, whose: str) -> bool:
+        try:
+            own = self._own_identity()
+        except SQLAlchemyError as e:
+            log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
+            return False
+        if whose != own:
+            log.error(
+                "asked about transaction %s of another outbox (identity %s, this one is %s): "
+                "answered UNKNOWN. All producers of a group need the same database and table: give "
+                "the producers on each database a group of their own",
+                escape(key),
+                escape(whose[:80]),
+                own,
+            )
+        return whose == own
 
     def _kept(self, since: int) -> bool:
         """Whether no row that was written after this time has been pruned."""
@@ -206,16 +253,19 @@ class Outbox:
         try:
             return self._fence.settle(key, topic, keys, complete)
         except SQLAlchemyError as e:
-            reason = str(getattr(e, "orig", None) or e).partition("\n")[0]
-            log.warning("transaction %s is not decided yet: %s", escape(key), escape(reason))
+            log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
         except Exception:
             log.exception("transaction %s is not decided yet", escape(key))
         return TransactionState.UNKNOWN
 
 
+def _reason(error: SQLAlchemyError) -> str:
+    return str(getattr(error, "orig", None) or error).partition("\n")[0]
+
+
 def _identity(properties: Mapping[str, str]) -> tuple[str, str | None]:
     """Transaction id and keys of a message."""
     key = properties.get(UNIQ_KEY, "")
-    if not key or len(key) > MAX_ID or "\0" in key:
+    if not key or len(key) > MAX_ID or "\0" in key or key == IDENTITY:
         raise ClientError(f"the message has no usable {UNIQ_KEY}: {key!r:.80}")
     return key, properties.get(KEYS, "").replace("\0", " ") or None

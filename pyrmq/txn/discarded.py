@@ -92,6 +92,13 @@ class Discarded:
             return None
         return phys
 
+    def delivered(self, half: ReceivedMessage) -> bool | None:
+        """Whether the index has the committed message of a half; None while it cannot say."""
+        try:
+            return bool(self._places(half.properties[REAL_TOPIC], half, committed=True))
+        except ResponseError:
+            return None
+
     def _decided_before(self, half: ReceivedMessage, phys: int) -> bool:
         """Whether a message that was discarded before the start was delivered or taken up again."""
         delivered = self._places(half.properties[REAL_TOPIC], half, committed=True)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pyrmq.engine import Store, Transactions
-from pyrmq.errors import IllegalOperationError, ResponseError
+from pyrmq.errors import IllegalOperationError, ResponseError, TransactionConflictError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage, decode_record
@@ -78,7 +78,12 @@ class Ender:
             request.from_transaction_check,
             self.rules,
         )
+        commit = request.commit_or_rollback is TransactionState.COMMIT
+        if state is State.SETTLED and self._was_committed(half) is (not commit):
+            event = Event.OTHERWISE
         action, _ = TABLE[state, event]
+        if action is Action.SAY_OTHERWISE:
+            raise _otherwise(half, committed=not commit)
         if action is Action.SAY_TOO_LATE:
             raise IllegalOperationError(
                 "the half message's immunity is over: its producer will be asked"
@@ -92,6 +97,7 @@ class Ender:
             return self._deliver_late(half, discarded)
         if action is Action.FORGET:
             self.discarded.close(half)
+            self._engine.decide_discarded(half.commit_log_offset, False)
             return 0
         self.repeated += 1
         self._engine.write_owed()  # settled counts once its op record is written
@@ -147,7 +153,32 @@ class Ender:
         with self._taking(half.properties[REAL_TOPIC]):
             end = self._engine.deliver_late(discarded, half.commit_log_offset)
         self.discarded.close(half)
+        self._engine.decide_discarded(half.commit_log_offset, True)
         return end
+
+    def _was_committed(self, half: ReceivedMessage) -> bool | None:
+        """How a settled half was settled; None if nobody knows. What was settled before the start,
+        or long ago, is looked up in the index: a message that is there was committed, one that is
+        not was rolled back if all that was settled since the start is remembered."""
+        committed, complete = self._engine.decided(half.commit_log_offset)
+        if committed is not None:
+            return committed
+        delivered = self.discarded.delivered(half)
+        return delivered if delivered or complete else None
+
+
+def _otherwise(half: ReceivedMessage, *, committed: bool) -> TransactionConflictError:
+    code = ResponseCode.TRANSACTION_SHOULD_ROLLBACK
+    text = "COMMIT came after its half was rolled back: the message is not delivered"
+    if committed:
+        code = ResponseCode.TRANSACTION_SHOULD_COMMIT
+        text = "ROLLBACK came after its half was committed: the message is delivered"
+    p = half.properties
+    return TransactionConflictError(
+        f"transaction {p.get(UNIQ_KEY, '')} of group {p.get(PRODUCER_GROUP)} for topic "
+        f"{p.get(REAL_TOPIC)}: {text}",
+        code,
+    )
 
 
 def _has_queue(half: ReceivedMessage) -> bool:

@@ -34,6 +34,8 @@ class Event(Enum):
     UNKNOWN = "unknown"
     TOO_LATE = "too late"
     """An answer that is no answer to a check came after the half's immunity was over."""
+    OTHERWISE = "otherwise"
+    """COMMIT of what was rolled back, or ROLLBACK of what was committed."""
     YOUNG = "young"
     DUE = "due"
     UNREACHABLE = "unreachable"
@@ -54,6 +56,7 @@ class Action(Enum):
     ASK = "append again with one check more, op record, ask a producer"
     DISCARD = "append to TRANS_CHECK_MAX_TIME_TOPIC, op record, log"
     SAY_SETTLED = "answer SUCCESS: it is settled already"
+    SAY_OTHERWISE = "answer how it is settled: TRANSACTION_SHOULD_COMMIT or _ROLLBACK; log"
     DELIVER_LATE = "append to the real topic"
     FORGET = "let it stay in TRANS_CHECK_MAX_TIME_TOPIC"
     REOPEN = "append to the half topic without checks"
@@ -73,6 +76,7 @@ TABLE: dict[tuple[State, Event], tuple[Action, State]] = {
     (State.PENDING, Event.RESUME): (Action.REFUSE, State.PENDING),
     (State.SETTLED, Event.COMMIT): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.ROLLBACK): (Action.SAY_SETTLED, State.SETTLED),
+    (State.SETTLED, Event.OTHERWISE): (Action.SAY_OTHERWISE, State.SETTLED),
     (State.SETTLED, Event.UNKNOWN): (Action.NOTHING, State.SETTLED),
     (State.SETTLED, Event.TOO_LATE): (Action.SAY_SETTLED, State.SETTLED),
     (State.SETTLED, Event.RESUME): (Action.REFUSE, State.SETTLED),

@@ -8,6 +8,7 @@ MEMORY goes to a folder for temporary files. The functions of Spark's SQL that j
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 import weakref
@@ -88,6 +89,11 @@ class LocalTable:
         return self.engine.arrow(self)
 
 
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:  # a forked child that ends leaves the parent's alone
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class LocalEngine:
     """A database in memory that lives as long as this object."""
 
@@ -104,7 +110,7 @@ class LocalEngine:
         self._errors = duckdb.Error
         # Never used by name: other connections of the process have nothing to do with it.
         folder = tempfile.mkdtemp(prefix="pyrmq-pipeline-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
         settings: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder}
         self.connection = duckdb.connect(":memory:", config=settings)
         self._numbers = itertools.count()

@@ -400,12 +400,12 @@ async def test_outside_of_its_block(alone: GroupBroker, clock: MockClock) -> Non
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({"auto_commit": 1}, "auto_commit is int; True or False"),
+        ({"auto_commit": 1}, "auto_commit is 1; True or False"),
         ({"auto_commit_interval": 0.5}, "auto_commit_interval is 0.5; seconds .* at least 1"),
         ({"pull_batch_size": 0}, "pull_batch_size is 0"),
         ({"max_cached_total": 0}, "max_cached_total is 0"),
         ({"strategy": "average"}, "strategy is 'average'"),
-        ({"consume_from": "FIRST"}, "a ConsumeFrom is needed"),
+        ({"consume_from": "FIRST"}, "a pyrmq.ConsumeFrom is needed"),
         ({"consume_timestamp": 1}, "goes with ConsumeFrom.TIMESTAMP"),
     ],
 )

@@ -17,10 +17,12 @@ from pyrmq.errors import (
     InvalidParameterError,
     MessageIllegalError,
     SystemBusyError,
+    TransactionConflictError,
 )
 from pyrmq.model.message import Message, MessageQueue, SendStatus
 from pyrmq.model.record import ReceivedMessage
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Scripted
+from tests.support.scripted.script import HANG_UP, SILENCE
 from tests.support.scripted.streams import (
     END,
     HALF_OFFSET,
@@ -34,6 +36,7 @@ from tests.support.scripted.streams import (
     sent_properties,
     stored,
 )
+from tests.support.wire import Command
 
 ONE = MessageQueue("T", "broker-a", 1)
 
@@ -83,7 +86,7 @@ async def test_half_then_local_transaction_then_outcome(
         "transactionId": key,
         "bname": "broker-a",
     }
-    assert end.is_oneway
+    assert end.is_oneway is (expected is UNKNOWN), "an outcome is to be confirmed"
     assert (end.body, end.remark) == (b"", None)
     assert (result.local_state, result.error, result.msg_id) == (expected, None, key)
     assert (result.status, result.queue, result.queue_offset) == (SendStatus.SEND_OK, ONE, 5)
@@ -91,6 +94,42 @@ async def test_half_then_local_transaction_then_outcome(
     assert statistics.halves_sent == 1
     outcomes = (statistics.committed, statistics.rolled_back, statistics.unknown)
     assert outcomes == tuple(int(expected is s) for s in (COMMIT, ROLLBACK, UNKNOWN))
+
+
+@pytest.mark.parametrize(("state", "code"), [(COMMIT, 201), (ROLLBACK, 200)])
+async def test_what_the_broker_has_settled_otherwise_is_raised(
+    broker: StreamBroker,
+    state: TransactionState,
+    code: int,
+    clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def otherwise(command: Command) -> Command:
+        answer = command.reply(code)
+        answer.remark = "otherwise \x1b"
+        return answer
+
+    broker.change[END] = otherwise
+    async with producer(Async(lambda: state)) as sender:
+        with pytest.raises(TransactionConflictError, match="otherwise") as caught:
+            await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert sender.statistics().ends_failed == 1
+    assert (caught.value.code, caught.value.answered) == (code, True)
+    (line,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
+    assert line.startswith(f"{state} of transaction ")
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("answer", [SILENCE, HANG_UP, 1, 604])
+async def test_an_outcome_that_is_not_confirmed_is_left_to_the_check(
+    broker: StreamBroker, answer: Any, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.change[END] = lambda c: c.reply(answer) if isinstance(answer, int) else answer
+    async with producer(Async(lambda: COMMIT)) as sender:
+        result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
+        assert result.local_state is COMMIT
+        assert sender.statistics().ends_failed == 1
+    assert "it is not certain that the broker has COMMIT of transaction" in caplog.text
 
 
 class BrokenText(Exception):

@@ -213,7 +213,7 @@ def test_a_cancellation_while_it_is_left(server: Running) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert SHARED._users == 0
+            assert not SHARED._open
 
     run(test)
 

@@ -31,6 +31,7 @@ from pyrmq.model.message import Message, MessageQueue, SendStatus
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox import OUTBOX, Outbox, create_table
+from pyrmq.outbox.fence import IDENTITY
 
 SECONDS = 30.0
 """Longest wait for another thread or process."""
@@ -48,8 +49,13 @@ class Database:
     """One database with its tables; engines made by `engine` are disposed at the end."""
 
     def __init__(
-        self, url: str, url_through: Callable[[str, int], str] | None = None, wal: bool = False
+        self,
+        url: str,
+        url_through: Callable[[str, int], str] | None = None,
+        wal: bool = False,
+        identity: str = "shop",
     ) -> None:
+        self._identity = identity
         self.url = url
         self.url_through = url_through
         self.postgresql = url.startswith("postgresql")
@@ -60,6 +66,8 @@ class Database:
         engine = self.engine()
         create_table(engine)
         shop.create_all(engine)
+        with engine.begin() as connection:
+            connection.execute(insert(OUTBOX).values(identity_row(self._identity)))
         if self._wal:
             with engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
@@ -86,7 +94,9 @@ class Database:
     def rows(self) -> dict[str, str]:
         """The outbox as {transaction id: state}."""
         with self._own.connect() as connection:
-            query = select(OUTBOX.c.transaction_id, OUTBOX.c.state)
+            query = select(OUTBOX.c.transaction_id, OUTBOX.c.state).where(
+                OUTBOX.c.transaction_id != IDENTITY
+            )
             return dict(connection.execute(query).all())
 
     def run(self, statement: Any) -> None:
@@ -94,16 +104,21 @@ class Database:
             connection.execute(statement)
 
 
+def identity_row(identity: str) -> dict[str, object]:
+    """What makes an outbox table known by a name. Halves of `message` are of the outbox `shop`."""
+    row = {"transaction_id": IDENTITY, "state": "ROLLBACK", "topic": identity}
+    return {**row, "created": 2**63 - 1}
+
+
 def place_order(session: Session, message: Message, arg: object) -> None:
     """Work that writes one order, named by the message's transaction id."""
     session.execute(insert(ORDERS).values(id=message.properties["UNIQ_KEY"], amount=1))
 
 
-def message(key: str | None = None) -> Message:
-    """As it comes to the listener, with its UNIQ_KEY."""
-    return Message(
-        "Orders", b"order", keys=["k1", "k2"], properties={"UNIQ_KEY": key or uuid.uuid4().hex}
-    )
+def message(key: str | None = None, outbox: str = "shop") -> Message:
+    """As it comes to the listener, with its UNIQ_KEY and the identity of its outbox."""
+    properties = {"UNIQ_KEY": key or uuid.uuid4().hex, "PYRMQ_OUTBOX": outbox}
+    return Message("Orders", b"order", keys=["k1", "k2"], properties=properties)
 
 
 def received(sent: Message, born: float | None = None) -> ReceivedMessage:

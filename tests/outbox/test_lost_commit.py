@@ -100,6 +100,7 @@ async def test_send_raises_with_a_note_when_the_outcome_is_open(
     engine = postgresql.engine(postgresql.url_through(*proxy.address))
     outbox = postgresql.outbox(place_order, engine=engine)
     producer = FakeProducer(outbox)
+    await outbox.half_properties()  # asked for once, before the fault
     proxy.loss = Loss.LATE
     with pytest.raises(OperationalError) as caught:
         await outbox.send(producer, message())

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from sqlalchemy import Engine, MetaData, create_engine, event, func, inspect, select
+from sqlalchemy import Engine, MetaData, create_engine, event, inspect, select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import sessionmaker
 from sqlalchemy.pool import NullPool, Pool, StaticPool
@@ -22,6 +22,7 @@ from pyrmq.errors import ClientError, ConfigError
 from pyrmq.model.message import Message
 from pyrmq.model.transaction import TransactionState
 from pyrmq.outbox import KEEP, OUTBOX, Outbox, create_table, metadata, outbox_table
+from pyrmq.outbox.fence import IDENTITY
 
 from .shop import SECONDS, Database, FakeProducer, FakeResult, message, place_order, received
 
@@ -58,12 +59,13 @@ def test_metadata_holds_the_table_for_migrations(database: Database) -> None:
     engine = database.engine()
     own.create_all(engine)
     outbox = database.outbox(place_order, table=table)
-    sent = message()
+    sent = message(outbox=outbox._own_identity())
     assert outbox.execute_local_transaction(sent, None) is COMMIT
     assert outbox.check_local_transaction(received(sent)) is COMMIT
     assert database.rows() == {}
     with engine.connect() as connection:
-        assert connection.scalar(select(func.count()).select_from(table)) == 1
+        names = connection.scalars(select(table.c.transaction_id)).all()
+    assert set(names) == {IDENTITY, sent.properties["UNIQ_KEY"]}
 
 
 def test_the_row_says_what_it_is_of(database: Database) -> None:
@@ -71,7 +73,8 @@ def test_the_row_says_what_it_is_of(database: Database) -> None:
     outbox = database.outbox(place_order, clock=lambda: 1_700_000_000.5)
     outbox.execute_local_transaction(sent, None)
     with database.engine().connect() as connection:
-        [row] = connection.execute(select(OUTBOX)).all()
+        of = OUTBOX.c.transaction_id == sent.properties["UNIQ_KEY"]
+        [row] = connection.execute(select(OUTBOX).where(of)).all()
     assert row == (sent.properties["UNIQ_KEY"], "COMMIT", "Orders", "k1 k2", 1_700_000_000_500)
 
 

@@ -105,6 +105,8 @@ class Stage:
     def __init__(self, root: Path, immunity: int | None) -> None:
         self.root = root
         self.immunity = immunity
+        self.settled_as = COMMIT
+        """The word that settled it last."""
         self.now = BORN
         self.producers = Producers()
         self._open()
@@ -170,6 +172,10 @@ class Stage:
 
     # Events.
 
+    @property
+    def other_word(self) -> int:
+        return ROLLBACK if self.settled_as == COMMIT else COMMIT
+
     def end(self, word: int, copy: int, from_check: bool) -> int | None:
         """END_TRANSACTION that names a copy of the half: 0 is the first."""
         halves = self.records(HALF_TOPIC)
@@ -208,11 +214,15 @@ class Stage:
                 return self.end(COMMIT, copy, from_check)
             case Event.ROLLBACK:
                 return self.end(ROLLBACK, copy, from_check)
+            case Event.OTHERWISE:
+                return self.end(self.other_word, copy, from_check)
             case Event.UNKNOWN:
                 return self.end(UNKNOWN, copy, from_check)
             case Event.TOO_LATE:
                 self.now = BORN + grace + 1
-                return self.end(COMMIT if copy % 2 else ROLLBACK, copy, False)
+                waits = bool(self.pending())
+                word = (COMMIT if copy % 2 else ROLLBACK) if waits else self.settled_as
+                return self.end(word, copy, False)
             case Event.RESUME:
                 return self.resume()
             case Event.YOUNG:
@@ -247,7 +257,7 @@ def check(
     named, pending = before.named, before.pending
     asked, stage.producers.asked = stage.producers.asked, []
     by_request = event in (
-        Event.COMMIT, Event.ROLLBACK, Event.UNKNOWN, Event.TOO_LATE, Event.RESUME
+        Event.COMMIT, Event.ROLLBACK, Event.OTHERWISE, Event.UNKNOWN, Event.TOO_LATE, Event.RESUME
     )  # fmt: skip
     answer = 0 if by_request and event is not Event.UNKNOWN else None
     old = {half.offset for half in pending}
@@ -258,6 +268,8 @@ def check(
             named, pending = named | old, ()
         case Action.SAY_TOO_LATE:
             answer = 604
+        case Action.SAY_OTHERWISE:
+            answer = 200 if stage.settled_as == COMMIT else 201
         case Action.ASK:
             (half,) = pending
             (copy,) = after.pending
@@ -309,6 +321,9 @@ def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[S
             if last is Action.FORGET:
                 state = State.DISCARDED  # that is remembered in memory only
                 last = Action.NOTHING
+        if state is State.SETTLED and event in (Event.COMMIT, Event.ROLLBACK):
+            same = (event is Event.COMMIT) == (stage.settled_as == COMMIT)
+            event = event if same else Event.OTHERWISE
         if not feasible(state, event, stage.immunity):
             continue
         before = stage.seen()
@@ -319,6 +334,8 @@ def walk(stage: Stage, path: list[tuple[Event, int, bool, int]]) -> list[tuple[S
         except AssertionError as e:
             raise AssertionError(f"{[*done, (state, event)]}: {taken}: {e}") from e
         done.append((state, event))
+        if then is State.SETTLED and state is not then:
+            stage.settled_as = COMMIT if event is Event.COMMIT else ROLLBACK
         # After a FORGET only what changes the state makes it the past.
         if taken is Action.FORGET or then is not state:
             last = taken
@@ -354,7 +371,15 @@ def test_every_row_is_what_happens(
     """Each row by its shortest way; `copy` says which copy a request names."""
     if event is Event.TOO_LATE and immunity is None:
         return
-    path = [(e, 0, True, 0) for e in [Event.DUE, *WAYS[state]]]
+    ways = [Event.ROLLBACK] if (state, event) == (State.SETTLED, Event.ROLLBACK) else WAYS[state]
+    path = [(e, 0, True, 0) for e in [Event.DUE, *ways]]
     with staged(immunity) as stage:
         done = walk(stage, [*path, (event, copy, True, restart)])
     assert done[-1] == (state, event)
+
+
+@pytest.mark.parametrize("restart", [0, 1], ids=["", "restarted"])
+def test_a_commit_of_what_was_rolled_back(restart: int) -> None:
+    path = [(Event.DUE, 0, True, 0), (Event.ROLLBACK, 0, True, 0), (Event.COMMIT, 0, True, restart)]
+    with staged(None) as stage:
+        assert walk(stage, path)[-1] == (State.SETTLED, Event.OTHERWISE)

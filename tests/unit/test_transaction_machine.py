@@ -25,6 +25,7 @@ def test_every_state_knows_every_event_that_can_happen_to_it() -> None:
         for event in Event:
             possible = state is State.PENDING or event not in TIMED
             possible &= (state, event) != (State.DISCARDED, Event.TOO_LATE)
+            possible &= event is not Event.OTHERWISE or state is State.SETTLED
             assert ((state, event) in TABLE) == possible, (state, event)
 
 

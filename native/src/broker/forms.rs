@@ -213,7 +213,7 @@ impl Broker {
         // The first pass checks everything, so that the second stores all of it.
         codes.clear();
         let mut total = 0;
-        for entry in Entries(rq.body) {
+        for entry in Entries::new(rq.body) {
             let entry = entry?;
             let facts = Facts::read(entry.props);
             if facts.is_delayed() || facts.half || facts.inner_batch {
@@ -227,7 +227,7 @@ impl Broker {
         if codes.is_empty() {
             return Err(Refusal::illegal("batch body is empty"));
         }
-        let entries = Entries(rq.body).map_while(Result::ok);
+        let entries = Entries::new(rq.body).map_while(Result::ok);
         let contents = codes
             .iter()
             .zip(entries)
@@ -307,7 +307,7 @@ fn is_sent_back(rq: &SendRequest<'_>) -> bool {
 /// How many messages a batch body holds; refused if it is none or holds what a batch may not.
 fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
     let mut count = 0i16;
-    for entry in Entries(body) {
+    for entry in Entries::new(body) {
         let entry = entry?;
         let facts = Facts::read(entry.props);
         if facts.is_delayed() || facts.half {
@@ -322,7 +322,39 @@ fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
 }
 
 /// The messages of a batch body, up to one that is broken.
-struct Entries<'a>(&'a [u8]);
+struct Entries<'a> {
+    left: &'a [u8],
+    read: usize,
+}
+
+impl<'a> Entries<'a> {
+    fn new(body: &'a [u8]) -> Self {
+        Entries {
+            left: body,
+            read: 0,
+        }
+    }
+
+    /// What is wrong with the message that comes next.
+    fn refusal(&self) -> Refusal {
+        let nth = self.read + 1;
+        Refusal::illegal(match properties_of(self.left) {
+            Some(len) if len > properties::MAX_LEN => format!(
+                "message {nth} of the batch: properties of {len} bytes, at most {} are possible",
+                properties::MAX_LEN
+            ),
+            _ => format!("batch body is broken at its message {nth}"),
+        })
+    }
+}
+
+/// Bytes of the properties of a batch's message, as its sender must have meant them: the field is
+/// signed, and has no room for more than 32767.
+fn properties_of(b: &[u8]) -> Option<usize> {
+    let body_len = usize::try_from(get_i32(b.get(..20)?, 16)).ok()?;
+    let field = b.get(20..)?.get(body_len..)?.get(..2)?;
+    Some(usize::from(get_i16(field, 0) as u16))
+}
 
 /// One of them: i32 size, magic, crc, flag, i32+body, i16+properties.
 #[derive(Clone, Copy)]
@@ -337,14 +369,16 @@ impl<'a> Iterator for Entries<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.left.is_empty() {
             return None;
         }
-        let Some((entry, behind)) = BatchEntry::read(self.0) else {
-            self.0 = b"";
-            return Some(Err(Refusal::illegal("batch body is broken")));
+        let Some((entry, behind)) = BatchEntry::read(self.left) else {
+            let refusal = self.refusal();
+            self.left = b"";
+            return Some(Err(refusal));
         };
-        self.0 = behind;
+        self.left = behind;
+        self.read += 1;
         Some(Ok(entry))
     }
 }

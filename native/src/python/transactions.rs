@@ -173,6 +173,30 @@ impl Transactions {
         .map_err(|e| to_py(py, e))
     }
 
+    /// What was decided about the transaction whose half (or an older copy) stands at a physical offset:
+    /// whether it was committed, None if that is not remembered; and whether all that was settled
+    /// since the start is.
+    fn decided(&self, py: Python<'_>, phys: u64) -> PyResult<(Option<bool>, bool)> {
+        py.detach(
+            || match Half::find(self.inner.store(), txn::HALF_TOPIC, phys)? {
+                Some(half) => Ok(self.inner.decided(&half)),
+                None => Ok((None, false)),
+            },
+        )
+        .map_err(|e| to_py(py, e))
+    }
+
+    /// Remembers what was decided about a half that was discarded.
+    fn decide_discarded(&self, py: Python<'_>, phys: u64, commit: bool) -> PyResult<()> {
+        py.detach(|| {
+            if let Some(half) = Half::find(self.inner.store(), txn::HALF_TOPIC, phys)? {
+                self.inner.decide_discarded(&half, commit);
+            }
+            Ok(())
+        })
+        .map_err(|e| to_py(py, e))
+    }
+
     /// The record of a half, or of a message that was discarded (`discarded`), at a physical offset, also
     /// one that is not flushed yet; None if there is none.
     #[pyo3(signature = (phys, discarded=false))]

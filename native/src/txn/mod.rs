@@ -12,6 +12,7 @@
 //! last part.
 //! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]
 
+mod decided;
 mod due;
 mod half;
 #[cfg(test)]
@@ -191,6 +192,23 @@ impl Transactions {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the transaction of a half was committed (false: rolled back), and whether all that was
+    /// settled since the start is remembered. None: it waits, or that is not remembered. A half
+    /// without unique key is like others that were born with it: nothing is known of it.
+    pub fn decided(&self, half: &Half) -> (Option<bool>, bool) {
+        if half.fields().unique_key.is_empty() {
+            return (None, false);
+        }
+        let state = self.state.lock();
+        let decided = &state.decided;
+        (decided.get(half.key()), !decided.has_forgotten())
+    }
+
+    /// The same has been decided for a half that was discarded.
+    pub fn decide_discarded(&self, half: &Half, commit: bool) {
+        self.state.lock().decided.note(half.key(), commit);
     }
 
     /// Waiting halves at the queue offsets `range` that are not young, in order: at most `limit`, and of

@@ -52,8 +52,7 @@ impl Transactions {
         } else {
             0
         };
-        self.settled(&mut state, end.offset);
-        self.count_settled(end.commit);
+        self.decide(&mut state, end.offset, end.commit);
         Ok(Some(done))
     }
 
@@ -69,8 +68,7 @@ impl Transactions {
             self.op_fits()?;
             end = self.deliver(&mut guard, &half, &fields, half.phys())?;
         }
-        self.settled(&mut state, offset);
-        self.count_settled(commit);
+        self.decide(&mut state, offset, commit);
         drop(state);
         Ok(end.max(self.write_ops(&mut guard)?))
     }
@@ -84,7 +82,11 @@ impl Transactions {
         Half::read(&self.store, phys)?.ok_or_else(|| self.lose(state, offset))
     }
 
-    fn count_settled(&self, commit: bool) {
+    fn decide(&self, state: &mut State, offset: i64, commit: bool) {
+        if let Some(pending) = state.table.get(offset) {
+            state.decided.note(pending.key, commit);
+        }
+        self.settled(state, offset);
         self.count(|c| if commit { &c.commits } else { &c.rollbacks });
     }
 

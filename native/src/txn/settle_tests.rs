@@ -204,6 +204,37 @@ fn what_is_settled_is_not_settled_again() {
 }
 
 #[test]
+fn how_a_half_was_settled_is_remembered_for_all_of_its_copies() {
+    let rig = Rig::new();
+    let halves = ["K0", "K1", "K2"].map(|key| rig.send(&Sent::new(key)));
+    let decided = |at: usize| {
+        let half = Half::read(rig.store(), end(&halves[at], true).phys)
+            .unwrap()
+            .unwrap();
+        rig.txn.decided(&half)
+    };
+    assert_eq!(decided(0), (None, true), "it waits");
+    assert!(rig.end_plain(&end(&halves[0], true)));
+    let [copy] = &rig.txn.renew(&[1], true).unwrap()[..] else {
+        panic!("one copy")
+    };
+    rig.txn.settle(copy.offset, false).unwrap();
+    rig.txn.discard(2).unwrap();
+    assert_eq!(decided(0), (Some(true), true));
+    assert_eq!(decided(1), (Some(false), true));
+    assert_eq!(decided(2), (None, true), "discarded, and not decided");
+}
+
+#[test]
+fn nothing_is_known_of_a_half_without_unique_key() {
+    let rig = Rig::new();
+    let half = rig.send(&Sent::new(""));
+    assert!(rig.end_plain(&end(&half, false)));
+    let stored = Half::read(rig.store(), end(&half, true).phys).unwrap();
+    assert_eq!(rig.txn.decided(&stored.unwrap()), (None, false));
+}
+
+#[test]
 fn ends_of_one_read_share_op_records_of_a_bounded_size() {
     for (max, want) in [(4096, 1), (10, 3), (1, 12)] {
         let rig = Rig::sized(16 << 10, max);

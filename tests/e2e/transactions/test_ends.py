@@ -95,15 +95,16 @@ def test_a_rolled_back_half_is_never_delivered(client: Client, topic: str, group
     assert end(client, half, ROLLBACK).code == 0
     assert delivered(client, topic) == []
     assert half.queue_offset in op_offsets(client)
-    assert end(client, half, COMMIT).code == 0, "settled: what comes later changes nothing"
+    assert end(client, half, COMMIT).code == 201, "settled: what comes later changes nothing"
     assert delivered(client, topic) == []
 
 
 def test_what_is_settled_is_not_delivered_again(client: Client, topic: str, group: str) -> None:
     half = send_half(client, topic, group=group)
     for state in (COMMIT, COMMIT, ROLLBACK, COMMIT):
-        assert end(client, half, state).code == 0
-        assert end(client, half, state, from_check=True).code == 0
+        code = 0 if state == COMMIT else 200
+        assert end(client, half, state).code == code
+        assert end(client, half, state, from_check=True).code == code
     assert len(delivered(client, topic)) == 1
     assert op_offsets(client).count(half.queue_offset) == 1
 
@@ -304,6 +305,21 @@ def test_figures(client: Client, topic: str, group: str) -> None:
     assert figure("CommitCount") == before["CommitCount"] + 2
     assert figure("RollbackCount") == before["RollbackCount"] + 1
     assert figure("PendingCount") == before["PendingCount"]
+
+
+@pytest.mark.parametrize(("first", "code"), [(COMMIT, 200), (ROLLBACK, 201)])
+def test_the_other_decision_is_answered_with_the_one_that_counts(
+    client: Client, topic: str, group: str, first: int, code: int
+) -> None:
+    """TRANSACTION_SHOULD_COMMIT and TRANSACTION_SHOULD_ROLLBACK."""
+    half = send_half(client, topic, group=group)
+    assert end(client, half, first).code == 0
+    answer = end(client, half, ROLLBACK if first == COMMIT else COMMIT)
+    assert answer.code == code
+    assert half.unique_key in answer.remark
+    assert group in answer.remark
+    assert end(client, half, first).code == 0
+    assert len(delivered(client, topic)) == int(first == COMMIT)
 
 
 def test_waiting_halves_are_counted_in_a_file(tmp_path: Path) -> None:

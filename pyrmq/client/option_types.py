@@ -1,0 +1,118 @@
+"""Options of clients by type: one table for type checkers and for the checks when a client is made.
+
+A TypedDict has the options of a client; `check_types` refuses a value of another type, before
+anything is done with it. Ranges are checked where an option is used.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+
+from pyrmq.client.hooks import SendMessageHook
+from pyrmq.errors import ClientError
+from pyrmq.model.compression import CompressionType
+
+
+class ProducerOptions(TypedDict, total=False):
+    """As `Producer` takes them."""
+
+    namesrv: str | None
+    namespace: str
+    namespace_v2: str
+    send_timeout: float
+    attempt_timeout: float | None
+    retry_times: int
+    retry_codes: Collection[int]
+    retry_another_broker_when_not_store_ok: bool
+    send_latency_fault: bool
+    start_detector: bool
+    max_message_size: int
+    compress_over: int
+    compress_type: CompressionType
+    compress_level: int
+    max_in_flight: int
+    max_in_flight_bytes: int
+    auto_batch: bool
+    batch_delay: float
+    batch_bytes: int
+    batch_total_bytes: int
+    trace: bool
+    trace_topic: str
+    hooks: Sequence[SendMessageHook]
+
+
+class TransactionOptions(TypedDict, total=False):
+    """What `TransactionalProducer` takes besides."""
+
+    topics: Iterable[str] | str | None
+    check_concurrency: int
+    check_queue: int
+    execute_threads: int
+
+
+class TransactionalProducerOptions(ProducerOptions, TransactionOptions, total=False):
+    """All of them."""
+
+
+class AdminOptions(TypedDict, total=False):
+    """As `Admin` takes them."""
+
+    namesrv: str
+    timeout: float | None
+
+
+Kind = tuple[Callable[[object], bool], str]
+"""Whether a value is of a kind, and its name in words."""
+_NAMESRV = "one text, 'host:port' or 'host:port;host:port',"
+_PLAIN: dict[Any, Kind] = {
+    NoneType: (lambda v: v is None, "None"),
+    bool: (lambda v: isinstance(v, bool), "True or False"),
+    int: (lambda v: isinstance(v, int) and not isinstance(v, bool), "a whole number"),
+    float: (
+        lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+        "a number of seconds",
+    ),
+    str: (lambda v: isinstance(v, str), "a text (str)"),
+    Path: (lambda v: isinstance(v, Path), "a pathlib.Path"),
+}
+
+
+def check_types(options: type, given: Mapping[str, object]) -> None:
+    """ClientError for the first option that is of another type than its TypedDict says."""
+    for name, kinds in _kinds(options).items():
+        if name in given and not any(fits(given[name]) for fits, _ in kinds):
+            words = [word for _, word in kinds]
+            wanted = _NAMESRV if name == "namesrv" else " or ".join(words)
+            raise ClientError(f"{name} is {given[name]!r:.80}; {wanted} is needed")
+
+
+@cache
+def _kinds(options: type) -> dict[str, list[Kind]]:
+    return {name: list(_kinds_of(hint)) for name, hint in get_type_hints(options).items()}
+
+
+def _kinds_of(hint: Any) -> Iterable[Kind]:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        for part in get_args(hint):
+            yield from _kinds_of(part)
+    elif origin is collections.abc.Callable:
+        yield callable, "a function"
+    elif origin is not None:
+        yield _is_of(origin), "a list" if origin is not collections.abc.Mapping else "a dict"
+    elif hint in _PLAIN:
+        yield _PLAIN[hint]
+    else:
+        assert issubclass(hint, Enum), hint
+        yield _is_of(hint), f"a pyrmq.{hint.__name__}"
+
+
+def _is_of(kind: type) -> Callable[[object], bool]:
+    """A text is a sequence, but nobody means it as one."""
+    return lambda value: isinstance(value, kind) and not isinstance(value, str | bytes)
