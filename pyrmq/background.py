@@ -284,13 +284,13 @@ class Shared:
             opened.warn()
             error = future.exception() if future.done() and not future.cancelled() else None
             if error is not None:
-                log.error("%s could not be left: %s", opened.what, escape(error))
+                log.error("%s could not be left: %s", escape(opened.what), escape(error))
             if count := opened.unsent:
                 text = (
                     f"{opened.what} was not closed when the program ended: {count} messages of "
                     "send_soon were not sent, or nobody knows; use `with`, close() or flush()"
                 )
-                log.error("%s", text)
+                log.error("%s", escape(text))
                 warnings.warn(text, RuntimeWarning, stacklevel=1)  # where nobody reads logs
 
 

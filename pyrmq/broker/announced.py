@@ -35,7 +35,7 @@ def _resolved(key: str, host: str) -> str:
     except ConfigError as e:
         raise ConfigError(f"{key}={host}: {e}") from e
     if found != host:
-        log.info("%s=%s is %s", key, escape(host), found)
+        log.info("%s=%s is %s", escape(key), escape(host), found)
     return found
 
 

@@ -331,10 +331,10 @@ class Broker:
             "broker %s of cluster %s (%s, brokerId %d, %s) serves at %s; store %s; pyrmq %s",
             escape(config.broker_name),
             escape(config.broker_cluster_name),
-            config.broker_role,
+            escape(config.broker_role),
             config.broker_id,
-            config.flush_disk_type,
-            format_address(self.address),
+            escape(config.flush_disk_type),
+            escape(format_address(self.address)),
             escape(config.store_path_root_dir),
             __version__,
         )

@@ -40,7 +40,7 @@ FLUSH_WAIT = 5.0
 
 def _shown(value: Any) -> str:
     """Foreign JSON for a log line."""
-    return escape(repr(value)[:100])
+    return repr(value)[:100]
 
 
 class DelayOffsets(PersistentTable):
@@ -56,7 +56,7 @@ class DelayOffsets(PersistentTable):
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable", {})
         if not isinstance(table, dict):
-            log.error("delayOffset.json: offsetTable is no table: %s", _shown(table))
+            log.error("delayOffset.json: offsetTable is no table: %s", escape(_shown(table)))
             table = {}
         found = {}
         self._kept: dict[Any, Any] = {}
@@ -64,7 +64,9 @@ class DelayOffsets(PersistentTable):
         for key, offset in table.items():
             level = as_int(key, 0)
             if not 0 < level <= MAX_LEVELS:
-                log.error("delayOffset.json: level %s is not used: no such level", _shown(key))
+                log.error(
+                    "delayOffset.json: level %s is not used: no such level", escape(_shown(key))
+                )
                 self._kept[key] = offset
                 continue
             found[level] = as_int(offset, -1)
@@ -73,7 +75,7 @@ class DelayOffsets(PersistentTable):
                 log.error(
                     "delayOffset.json says %s of delay level %d, which is no queue offset: 0 is "
                     "used, all messages that the level still has are delivered again",
-                    _shown(offset),
+                    escape(_shown(offset)),
                     level,
                 )
         # Levels that messageDelayLevel no longer names stay: it may name them again.
@@ -88,7 +90,7 @@ class DelayOffsets(PersistentTable):
             log.error(
                 "delayOffset.json: logEnd %s is no physical offset: messages that were delivered "
                 "last may be delivered again",
-                _shown(end),
+                escape(_shown(end)),
             )
 
     def set(self, offsets: list[int], log_end: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +110,12 @@ class DeletedTopics(PersistentTable):
                 changed = True
                 log.warning(
                     "%s: the queues of the deleted topic %s end before what it hides: %s",
-                    self.path.name,
+                    escape(self.path.name),
                     escape(topic),
-                    ", ".join(
-                        f"queue {queue} at {end} instead of {deleted.queues[queue]}"
-                        for queue, end in sorted(ends.items())
-                        if end != deleted.queues[queue]
-                    ),
+                    escape(_ends_instead(ends, deleted.queues)),
                 )
-                kept = {queue_id: end for queue_id, end in ends.items() if end > 0}
-                self._change(topic, replace(deleted, queues=kept))
+                deleted.queues = {queue_id: end for queue_id, end in ends.items() if end > 0}
+                self._rows.change(topic)
             self._store.forget_topic(topic)  # until its configuration is read, if it was made again
         return changed
 
@@ -178,3 +174,8 @@ class DeletedTopics(PersistentTable):
 
     def to_json(self) -> dict[str, Any]:
         return {"deletedTopics": self._rows.freeze()}
+
+
+def _ends_instead(ends: Mapping[int, int], before: Mapping[int, int]) -> str:
+    changed = ((queue, end) for queue, end in sorted(ends.items()) if end != before[queue])
+    return ", ".join(f"queue {queue} at {end} instead of {before[queue]}" for queue, end in changed)

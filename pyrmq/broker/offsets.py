@@ -117,7 +117,7 @@ class OffsetTable(PersistentTable):
         log.error(
             "%s says %s of queue %s of %s, which is no offset: 0 is used, the group gets all "
             "messages of the queue again",
-            self.path.name,
+            escape(self.path.name),
             escape(repr(value)[:100]),
             escape(str(queue)),
             escape(key),
@@ -144,15 +144,16 @@ class OffsetTable(PersistentTable):
             }
             if not leading:
                 continue
+            moved = ", ".join(
+                f"queue {queue} at {end} instead of {offset}"
+                for queue, (offset, end) in sorted(leading.items())
+            )
             log.error(
                 "%s leads: group %s continues topic %s at the end of its queues: %s",
-                self.path.name,
+                escape(self.path.name),
                 escape(group),
                 escape(topic),
-                ", ".join(
-                    f"queue {queue} at {end} instead of {offset}"
-                    for queue, (offset, end) in sorted(leading.items())
-                ),
+                escape(moved),
             )
             self._offset_rows.change((topic, group))
             queues.update((queue, end) for queue, (_, end) in leading.items())

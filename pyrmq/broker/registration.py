@@ -277,7 +277,7 @@ class Registration:
         server.known = True
         lasted = server.trouble.over()
         after = "" if lasted is None else f" after {lasted:.0f} s"
-        log.info("registered with name server %s%s", escape(server.name), after)
+        log.info("registered with name server %s%s", escape(server.name), escape(after))
 
     def _failed(self, server: _NameServer, why: str) -> None:
         """Says so, at first and then once a minute: clients may not find this broker."""

@@ -142,16 +142,19 @@ class CheckPool:
         self._tasks.start_soon(self._tell, check, outcome)
 
     async def _tell(self, check: _Check, outcome: Outcome) -> None:
-        name = escape(check.message.msg_id)
+        name = check.message.msg_id
         fields = {**check.fields, "commitOrRollback": outcome.state.value}
         try:
             await tell(check.channel, outcome, fields, ANSWER_TIMEOUT)
         except TransactionConflictError as e:
             self.failed += 1
-            log.error("check of transaction %s, answered %s: %s", name, outcome.state, escape(e))
+            log.error(
+                "check of transaction %s, answered %s: %s",
+                escape(name), outcome.state, escape(e),
+            )  # fmt: skip
         except PyrmqError as e:
             self.failed += 1
-            log.warning("check of transaction %s not answered: %s", name, escape(e))
+            log.warning("check of transaction %s not answered: %s", escape(name), escape(e))
         else:
             self.answered += 1
             self._on_answered(check.channel, check.message, outcome.state)

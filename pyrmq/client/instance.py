@@ -197,12 +197,12 @@ class ClientInstance:
     async def why_no_route(self, error: TopicNotExistError) -> str:
         """What to say of a topic that name servers do not know: they may know no broker at all."""
         try:
-            if await self._has_broker():
-                return str(error)
+            if not await self._has_broker():
+                asked = ", ".join(map(format_address, self.namesrv))
+                return f"no broker has registered with name server {asked} yet"
         except PyrmqError:
-            return str(error)
-        asked = ", ".join(map(format_address, self.namesrv))
-        return f"no broker has registered with name server {asked} yet"
+            pass
+        return f"it does not exist, as far as the name servers know: {error}"
 
     async def _has_broker(self) -> bool:
         info = await self._channels.perform(self._routes.servers.cluster_info())

@@ -8,6 +8,7 @@ import socket
 import trio
 
 from pyrmq.engine import Listener
+from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.clients import RouteProcessor
@@ -104,11 +105,11 @@ class NameServer:
                 nursery.start_soon(self._expire)
                 nursery.start_soon(self._brokers.run)
                 nursery.start_soon(self._notifier.run)
-                log.info("the name server serves at %s; pyrmq %s", where, __version__)
+                log.info("the name server serves at %s; pyrmq %s", escape(where), __version__)
                 task_status.started()
         finally:
             self._lock.release()
-            log.info("the name server at %s has stopped", where)
+            log.info("the name server at %s has stopped", escape(where))
 
     async def _expire(self) -> None:
         """Drops silent brokers, every scanNotActiveBrokerInterval as it is at the moment."""

@@ -185,7 +185,7 @@ class Outbox:
                 "transaction %s has no row here, and its half does not say whose outbox has one "
                 "(no %s: it was sent by pyrmq 0.1 or by another client): answered UNKNOWN",
                 escape(key),
-                OUTBOX_ID,
+                escape(OUTBOX_ID),
             )
         log.info("check of transaction %s: %s", escape(key), state)
         return state
@@ -222,7 +222,7 @@ class Outbox:
                 "the producers on each database a group of their own",
                 escape(key),
                 escape(whose[:80]),
-                own,
+                escape(own),
             )
         return whose == own
 

@@ -163,7 +163,7 @@ async def test_a_row_that_is_made_takes_the_place_of_the_kept_one(tmp_path: Path
     await table.save_if_changed()
     written = config_file.load(path)["offsetTable"]
     assert path.read_text().count('"T@G"') == 1
-    assert written == {"T@G": {0: 3}, "U@G": {0: 5, "x": 6, "1": "y"}}
+    assert written == {"T@G": {0: 3}, "U@G": {0: 5, "x": 6, 1: 0}}
     table.commit("U", "G", 1, 2)
     await table.save_if_changed()
     assert config_file.load(path)["offsetTable"]["U@G"] == {0: 5, 1: 2, "x": 6}

@@ -59,8 +59,8 @@ def test_queues_of_a_broker_that_is_away_are_one_line(caplog: pytest.LogCaptureF
 def test_topics(caplog: pytest.LogCaptureFixture) -> None:
     reports = Reports("g")
     for _ in range(2):
-        reports.waiting("T", "no route", logging.INFO)
-        reports.waiting("U", "no route")
+        reports.waiting("topic T", "no route", logging.INFO)
+        reports.waiting("topic U", "no route")
     assert [r.getMessage() for r in caplog.records] == ["group g waits for topic U: no route"]
 
 

@@ -213,7 +213,7 @@ impl Broker {
         // The first pass checks everything, so that the second stores all of it.
         codes.clear();
         let mut total = 0;
-        for entry in Entries::new(rq.body) {
+        for (at, entry) in Entries::new(rq.body).enumerate() {
             let entry = entry?;
             let facts = Facts::read(entry.props);
             if facts.is_delayed() || facts.half || facts.inner_batch {
@@ -221,7 +221,7 @@ impl Broker {
             }
             codes.push(java::tag_code(facts.tags));
             let props = entry.props.len() + properties::visible_end(entry.props).len();
-            room::check(entry.body.len(), props)?;
+            room::check(entry.body.len(), props).map_err(|why| in_batch(at, why))?;
             total += guard.measure(&message, entry.body.len(), props)?;
         }
         if codes.is_empty() {
@@ -307,18 +307,24 @@ fn is_sent_back(rq: &SendRequest<'_>) -> bool {
 /// How many messages a batch body holds; refused if it is none or holds what a batch may not.
 fn count_entries(body: &[u8]) -> Result<i16, Refusal> {
     let mut count = 0i16;
-    for entry in Entries::new(body) {
+    for (at, entry) in Entries::new(body).enumerate() {
         let entry = entry?;
         let facts = Facts::read(entry.props);
         if facts.is_delayed() || facts.half {
             return Err(Refusal::illegal(NOT_IN_A_BATCH));
         }
-        room::check(entry.body.len(), entry.props.len())?;
+        room::check(entry.body.len(), entry.props.len()).map_err(|why| in_batch(at, why))?;
         count = count.checked_add(1).ok_or(Refusal::illegal(
             "an inner batch holds at most 32767 messages",
         ))?;
     }
     Ok(count)
+}
+
+/// What is wrong with the message at `at`, counted from 0, of a batch.
+#[cold]
+fn in_batch(at: usize, why: Refusal) -> Refusal {
+    Refusal::illegal(format!("message {} of the batch: {}", at + 1, why.text))
 }
 
 /// The messages of a batch body, up to one that is broken.
@@ -339,9 +345,9 @@ impl<'a> Entries<'a> {
     fn refusal(&self) -> Refusal {
         let nth = self.read + 1;
         Refusal::illegal(match properties_of(self.left) {
-            Some(len) if len > properties::MAX_LEN => format!(
+            Some(len) if len > room::MAX_PROPERTIES => format!(
                 "message {nth} of the batch: properties of {len} bytes, at most {} are possible",
-                properties::MAX_LEN
+                room::MAX_PROPERTIES
             ),
             _ => format!("batch body is broken at its message {nth}"),
         })
