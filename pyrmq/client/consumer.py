@@ -71,11 +71,12 @@ class PushConsumer:
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
     namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
     namespace_v2: every request names it instead, as with RocketMQ 5's clients.
-    listener: a function that messages go to instead of the loop, consumed when it returns; an async
-    one runs in this trio loop, a plain one in a thread. One that it raises on goes back to the
-    broker, which delivers it again after a delay that grows with `message.reconsume_times`; after
-    `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic. It returns
-    None or a ConsumeResult, of a batch also how many are consumed; any other value is a failure.
+    listener: a function that messages go to instead of the loop, consumed when it returns;
+    an async one runs in this trio loop, a plain one in a thread. One that it raises on goes back to
+    the broker, which delivers it again after a delay that grows with `message.reconsume_times`;
+    after `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic. It
+    returns None or a ConsumeResult, of a batch also how many are consumed; any other value is a
+    failure.
     concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
     gets lists of up to so many messages of a queue.
     consume_from: where a new group starts, by default behind the last message at the time when

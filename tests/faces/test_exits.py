@@ -207,11 +207,11 @@ def test_a_client_that_ends_by_a_fault_of_its_own(
             "fault", {"Fault": "*"}, namesrv=server.namesrv, listener=lambda m: None
         )
         entered = consumer.__enter__()
-        assert entered._held is not None
+        assert entered._opened is not None
         assert consumer.assigned
         has_entered.set()
         with pytest.raises(BaseExceptionGroup):
-            entered._held.ended.result(20)
+            entered._opened.held.ended.result(20)
         assert not consumer.assigned
         with pytest.raises(ClientError, match="has ended by ExceptionGroup"):
             consumer.is_suspended()
