@@ -16,8 +16,9 @@ from pyrmq import aio, background, sync
 from pyrmq.server import Running
 
 PROGRAM = """
-import sys
+import logging, sys
 from pyrmq.sync import Message, Producer
+logging.basicConfig()
 producer = Producer("exits", namesrv=sys.argv[1], auto_batch=True, send_timeout=60, **{options})
 producer.__enter__()
 if {ready}:

@@ -14,7 +14,7 @@ from pyrmq.client import ReconsumeLater
 from pyrmq.errors import ClientError, UnusableNameError
 from pyrmq.oms import BytesMessage, Context, MessagingAccessPoint, PullConsumer, PushConsumer
 from tests.client.members import after
-from tests.support.scripted.groups import HEART_BEAT, PULL, SEND_BACK, UNREGISTER, GroupBroker
+from tests.support.scripted.groups import HEART_BEAT, PULL, SEND, SEND_BACK, UNREGISTER, GroupBroker
 from tests.support.scripted.streams import StreamCluster
 
 POINT = MessagingAccessPoint(f"oms:rocketmq://{StreamCluster.namesrv}/default")

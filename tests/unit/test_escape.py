@@ -91,7 +91,6 @@ OWN = {
     "self._name",
     "self.group",
     "self.name",
-    "self.path",
     "since",
     "state",
     "what",
