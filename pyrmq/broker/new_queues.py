@@ -61,6 +61,9 @@ class NewQueues:
         # A slave may not have heard of an offset yet.
         if not config.new_queues_from_first_message or config.is_slave:
             return False
+        known = self._topics.get(topic)
+        if known is None or queue_id >= self._topics.queues_of(known):
+            return False
         if not self._offsets.all_of(topic, group):
             return False
         began = self._young.get((topic, group))

@@ -69,19 +69,16 @@ def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) ->
     trio.run(until_signal)
 
 
-def _ready(**facts: Any) -> str:
+def _ready(broker: Any = None, /, **facts: Any) -> str:
+    """The ready line. Behind the rest it names the name servers that a broker could not register
+    with, if any."""
     import os
 
-    parts = " ".join(f"{k}={v}" for k, v in facts.items())
-    return f"ready {parts} pid={os.getpid()}"
-
-
-def _unregistered(broker: Any) -> dict[str, str]:
-    """For the ready line: the name servers that the broker could not register with, if any."""
     from pyrmq.escape import escape
 
-    names = escape(";".join(broker.registration.unregistered))
-    return {"unregistered": names} if names else {}
+    parts = " ".join(f"{k}={v}" for k, v in facts.items())
+    missed = "" if broker is None else escape(";".join(broker.registration.unregistered))
+    return f"ready {parts} pid={os.getpid()}" + (f" unregistered={missed}" if missed else "")
 
 
 @click.command()
@@ -139,9 +136,9 @@ def server(
     async def serve() -> AsyncIterator[tuple[str, Any]]:
         async with serving(broker_config, namesrv_config, settings.pinned) as running:
             ready = _ready(
+                running.broker,
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
-                **_unregistered(running.broker),
                 store=broker_config.store_path_root_dir,
             )
             yield ready, running.broker.restart
@@ -218,8 +215,8 @@ def broker(
             # Where it is served again it listens where it did.
             broker_config = replace(broker_config, listen_port=running.address[1])
             ready = _ready(
+                running,
                 broker=format_address(running.address),
-                **_unregistered(running),
                 store=broker_config.store_path_root_dir,
             )
             yield ready, running.restart

@@ -31,7 +31,7 @@ def test_a_member_with_too_many_bytes_of_properties(client: Client, topic: str) 
     answer = client.request(command)
     assert answer.code == MESSAGE_ILLEGAL
     assert answer.remark == (
-        "message 2 of the batch: properties of 40000 bytes, at most 32767 are possible"
+        "message 2 of the batch: properties of 40000 bytes, at most 31743 are possible"
     )
 
 

@@ -83,7 +83,7 @@ def test_a_name_server_logs_names(tmp_path: Path) -> None:
         eventually(lambda: "is gone" in server.stderr(), "the broker is dropped")
         log = server.stderr()
         check(log)
-        assert len(log.splitlines()) == 3, "a key is set, a broker comes and goes"
+        assert len(log.splitlines()) == 4, "it starts, a key is set, a broker comes and goes"
 
 
 class EvilNameServer(Script):

@@ -18,6 +18,7 @@ from tests.support.client import (
     Client,
     pull_command,
 )
+from tests.support.delays import levels
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 
@@ -138,16 +139,15 @@ def test_a_killed_broker_does_not_bring_it_back(server: ServerProcess, own: Clie
 
 
 def test_delayed_messages_of_a_deleted_topic(server: ServerProcess, own: Client) -> None:
-    """They are delivered to a topic that is not there, and cleaned with it."""
+    """They are left out, and are not in a topic of that name that is made later."""
     for _ in range(2):
         assert own.send("T", properties={"DELAY": "1"}).code == 0
     assert delete(own, "T") == 0
-    eventually(lambda: own.max_offset("T", 0), "they are delivered", until=lambda n: n == 2)
+    eventually(lambda: levels(own)[0], "they are dealt with", until=lambda found: found == (2, 2))
     assert own.pull("T", 0, 0).code == NO_TOPIC
     assert own.call(CLEAN_UNUSED).code == 0
-    assert own.min_offset("T", 0) == 2
     assert own.send("T", b"new").code == 0
-    assert [r.body for r in own.pull_all("T", 0, 2, 3)] == [b"new"]
+    assert [r.body for r in own.pull_all("T", 0, 0, 1)] == [b"new"]
 
 
 def test_system_topics_stay(client: Client) -> None:

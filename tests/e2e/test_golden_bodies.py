@@ -133,7 +133,12 @@ _BLANKS = {
 }  # fmt: skip
 
 
+_OURS = re.compile(rb'"(?:deletedUnread|minOffset)":\d+,')
+"""Fields of GET_CONSUME_STATS that RocketMQ's brokers do not have; its clients read past them."""
+
+
 def _check(body: bytes, expected: str) -> None:
+    body = _OURS.sub(b"", body)
     pattern = re.escape(expected)
     for blank, what in _BLANKS.items():
         pattern = pattern.replace(re.escape(blank), what)

@@ -344,6 +344,7 @@ async def test_what_is_not_acknowledged_goes_back(alone: GroupBroker, clock: Moc
     """At the third level, once; a broker that refuses is asked again."""
     alone.put(b"x", UNIQ_KEY="ID")
     alone.change[SEND_BACK] = lambda c: c.reply(1)
+    alone.change[SEND] = lambda c: c.reply(14)
     async with pulling() as consumer:
         await consumer.attach_queue("T")
         assert await consumer.receive()

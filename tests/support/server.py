@@ -26,7 +26,9 @@ from typing import Self
 
 Address = tuple[str, int]
 
-_READY = re.compile(r"ready namesrv=(\S+):(\d+) broker=(\S+):(\d+) store=(.+) pid=(\d+)$")
+_READY = re.compile(
+    r"ready namesrv=(\S+):(\d+) broker=(\S+):(\d+) store=(.+?) pid=(\d+)(?: unregistered=\S+)?$"
+)
 
 
 class ServerFailed(Exception):

@@ -57,7 +57,7 @@ _SEND = Row(
     },
     body=b"message",
     ints={"d": 32, "e": 32, "f": 32, "g": 64, "h": 32, "j": 32},
-    optional=frozenset("ijkm"),
+    optional=frozenset("acdijkm"),
     bad={
         "b": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 16, "RMQ_SYS_TRANS_HALF_TOPIC": 16},
         "e": {"4": 29, "2147483647": 29},
