@@ -194,10 +194,10 @@ def test_offsets_below_the_least(late: Path):
 def test_records_whose_file_is_gone(late: Path):
     """Entries between good ones that point below the log's start."""
     (late / "abort").unlink()
-    for index in (6, 7):
-        overwrite(queue_files(late)[1], index * 20, struct.pack(">qiq", 0, 799, java_hash("a")))
     with opened(late, commit_log_file_size=4096, max_filter_bytes=40) as store:
         assert store.queue_range("T", 0) == (5, 25)
+        for index in (6, 7):  # a start would make them again
+            overwrite(queue_files(late)[1], index * 20, struct.pack(">qiq", 0, 799, java_hash("a")))
         result = store.get("T", 0, 16, 2)
         assert (result.status, result.next_offset) == (REMOVING, 18)
         result = store.get("T", 0, 17, 2)
