@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from pyrmq.errors import ConfigError
+from pyrmq.errors import BrokerMissingError, ConfigError
 from pyrmq.model.route import MASTER_ID, ClusterInfo
 
 MAX_SEEN = 4_096
@@ -105,6 +105,14 @@ class Missing:
             return f"{self.label} is missing: {self.why}, and no name server knows it"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.seen / 1000))
         return f"{self.label} is missing: no name server knows it now, it was there at {when}"
+
+    @property
+    def error(self) -> BrokerMissingError:
+        """What a request to it fails with."""
+        error = BrokerMissingError(self.text)
+        if not self.seen:
+            error.hint = f"start it, or {self.no_more}"
+        return error
 
 
 class Expected:

@@ -54,11 +54,13 @@ class Replica:
     broker_id: int
     address: str
     """`host:port`. Of one that is missing what it is called; requests to that fail."""
+    was: str = ""
+    """Where one that is missing was, if that is known."""
 
     @classmethod
     def missing(cls, one: Missing) -> Replica:
         """A broker that should be there."""
-        return cls(one.cluster, one.broker_name, one.broker_id, one.label)
+        return cls(one.cluster, one.broker_name, one.broker_id, one.label, one.address)
 
     @classmethod
     def at(cls, address: str) -> Replica:
@@ -260,9 +262,7 @@ class AdminLink:
 
     def _miss(self, missing: list[Missing]) -> list[Missing]:
         for one in missing:
-            self.missed[one.label] = error = BrokerMissingError(one.text)
-            if not one.seen:
-                error.hint = f"start it, or {one.no_more}"
+            self.missed[one.label] = one.error
         return missing
 
     async def topics(self) -> set[str]:

@@ -101,7 +101,7 @@ class PushConsumer:
     trace: what was consumed is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
     hooks: ConsumeMessageHooks, called before and after messages are consumed.
 
-    UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
+    UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid,
     ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
     refuses (SubscriptionError, ResponseError). What goes wrong later (no route, a broker that is
     away) is logged and tried again.

@@ -74,7 +74,7 @@ class LitePullConsumer:
     max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
     how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
 
-    UnusableNameError, UnusableExpressionError and ClientError for arguments that cannot be meant,
+    UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid,
     ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
     refuses. What goes wrong later is logged and tried again.
     """

@@ -21,7 +21,7 @@ MAX_SPAN = 2000
 class State(Enum):
     """Where a queue is on its way through a member of a group."""
 
-    TAKING = "its lock and its start are asked for"
+    TAKING = "the member is acquiring its lock and its start offset"
     HELD = "it is pulled from and consumed"
     LEAVING = "it is no longer this member's: what runs comes to an end, its offset is written"
     GONE = "another member may have it"

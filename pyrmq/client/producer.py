@@ -88,7 +88,7 @@ class Producer:
     hooks: SendMessageHooks, called before and after each send, batch, request and half.
 
     UnusableNameError for the group, ConfigError without a name server or with an address that is
-    none, ClientError for another value that cannot be meant.
+    none, and ClientError if another argument is invalid.
     """
 
     def __init__(

@@ -162,7 +162,7 @@ class Rebalance:
         self._reports.waiting(
             subject,
             f"none may be read on {where}: the permission of the topic there is without read "
-            f"(`pyrmq admin topic set-perm {topic} 6` allows reading and writing)",
+            f"(`pyrmq admin topic set-perm {topic} 6 -c CLUSTER` allows reading and writing)",
         )
 
     def _report_share(

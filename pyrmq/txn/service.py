@@ -1,7 +1,7 @@
 """Drives the state machine over the engine: check passes, END_TRANSACTION, progress, figures.
 
-What waits is the engine's to know (`engine.Transactions`); what is to happen is the machine's to
-say (`machine.TABLE`); here the one is carried to the other. Time comes from trio and from `now`, so
+The engine holds pending halves (`engine.Transactions`); `machine.TABLE` picks the action; this
+module carries one to the other. Time comes from trio and from `now`, so
 that fifteen checks a minute apart take no time under a MockClock.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -92,6 +93,11 @@ async def test_every_command_says_what_it_lacks(pair: Pair, tmp_path: Path) -> N
         ran = await admin(pair.namesrv, *words)
         assert ran.code == 3, (words, ran)
         assert (ran.out + ran.err).count(f"{pair.label} is missing") >= 1, (words, ran)
+        assert ran.err.count(f"{pair.label} is missing") <= 1, (words, ran)  # said once
+    listed = await admin(pair.namesrv, "cluster", "list")
+    gone = next(line for line in listed.out.splitlines() if " broker-b " in line)
+    assert gone.split()[-1] == "missing"
+    assert f" was {pair.label.partition('was ')[2].rstrip(')')} " in gone
     for words in (
         ("topicStatus", "-t", "T"), ("consumerProgress", "-g", "g"), ("topicList",),
         ("clusterList",), ("queryMsgByKey", "-t", "T", "-k", "key-broker-a"),
@@ -163,7 +169,15 @@ async def test_transactions_of_all_brokers(pair: Pair) -> None:
     await pair.stop()
     ran = await trio.run_process(words, capture_stdout=True, capture_stderr=True, check=False)
     assert ran.returncode == 1
+    assert ran.stderr.decode().count(pair.label) == 1
     assert f"{pair.label} {MISSING}" in ran.stderr.decode()
+    wanted = {**os.environ, "PYRMQ_STATE": "", "PYRMQ_EXPECT": "broker-c"}
+    ran = await trio.run_process(
+        words, capture_stdout=True, capture_stderr=True, check=False, env=wanted
+    )
+    assert "broker-c is missing: it is expected" in ran.stderr.decode()
+    assert "take it from the expect list" in ran.stderr.decode()
+    assert "cluster forget" not in ran.stderr.decode()
 
 
 async def test_forgetting(pair: Pair) -> None:
@@ -235,3 +249,8 @@ async def test_the_monitor_knows_it_at_its_first_round(pair: Pair) -> None:
     label = f"broker-a {format_address(pair.first.broker_address)}"
     assert "try-out" in high["refused_sends", label]
     assert ran.code == 3
+    # Groups, transactions and events were not asked for at it: that is said once.
+    problems = json.loads(ran.out)["problems"]
+    assert [p for p in problems if pair.label in p] == problems
+    assert len(problems) == 1
+    assert ran.err.count(pair.label) == 1

@@ -222,7 +222,7 @@ async def test_a_topic_that_may_not_be_read(
         await after(120)
         (first,) = said()
         assert "group g waits for queues of topic T: none may be read on broker-b:" in first
-        assert "pyrmq admin topic set-perm T 6" in first
+        assert "pyrmq admin topic set-perm T 6 -c CLUSTER" in first
         closed.add("broker-a")
         await after(60)
         assert member.assigned == []

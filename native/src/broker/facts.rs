@@ -50,6 +50,16 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// Whether a DELAY property is anything but a number that asks for no delay.
+fn asks_for_delay(value: &[u8]) -> bool {
+    parse_i64(value.trim_ascii()).is_none_or(|level| level > 0)
+}
+
+/// Properties that a client cannot set: the broker adds its own, or drops them.
+pub(super) fn is_brokers(name: &[u8]) -> bool {
+    matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,14 +79,4 @@ mod tests {
         // A name without a value is no property: the one before it counts.
         assert!(read("TRAN_MSG\u{1}true\u{2}TRAN_MSG\u{1}\u{2}").half);
     }
-}
-
-/// Whether a DELAY property is anything but a number that asks for no delay.
-fn asks_for_delay(value: &[u8]) -> bool {
-    parse_i64(value.trim_ascii()).is_none_or(|level| level > 0)
-}
-
-/// Properties that a client cannot set: the broker adds its own, or drops them.
-pub(super) fn is_brokers(name: &[u8]) -> bool {
-    matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK")
 }

@@ -41,15 +41,19 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
     for (index, level) in levels.iter().enumerate() {
         let is_wrong = kept[index] != corrected[index] && kept[index] != level.next();
         if is_wrong && !store.config().replica {
+            let (min, next) = (level.queue.min_offset(), level.next());
+            let skipped = if next > min {
+                ". A message before that offset which still waited is not delivered"
+            } else {
+                ""
+            };
             log::error!(
-                "delay level {}: delayOffset.json says {}, its queue has {} to {}: delivery goes on \
-                 from {}. What waited before is not delivered, and what was delivered behind is \
-                 delivered again",
+                "delay level {}: delayOffset.json says {}, but the queue has offsets {min} to {}: \
+                 delivery goes on at {next}{skipped}. What was delivered from there on and is not found \
+                 in the log is delivered again",
                 index + 1,
                 kept[index],
-                level.queue.min_offset(),
                 level.queue.max_offset(),
-                level.next()
             );
         }
     }

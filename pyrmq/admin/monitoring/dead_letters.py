@@ -6,7 +6,7 @@ from pyrmq.admin.link import AdminLink
 from pyrmq.admin.monitoring.metrics import Part
 from pyrmq.admin.monitoring.names import TopicNames
 from pyrmq.admin.monitoring.queue_ends import queue_ends
-from pyrmq.admin.monitoring.rounds import Round, Turn
+from pyrmq.admin.monitoring.rounds import Round, Turn, causes
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import DLQ_PREFIX
 
@@ -53,8 +53,7 @@ class DeadLetterWatcher:
         if growth or not first:
             round_.figure("dlq_growth", growth, group=group, partial=partial)
         if asked.failed:
-            texts = [o.problem for o in asked.failed]
-            round_.problem(f"dead letters of {group}", "; ".join(texts[:3]))
+            round_.problem(f"dead letters of {group}", *causes(asked.failed))
             return
         old.discard(group)
         if not first:

@@ -169,9 +169,8 @@ class Monitor:
     def _end(self, report: Report) -> None:
         for problem in report.problems:
             self.lines.tell(f"failed: {problem}", bad=True)
-        if report.failed > len(report.problems):
-            more = report.failed - len(report.problems)
-            self.lines.tell(f"failed: and {more} more", bad=True)
+        if report.untold:
+            self.lines.tell(f"failed: and {report.untold} more", bad=True)
         if self.alarms.left_out > self._left_out:
             left_out = self.alarms.left_out - self._left_out
             self.lines.tell(f"failed: {left_out} alarms beyond max_alarms are not kept", bad=True)

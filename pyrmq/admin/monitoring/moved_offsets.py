@@ -8,7 +8,7 @@ from pyrmq.admin import values
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.metrics import Part
 from pyrmq.admin.monitoring.queue_ends import queue_ends
-from pyrmq.admin.monitoring.rounds import Round
+from pyrmq.admin.monitoring.rounds import Round, causes
 from pyrmq.errors import ProtocolError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
@@ -42,7 +42,7 @@ class MovedOffsetWatcher:
             round_.seen(Part.EVENTS, "")
             return
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        failed = [o.problem for o in asked.failed]
+        failed = causes(asked.failed)
         ends = {queue: end.offset for part in asked.values for queue, end in part.items()}
         for queue, end in sorted(ends.items()):
             # A queue that came later is read whole, unless its broker was silent so far.
@@ -59,7 +59,7 @@ class MovedOffsetWatcher:
                     partial=bool(failed),
                 )  # fmt: skip
         if failed:
-            round_.problem(TOPIC, "; ".join(failed[:3]))
+            round_.problem(TOPIC, *failed)
         else:
             round_.seen(Part.EVENTS, "")
 

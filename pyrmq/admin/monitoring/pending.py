@@ -24,7 +24,8 @@ class TransactionWatcher:
 
     async def watch(self, round_: Round) -> None:
         masters = await self._link.masters(default_all=True)
-        places = {f"{r.broker_name} {r.address}": r.address for r in masters}
+        # One that is missing is listed as it was: its alarms stay as they are.
+        places = {f"{r.broker_name} {r.was or r.address}": r.address for r in masters}
         round_.listed((Part.TRANSACTIONS,), set(places))
 
         async def one(label: str) -> None:
@@ -33,6 +34,8 @@ class TransactionWatcher:
         await round_.each(places, "transactions of", one, self._turn)
 
     async def _one(self, round_: Round, label: str, address: str) -> None:
+        if address in self._link.missed:
+            raise self._link.missed[address]
         link = BrokerLink(self._link.channels, parse_address(address, "broker address"))
         count, age, exact = 0, 0.0, True
         try:

@@ -10,7 +10,7 @@ from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.metrics import Part
 from pyrmq.admin.monitoring.queue_ends import QueueEnd, queue_ends
-from pyrmq.admin.monitoring.rounds import Round
+from pyrmq.admin.monitoring.rounds import Round, causes
 from pyrmq.errors import TopicNotExistError
 from pyrmq.model.message import MessageQueue
 
@@ -73,7 +73,7 @@ async def progress(link: AdminLink, group: str, brokers: Iterable[Replica], roun
     asked.check()
     rows = [row for stats in asked.values for row in stats.queues]
     found = undone(rows)
-    failed = [o.problem for o in asked.failed]
+    failed = causes(asked.failed)
     partial = bool(failed)
     for name, topic in found.items():
         round_.figure("lag", topic.total, group=group, topic=name, partial=partial)
@@ -91,7 +91,7 @@ async def progress(link: AdminLink, group: str, brokers: Iterable[Replica], roun
             partial=bool(failed),
         )  # fmt: skip
     if failed:
-        round_.problem(f"group {group}", "; ".join(failed[:3]))
+        round_.problem(f"group {group}", *failed)
     else:
         round_.seen(Part.PROGRESS, group)
     return sum(topic.total for topic in found.values())
@@ -99,7 +99,7 @@ async def progress(link: AdminLink, group: str, brokers: Iterable[Replica], roun
 
 async def _delays(
     link: AdminLink, topic: str, rows: Iterable[QueueProgress], found: Mapping[str, Undone]
-) -> list[str]:
+) -> list[BaseException | str]:
     """What of it failed."""
     try:
         ends = await queue_ends(link, topic)
@@ -107,7 +107,7 @@ async def _delays(
         return []
     for part in ends.values:
         add_delays(found, [row for row in rows if row.queue.topic == topic], part)
-    return [o.problem for o in ends.failed]
+    return causes(ends.failed)
 
 
 def _text(queue: MessageQueue | None) -> str:

@@ -6,19 +6,22 @@ import logging
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
 from pyrmq.admin.monitoring.alarms import Event, Reading, Sample, reading_of
 from pyrmq.admin.monitoring.metrics import METRICS, Part, Subject
 from pyrmq.admin.monitoring.settings import Settings
-from pyrmq.errors import PyrmqError, leaves
+from pyrmq.admin.outcome import Outcome
+from pyrmq.errors import BrokerMissingError, PyrmqError, leaves
 from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 20
 """Problems of a round that are told one by one."""
+MAX_CAUSES = 3
+"""Reasons of one of them that are told."""
 MAX_HIGH = 10_000
 """Figures of a round that are kept for a report."""
 
@@ -34,7 +37,9 @@ class Report:
     left: int = 0
     """Those that the round did not come to: they are the first ones of the next."""
     problems: list[str] = field(default_factory=list)
-    """Why, the first of them."""
+    """Why, the first of them; a missing broker once, however many could not be asked for it."""
+    untold: int = 0
+    """How many more problems there were."""
     high: list[Sample] = field(default_factory=list)
     """Figures at or above the value at which an alarm is raised."""
     figures: int = 0
@@ -42,6 +47,12 @@ class Report:
     events: list[Event] = field(default_factory=list)
     """What was told."""
     seconds: float = 0.0
+
+
+def causes(outcomes: Iterable[Outcome[Any]]) -> list[BaseException | str]:
+    """What failed, and where, for `Round.problem`."""
+    failed = [o for o in outcomes if o.error is not None]
+    return [o.error if isinstance(o.error, BrokerMissingError) else o.problem for o in failed]
 
 
 @dataclass(slots=True)
@@ -60,6 +71,7 @@ class Round:
         self.report = Report()
         self._take = take
         self._seen: set[tuple[Part, str]] = set()
+        self._failed: set[str] = set()
         self._listed: dict[Part, set[str]] = {}
 
     def sample(self, sample: Sample) -> None:
@@ -102,12 +114,26 @@ class Round:
             return True
         return part in self._listed and scope not in self._listed[part]
 
-    def problem(self, what: str, error: BaseException | str) -> None:
-        """A part that could not be asked; its alarms stay as they are."""
-        self.report.failed += 1
+    def problem(self, what: str, *errors: BaseException | str) -> None:
+        """A part that could not be asked, and why; its alarms stay as they are."""
+        self._failed.add(what)
+        self.report.failed = len(self._failed)
+        texts = []
+        for error in errors:
+            for cause in leaves(error) if isinstance(error, BaseException) else [error]:
+                if not isinstance(cause, BrokerMissingError):
+                    texts.append(str(cause))
+                elif str(cause) not in self.report.problems:
+                    self._tell(str(cause))
+        if texts:
+            more = f"; and {len(texts) - MAX_CAUSES} more" if len(texts) > MAX_CAUSES else ""
+            self._tell(f"{what}: {'; '.join(texts[:MAX_CAUSES])}{more}")
+
+    def _tell(self, problem: str) -> None:
         if len(self.report.problems) < MAX_PROBLEMS:
-            texts = [error] if isinstance(error, str) else [str(e) for e in leaves(error)]
-            self.report.problems.append(f"{what}: {'; '.join(texts)}")
+            self.report.problems.append(problem)
+        else:
+            self.report.untold += 1
 
     async def each(
         self, names: Iterable[str], what: str, work: Callable[[str], Awaitable[None]], turn: Turn

@@ -43,8 +43,7 @@ async def running(
     infos, failed = await _infos(groups, members, address)
     figures(group, infos, time.time_ns() // 1_000_000, round_, partial=bool(failed))
     if failed:
-        more = f"; and {len(failed) - MAX_SHOWN} more" if len(failed) > MAX_SHOWN else ""
-        round_.problem(f"group {group}", "; ".join(failed[:MAX_SHOWN]) + more)
+        round_.problem(f"group {group}", *failed)
     else:
         round_.seen(Part.RUNNING, group)
 

@@ -39,5 +39,5 @@ BRANCHES = {
 def admin() -> None:
     """Look into servers that are running, and change them: pyrmq's, or Apache RocketMQ's.
 
-    Exit codes: 0 done, 1 the command line cannot be meant, 2 failed, 3 a part of it failed.
+    Exit codes: 0 done, 1 the command line is invalid, 2 failed, 3 a part of it failed.
     """

@@ -28,6 +28,7 @@ def list_(session: Session, cluster: str | None) -> None:
     from pyrmq.admin.outcome import problem
     from pyrmq.admin.runtime_info import Traffic, first_number
     from pyrmq.cli.admin.view import Column, View
+    from pyrmq.errors import BrokerMissingError
 
     async def work(admin: Admin) -> View:
         states = await admin.clusters.list(cluster)
@@ -40,6 +41,8 @@ def list_(session: Session, cluster: str | None) -> None:
                     "broker": r.broker_name,
                     "id": r.broker_id,
                     "address": r.address,
+                    "was": r.was or None,
+                    "missing": isinstance(state.error, BrokerMissingError),
                     "error": None if state.error is None else str(state.error),
                     "in_tps": first_number(runtime, "putTps"),
                     "out_tps": first_number(runtime, "getTransferredTps"),
@@ -54,18 +57,24 @@ def list_(session: Session, cluster: str | None) -> None:
         def rate(name: str) -> Any:
             return lambda r: "" if r["error"] else f"{r[name]:.2f}"
 
+        def today(name: str) -> Any:
+            return lambda r: "" if r["error"] else getattr(r["traffic"], name)
+
+        def state_of(r: dict[str, Any]) -> str:
+            return "missing" if r["missing"] else "does not answer" if r["error"] else "ok"
+
         columns = (
             Column("CLUSTER", "cluster"),
             Column("BROKER", "broker"),
             Column("ID", "id", right=True),
-            Column("ADDRESS", "address"),
+            Column("ADDRESS", lambda r: f"was {r['was']}" if r["was"] else r["address"]),
             Column("VERSION", figure("brokerVersionDesc")),
             Column("IN TPS", rate("in_tps"), right=True),
             Column("OUT TPS", rate("out_tps"), right=True),
-            Column("IN TODAY", lambda r: r["traffic"].in_today, right=True),
-            Column("OUT TODAY", lambda r: r["traffic"].out_today, right=True),
+            Column("IN TODAY", today("in_today"), right=True),
+            Column("OUT TODAY", today("out_today"), right=True),
             Column("DISK", figure("commitLogDiskRatio"), right=True),
-            Column("STATE", lambda r: "does not answer" if r["error"] else "ok",
+            Column("STATE", state_of,
                    style=lambda r: "red" if r["error"] else "green"),
         )  # fmt: skip
         failed = [problem(s.replica.address, s.error) for s in states if s.error is not None]

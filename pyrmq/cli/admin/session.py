@@ -109,7 +109,7 @@ class Session:
                 elif self.watch and self.output == "yaml":
                     print("---")
                 self.show(view)
-                failed = [*view.failed, *self._untold(view.failed)]
+                failed = [*self._once(view.failed), *self._untold(view.failed)]
                 self._complain(failed)
                 if not self.watch:
                     if failed:
@@ -164,10 +164,17 @@ class Session:
 
     def partly(self, problems: list[str], *, all_failed: bool = False) -> None:
         """Ends with 3 (2 with `all_failed`) after saying what failed, if anything did."""
-        problems = [*problems, *self._untold(problems)]
+        problems = [*self._once(problems), *self._untold(problems)]
         self._complain(problems)
         if problems:
             raise click.exceptions.Exit(FAILED if all_failed else PARTLY)
+
+    def _once(self, problems: Sequence[str]) -> list[str]:
+        """The problems; what was asked of a missing broker is one, whatever it was asked for."""
+        found: dict[str, None] = {}
+        for problem in problems:
+            found[next((m for m in self.missed if problem.endswith(f": {m}")), problem)] = None
+        return list(found)
 
     def _untold(self, told: Sequence[str]) -> list[str]:
         """Brokers that were missing, without those that are told already."""

@@ -102,11 +102,13 @@ def _report_failures(results: list[Any]) -> None:
     """Names the brokers that did not answer; exit code 1 if there are any. One without
     transactions is no failure among others."""
     from pyrmq.admin.txn.scan import NoTransactionsError
+    from pyrmq.errors import BrokerMissingError
     from pyrmq.escape import escape
 
     failures = [(name, e) for name, e in results if isinstance(e, Exception)]
     for name, e in failures:
-        click.echo(escape(f"{name}: {e}"), err=True)
+        text = str(e) if isinstance(e, BrokerMissingError) else f"{name}: {e}"
+        click.echo(escape(text), err=True)
     if any(not isinstance(e, NoTransactionsError) for _, e in failures):
         raise click.exceptions.Exit(1)
 

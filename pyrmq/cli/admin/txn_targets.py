@@ -134,7 +134,7 @@ def ask(
 def ask_each(target: Target, work: Callable[[BrokerLink, ProgressLine], Awaitable[T]]) -> list[Any]:
     """The result, or the error, of each broker, and the error of each that is missing. Of a single
     broker errors come as they are."""
-    from pyrmq.errors import BrokerMissingError, PyrmqError
+    from pyrmq.errors import PyrmqError
 
     async def all_of(links: Sequence[BrokerLink], line: ProgressLine) -> list[Any]:
         found: list[Any] = []
@@ -149,4 +149,4 @@ def ask_each(target: Target, work: Callable[[BrokerLink, ProgressLine], Awaitabl
 
     missing: list[Missing] = []
     found = ask(target, all_of, missing)
-    return found + [(m.label, BrokerMissingError(m.text)) for m in missing]
+    return found + [(m.label, m.error) for m in missing]
