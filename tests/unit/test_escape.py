@@ -83,6 +83,7 @@ OWN = {
     "connection.peer",
     "event.value",
     "found",
+    "self.count",
     "more",
     "outcome.state",
     "path",
