@@ -38,7 +38,10 @@ class Limit:
         file, _, name = self.place.partition(":")
         if file in _CONFIGS:
             return f"`{name}`"
-        where = file.removeprefix("pyrmq.") if not file.endswith(".rs") else Path(file).stem
+        where = file.removeprefix("pyrmq.")
+        if file.endswith(".rs"):
+            path = Path(file)
+            where = path.parent.name if path.stem == "mod" else path.stem
         return f"{where}.{name.partition('[')[0]}"
 
     def value(self) -> float:
@@ -97,12 +100,18 @@ NO_LIMITS = {
     "pyrmq.broker.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",
     "pyrmq.broker.consumer_filters:MAX_FILTERS": "expressions that are evaluated early",
     "pyrmq.broker.consumer_filters:MAX_TEXT": "expressions that are evaluated early",
-    "pyrmq.broker.ha_master:MAX_SLAVES": "docs/replication.md",
+    "pyrmq.broker.ha_master:MAX_UNKNOWN": "docs/replication.md",
+    "pyrmq.broker.ha_places:MAX_SLAVES": "docs/replication.md",
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",
     "pyrmq.broker.deleted_topics:MAX_DELETED": "a file of the broker's own",
     "pyrmq.broker.group_admin:MAX_RETRIES": "part of a configuration of a group",
     "pyrmq.broker.queues:MAX_QUEUES": "queues of a topic, in docs/configuration.md",
     "pyrmq.broker.registration:MAX_SINGLE": "what the broker sends",
+    "pyrmq.broker.peers:MAX_REPLICAS": "what a broker believes of its name servers",
+    "pyrmq.broker.sole_master:MAX_OTHERS": "what a broker believes of its name servers",
+    "pyrmq.broker.reply:MAX_FRAME": "native/src/format/mod.rs:MAX_FRAME again",
+    "pyrmq.broker.slave_sync:MAX_HANDED_OVER": "what a slave sends",
+    "pyrmq.broker.slave_sync:MAX_LEFT_OUT": "what is shown",
     "pyrmq.broker.slave_sync:MAX_TIME": "what a slave believes of its master",
     "pyrmq.broker.slave_sync:MAX_OFFSET": "what a slave believes of its master",
     "pyrmq.net.connection:MAX_PIECES": "one system call",
