@@ -38,7 +38,10 @@ class Limit:
         file, _, name = self.place.partition(":")
         if file in _CONFIGS:
             return f"`{name}`"
-        where = file.removeprefix("pyrmq.") if not file.endswith(".rs") else Path(file).stem
+        where = file.removeprefix("pyrmq.")
+        if file.endswith(".rs"):
+            path = Path(file)
+            where = path.parent.name if path.stem == "mod" else path.stem
         return f"{where}.{name.partition('[')[0]}"
 
     def value(self) -> float:

@@ -14,7 +14,6 @@ import trio
 
 from pyrmq.broker import role, store_name
 from pyrmq.broker.announced import with_addresses
-from pyrmq.broker.client_manage import notify_ids_changed
 from pyrmq.broker.clients import ClientTable
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.config_updates import ConfigUpdates
@@ -25,6 +24,7 @@ from pyrmq.broker.groups import GroupTable
 from pyrmq.broker.ha_master import ha_listeners
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.notices import Notices
 from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.page_cache import PageCache
@@ -149,7 +149,9 @@ class Broker:
         )
         self.offsets.on_granted = self.stats.pulled
         self.filters = ConsumerFilters(folder / "consumerFilter.json", config, self.store)
-        self.clients = ClientTable(notify_ids_changed, self._subscribed)
+        self.notices = Notices()
+        self.clients = ClientTable(self.notices.changed, self._subscribed)
+        self.notices.consumers = self.clients.consumers
         if not config.is_slave:  # a slave's are those of its master, which may be ahead
             self._bring_back_offsets()
         engine = open_transactions(config, self.store, self.offsets)
@@ -291,6 +293,7 @@ class Broker:
                     tasks.start_soon(broker._count_transactions)
                     tasks.start_soon(broker.delays.run)
                 tasks.start_soon(broker.stats.run)
+                tasks.start_soon(broker.notices.run)
                 if config.page_cache_drop_behind:
                     cache = PageCache(broker.store, broker.offsets, broker.clients)
                     tasks.start_soon(cache.run)

@@ -7,25 +7,31 @@ from typing import Any
 import trio
 
 from pyrmq.broker import fields
-from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable, ConsumerGroup
+from pyrmq.broker.clients import MAX_CLIENT_ID, Client, ClientTable
 from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.sql_filters import check_kind, sql_filter
-from pyrmq.broker.subscribed import MAX_TAGS, cost
+from pyrmq.broker.subscribed import (
+    CONSUMING,
+    MAX_TAGS,
+    PRODUCING,
+    SubscribedBy,
+    cost,
+    cost_of_member,
+)
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_group, retry_topic
 from pyrmq.model.subscription import TAG, check_codes
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
-from pyrmq.net.command import Response, encode_request
+from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 
 MAX_GROUPS = 1024
 MAX_SUBSCRIPTIONS = 4096
-MAX_KEPT = 1024
 MAX_VALUES = 1 << 17
 """Most JSON values of a heartbeat: it is read in one step."""
 
@@ -52,7 +58,9 @@ class ClientManageProcessor:
         _check_groups(consumers, producers)
         fingerprint = as_int(data.get("heartbeatFingerprint"), 0)
         keeps = fingerprint != 0 and data.get("withoutSub") is True
-        sizes = {} if keeps else self._subscription_sizes(connection, consumers)
+        sizes = {} if keeps else self._sizes(consumers)
+        made = {(PRODUCING, p["groupName"]): cost_of_member(p["groupName"]) for p in producers}
+        self._clients.subscribed.check(connection, sizes | made)
         sub_change = fingerprint == 0
         for consumer in consumers:
             group = self._groups.find(consumer["groupName"], connection)
@@ -69,23 +77,23 @@ class ClientManageProcessor:
                 fingerprint=fingerprint,
             )
             if not keeps:
-                self._clients.subscribed.take(connection, group.name, sizes[group.name])
+                key = CONSUMING, group.name
+                self._clients.subscribed.take(connection, key, sizes[key])
         for producer in producers:
-            self._clients.register_producer(producer["groupName"], connection, client)
+            name = producer["groupName"]
+            self._clients.register_producer(name, connection, client)
+            self._clients.subscribed.take(connection, (PRODUCING, name), made[PRODUCING, name])
         return Response(ext={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": sub_change})
 
-    def _subscription_sizes(
-        self, connection: Connection, consumers: list[dict[Any, Any]]
-    ) -> dict[str, int]:
-        """Bytes that the subscriptions of each group take. InvalidParameterError or SystemBusyError
-        if that is too much."""
+    def _sizes(self, consumers: list[dict[Any, Any]]) -> dict[SubscribedBy, int]:
+        """Bytes that each group and its subscriptions take. InvalidParameterError for too many
+        tags."""
         tags, sizes = 0, {}
         for consumer in consumers:
-            count, sizes[consumer["groupName"]] = cost(consumer)
+            count, sizes[CONSUMING, consumer["groupName"]] = cost(consumer)
             tags += count
         if tags > MAX_TAGS:
             raise InvalidParameterError(f"a heartbeat states at most {MAX_TAGS} tags: {tags}")
-        self._clients.subscribed.check(connection, sizes)
         return sizes
 
     def _make_retry_topic(self, group: Group, consumer: dict[Any, Any]) -> None:
@@ -161,16 +169,6 @@ class ClientManageProcessor:
                 f"no consumer for this group, {name[:255]}", ResponseCode.SYSTEM_ERROR
             )
         return Response(body=fastjson.dumps({"consumerIdList": group.client_ids()}))
-
-
-def notify_ids_changed(group: ConsumerGroup) -> None:
-    """NOTIFY_CONSUMER_IDS_CHANGED to every member, one-way."""
-    frame = encode_request(
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, {"consumerGroup": group.name}, oneway=True
-    )
-    for connection in list(group.clients):
-        if len(connection.out) < MAX_KEPT:  # one that does not read is not piled up on
-            connection.send(frame)
 
 
 def _objects(data: dict[Any, Any], key: str) -> list[dict[Any, Any]]:

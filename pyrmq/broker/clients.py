@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyrmq.broker.agreement import Agreement, is_same
-from pyrmq.broker.subscribed import Subscribed
+from pyrmq.broker.subscribed import CONSUMING, PRODUCING, Subscribed
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.connection import Connection
 
@@ -202,6 +202,7 @@ class ClientTable:
             self._remove_consumer(consumer_group, connection)
 
     def _remove_producer(self, name: str, connection: Connection) -> None:
+        self.subscribed.forget(connection, (PRODUCING, name))
         members = self.producers.get(name)
         client = members.pop(connection, None) if members is not None else None
         if client is None:
@@ -222,7 +223,7 @@ class ClientTable:
         return self._producers_by_id.get(client_id)
 
     def _remove_consumer(self, name: str, connection: Connection) -> None:
-        self.subscribed.forget(connection, name)
+        self.subscribed.forget(connection, (CONSUMING, name))
         group = self.consumers.get(name)
         if group is None or group.clients.pop(connection, None) is None:
             return

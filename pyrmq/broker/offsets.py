@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from pyrmq.broker import config_file
 from pyrmq.broker.rows import Rows
 from pyrmq.broker.tables import PersistentTable
 from pyrmq.engine import PullGrants
-from pyrmq.errors import NoPermissionError
+from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion, as_int
@@ -27,6 +29,12 @@ QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
 AT_ONCE = 4096
 """Positions that `forget` examines before it lets other tasks run."""
+MAX_OFFSETS = 1 << 22
+"""Most offsets of all groups that clients make by committing."""
+MAX_GONE = 1 << 16
+"""Groups and topics of which it is remembered that offsets were removed."""
+LOG_INTERVAL = 60.0
+"""Seconds between two lines of the log about offsets that are not kept."""
 Granted = Callable[[str, str, int, int, int], None]
 """Called with topic, group, pulls, messages and bytes."""
 
@@ -72,7 +80,10 @@ class OffsetTable(PersistentTable):
         """What the file had at the start, or a slave has handed over since; nothing else has
         changed it."""
         self._gone: set[tuple[str, str]] = set()
-        """(Topic, group) whose offsets were removed since the start."""
+        """(Topic, group) whose offsets were removed since the start, MAX_GONE at most."""
+        self.count = 0
+        """How many offsets there are."""
+        self._next_log = -math.inf
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
         self._pullers: set[str] = set()
@@ -100,6 +111,7 @@ class OffsetTable(PersistentTable):
                 else:
                     self._others_of.setdefault((topic, group), {})[queue] = offset
             self._as_loaded.update((topic, group, q) for q in own)
+            self.count += len(own)
         if kept:
             for key, row in value.rows("offsetTable", kept).items():
                 topic, sep, group = str(key).partition("@")
@@ -190,7 +202,7 @@ class OffsetTable(PersistentTable):
             self._pulled[topic, group, queue_id] = following
             self._pullers.add(group)
             self.on_granted(topic, group, *counts)
-            if commit is not None:
+            if commit is not None and self._has_room(topic, group, queue_id):
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
     def take_pullers(self) -> set[str]:
@@ -212,7 +224,9 @@ class OffsetTable(PersistentTable):
     def _remove(self, topic: str, group: str) -> None:
         self._offset_rows.remove((topic, group))
         self._as_loaded.difference_update((topic, group, q) for q in self.offsets[topic, group])
-        self._gone.add((topic, group))
+        if len(self._gone) < MAX_GONE:
+            self._gone.add((topic, group))
+        self.count -= len(self.offsets[topic, group])
         del self.offsets[topic, group]
         del self._groups[topic][group]
         if not self._groups[topic]:
@@ -294,10 +308,36 @@ class OffsetTable(PersistentTable):
         return sorted(self._groups.get(topic, ()))
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        """Stores a client's offset as it is; going back is a consumer's right."""
+        """Stores a client's offset as it is; going back is a consumer's right. SystemBusyError if
+        it is one more than MAX_OFFSETS."""
         self.check_group(group)
         self.take_granted()
+        if not self._has_room(topic, group, queue_id):
+            raise SystemBusyError(f"{self.count} offsets are kept already: at most {MAX_OFFSETS}")
         self._keep_unless_reset(topic, group, queue_id, offset)
+
+    def commit_with_pull(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """The same of a pull, which is answered whether or not there is room."""
+        self.check_group(group)
+        self.take_granted()
+        if self._has_room(topic, group, queue_id):
+            self._keep_unless_reset(topic, group, queue_id, offset)
+
+    def _has_room(self, topic: str, group: str, queue_id: int) -> bool:
+        """Whether an offset may be kept: it is no new one, or there are not too many. Logged, as
+        most commits ask for no answer."""
+        if self.count < MAX_OFFSETS or queue_id in self.offsets.get((topic, group), {}):
+            return True
+        if time.monotonic() >= self._next_log:
+            self._next_log = time.monotonic() + LOG_INTERVAL
+            log.error(
+                "%d offsets are kept already: those of group %s in topic %s, and other new ones, "
+                "are not. Delete groups and topics that nobody uses",
+                self.count,
+                escape(group),
+                escape(topic),
+            )
+        return False
 
     def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         if (topic, group) not in self.offsets:
@@ -338,7 +378,8 @@ class OffsetTable(PersistentTable):
         key = (topic, group, queue_id)
         known = self.offsets.get((topic, group), {}).get(queue_id)
         if known is None:
-            if (topic, group) in self._gone or key in self.resets:
+            gone = (topic, group) in self._gone or len(self._gone) >= MAX_GONE
+            if gone or key in self.resets:
                 return False
         elif key not in self._as_loaded or key in self.resets or known >= offset:
             return False
@@ -355,7 +396,9 @@ class OffsetTable(PersistentTable):
         """Stores an offset, whoever it is of."""
         if self.offsets.get((topic, group), {}).get(queue_id) == offset:
             return
-        self._queues(topic, group)[queue_id] = offset
+        own = self._queues(topic, group)
+        self.count += queue_id not in own
+        own[queue_id] = offset
         self._as_loaded.discard((topic, group, queue_id))
         self._updates += 1
         if self._updates % self._step == 0:

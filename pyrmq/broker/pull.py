@@ -290,7 +290,7 @@ class PullProcessor:
         # An expression may take long: not on the event loop.
         response = pull.read_memory() if pull.sql is None else None
         if commit >= 0:
-            self._offsets.commit(topic, group, queue_id, commit)
+            self._offsets.commit_with_pull(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(key, asked, pull))
         may_grant = group != TRANSACTION_GROUP and self._suggestion.may_grant

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from pyrmq.broker.config import BrokerConfig
 from pyrmq.engine import SqlFilter
 from pyrmq.errors import ResponseError, SubscriptionError
+from pyrmq.model.cached import cached_by_text
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import MAX_EXPRESSION, SQL92, TAG
 
-CACHED = 1024
-"""Expressions that are kept compiled; the same few come with every pull."""
 
-
-@lru_cache(CACHED)
+@cached_by_text
 def _compile(expression: str) -> SqlFilter:
     """ValueError, which is not kept, if it does not compile."""
     return SqlFilter(expression)

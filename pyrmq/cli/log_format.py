@@ -6,6 +6,9 @@ import logging
 
 from pyrmq.escape import escape
 
+MAX_MESSAGE = 8192
+"""Characters of a message; requests may state names and values of a megabyte."""
+
 
 class LineFormatter(logging.Formatter):
     """One line for each record; a traceback follows in lines that are indented. All of it is
@@ -13,6 +16,9 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = record.getMessage()
+        if len(record.message) > MAX_MESSAGE:
+            length = len(record.message)
+            record.message = f"{record.message[:MAX_MESSAGE]}… ({length} characters)"
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
         lines = [escape(self.formatMessage(record))]

@@ -24,11 +24,13 @@ _log_option = click.option(
 def _configure_logging(level: str) -> None:
     import logging
 
+    from pyrmq.cli.log_bounds import FewerLines
     from pyrmq.cli.log_format import LineFormatter
     from pyrmq.engine import set_log_level
 
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(FewerLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     set_log_level(level)
 

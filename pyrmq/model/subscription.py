@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from pyrmq.errors import SubscriptionError
+from pyrmq.model.cached import cached_by_text
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import as_int
 
@@ -37,7 +37,7 @@ def java_hash(text: str) -> int:
     return h - (1 << 32) if h >= 1 << 31 else h
 
 
-@lru_cache(1024)
+@cached_by_text
 def _tags_of(text: str) -> tuple[frozenset[str], tuple[int, ...]]:
     """Tags and their codes; the same few expressions come with every pull."""
     tags = frozenset(t for t in (part.strip() for part in text.split("||")) if t)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
 
 import trio
 
@@ -19,6 +18,7 @@ from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
 from pyrmq.namesrv.topic_row import Queues, queues_of
 from pyrmq.net import fastjson
+from pyrmq.net.answers import InTurns
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.turns import Turns
@@ -65,7 +65,7 @@ class BrokerProcessor:
             self._left = trio.Event()
             await self._turns.run(self._routes.sweep())
 
-    def register(self, connection: Connection, command: Command) -> Awaitable[Response | None]:
+    def register(self, connection: Connection, command: Command) -> InTurns:
         """REGISTER_BROKER."""
         # What comes first is first, before anything is awaited.
         place = fields.place(command)
@@ -95,7 +95,7 @@ class BrokerProcessor:
             raise SystemBusyError(f"{self._waiting} bytes of registrations are to be read already")
         self._waiting += size
         self._latest[place.key] = mine = object()
-        return self._register(connection, command.body, registration, mine)
+        return InTurns(self._register(connection, command.body, registration, mine))
 
     async def _register(
         self, connection: Connection, raw: bytes, registration: Registration, mine: object
@@ -103,7 +103,7 @@ class BrokerProcessor:
         """Reads the body and takes the broker, if it has not registered anew, or left, since."""
         key = (registration.cluster, registration.address)
         try:
-            body = await self._turns.run(register_body.read(raw))
+            body = await self._turns.run(register_body.read(raw), connection)
             if self._latest.get(key) is not mine:
                 raise ResponseError(
                     "the broker has registered anew, or left, meanwhile", ResponseCode.SYSTEM_ERROR
@@ -139,7 +139,7 @@ class BrokerProcessor:
         else:
             connection.call_on_close(self._owner_gone)
             self._changed()
-            await self._turns.run(routes.take(admitted))
+            await self._turns.run(routes.take(admitted), connection)
             master = admitted.master
             live = routes.live.get((r.cluster, master)) if master is not None else None
             if master is not None and live is not None:
@@ -180,13 +180,13 @@ class BrokerProcessor:
             log.warning("broker %s was silent for too long", escape(gone))
         self._changed()
 
-    def unregister(self, connection: Connection, command: Command) -> Awaitable[Response]:
+    def unregister(self, connection: Connection, command: Command) -> InTurns:
         """UNREGISTER_BROKER."""
         place = fields.place(command)
         self._latest.pop(place.key, None)
         self._routes.unregister(place.cluster, place.broker_name, place.broker_id, place.address)
         self._changed()
-        return self._swept()
+        return InTurns(self._swept())
 
     async def _swept(self) -> Response:
         await self._turns.run(self._routes.sweep())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import trio
 
@@ -19,6 +19,7 @@ from pyrmq.namesrv.brokers import ZONE_NAME
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.namesrv.routes import Routes
+from pyrmq.net.answers import InTurns
 from pyrmq.net.command import Response
 from pyrmq.net.connection import Connection
 from pyrmq.net.turns import Steps, Turns, finish
@@ -41,13 +42,15 @@ class RouteProcessor:
         self._started = -math.inf
         self._cluster: tuple[int, bytes] = (-1, b"")
         """What the clusters are, encoded, and the number of changes before it."""
+        self._cluster_at = -math.inf
+        """When encoding it began."""
         self._encoding = trio.Lock()
 
     def start(self) -> None:
         """Brokers may register from now on."""
         self._started = trio.current_time()
 
-    def route(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
+    def route(self, connection: Connection, command: Command) -> Response | InTurns:
         """GET_ROUTEINFO_BY_TOPIC."""
         topic = fields.text(command, "topic")
         config = self._config.now
@@ -71,59 +74,73 @@ class RouteProcessor:
         steps = views.encoded_route(route, strict=strict)
         if len(route.brokers) <= AT_ONCE:
             return Response(body=finish(steps))
-        return self._in_turns(steps)
+        return self._answer(connection, steps)
 
-    async def _in_turns(self, steps: Steps[bytes]) -> Response:
-        return Response(body=await self._turns.run(steps))
+    def _answer(self, connection: Connection, steps: Steps[bytes]) -> InTurns:
+        """A body that is encoded in turns."""
 
-    def cluster(self, connection: Connection, command: Command) -> Response | Awaitable[Response]:
+        async def answer() -> Response:
+            return Response(body=await self._turns.run(steps, connection))
+
+        return InTurns(answer())
+
+    def cluster(self, connection: Connection, command: Command) -> Response | InTurns:
         """GET_BROKER_CLUSTER_INFO. It is encoded once for all who ask while no broker comes or
         goes."""
         changes, body = self._cluster
-        return Response(body=body) if changes == self._routes.changes else self._cluster_anew()
+        if changes == self._routes.changes:
+            return Response(body=body)
+        return InTurns(self._cluster_anew(trio.current_time()))
 
-    async def _cluster_anew(self) -> Response:
+    async def _cluster_anew(self, asked: float) -> Response:
         async with self._encoding:
-            if self._cluster[0] != self._routes.changes:
-                changes = self._routes.changes
+            # What was encoded since it was asked for is good for all who wait.
+            if self._cluster[0] != self._routes.changes and self._cluster_at < asked:
+                began, changes = trio.current_time(), self._routes.changes
                 self._cluster = changes, await self._turns.run(views.cluster_info(self._routes))
+                self._cluster_at = began
             return Response(body=self._cluster[1])
 
-    async def _list(self, topics: Iterable[str], broker_address: str | None = None) -> Response:
-        return Response(body=await self._turns.run(views.topic_list(topics, broker_address)))
+    def _list(
+        self, connection: Connection, topics: Iterable[str], broker_address: str | None = None
+    ) -> InTurns:
+        return self._answer(connection, views.topic_list(topics, broker_address))
 
-    async def all_topics(self, connection: Connection, command: Command) -> Response:
+    def all_topics(self, connection: Connection, command: Command) -> InTurns:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
         _check_enabled(self._config.now.enable_all_topic_list)
-        return await self._list(self._routes.topics)
+        return self._list(connection, self._routes.topics)
 
-    async def topics_by_cluster(self, connection: Connection, command: Command) -> Response:
+    def topics_by_cluster(self, connection: Connection, command: Command) -> InTurns:
         """GET_TOPICS_BY_CLUSTER."""
         cluster = fields.text(command, "cluster")
         _check_enabled(self._config.now.enable_topic_list)
-        return await self._list(
-            await self._turns.run(views.topics_of_cluster(self._routes, cluster))
+        return self._list_of(connection, views.topics_of_cluster(self._routes, cluster))
+
+    def _list_of(self, connection: Connection, found: Steps[Collection[str]]) -> InTurns:
+        return self._answer(connection, views.list_of(found))
+
+    def system_topics(self, connection: Connection, command: Command) -> InTurns:
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS."""
+        return self._list(connection, *views.system_topics(self._routes))
+
+    def unit_topics(self, connection: Connection, command: Command) -> InTurns:
+        """GET_UNIT_TOPIC_LIST."""
+        return self._with_flag(connection, lambda flag: flag & views.UNIT)
+
+    def unit_sub_topics(self, connection: Connection, command: Command) -> InTurns:
+        """GET_HAS_UNIT_SUB_TOPIC_LIST."""
+        return self._with_flag(connection, lambda flag: flag & views.UNIT_SUB)
+
+    def unit_sub_ununit_topics(self, connection: Connection, command: Command) -> InTurns:
+        """GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST."""
+        return self._with_flag(
+            connection, lambda flag: flag & views.UNIT_SUB and not flag & views.UNIT
         )
 
-    async def system_topics(self, connection: Connection, command: Command) -> Response:
-        """GET_SYSTEM_TOPIC_LIST_FROM_NS."""
-        return await self._list(*views.system_topics(self._routes))
-
-    async def unit_topics(self, connection: Connection, command: Command) -> Response:
-        """GET_UNIT_TOPIC_LIST."""
-        return await self._with_flag(lambda flag: flag & views.UNIT)
-
-    async def unit_sub_topics(self, connection: Connection, command: Command) -> Response:
-        """GET_HAS_UNIT_SUB_TOPIC_LIST."""
-        return await self._with_flag(lambda flag: flag & views.UNIT_SUB)
-
-    async def unit_sub_ununit_topics(self, connection: Connection, command: Command) -> Response:
-        """GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST."""
-        return await self._with_flag(lambda flag: flag & views.UNIT_SUB and not flag & views.UNIT)
-
-    async def _with_flag(self, fits: Callable[[int], object]) -> Response:
+    def _with_flag(self, connection: Connection, fits: Callable[[int], object]) -> InTurns:
         _check_enabled(self._config.now.enable_topic_list)
-        return await self._list(await self._turns.run(views.topics_with(self._routes, fits)))
+        return self._list_of(connection, views.topics_with(self._routes, fits))
 
     def delete_topic(self, connection: Connection, command: Command) -> Response:
         """DELETE_TOPIC_IN_NAMESRV: of all brokers, or of those of a cluster."""
@@ -141,28 +158,27 @@ class RouteProcessor:
                 )
         return Response()
 
-    async def wipe_write_perm(self, connection: Connection, command: Command) -> Response:
+    def wipe_write_perm(self, connection: Connection, command: Command) -> InTurns:
         """WIPE_WRITE_PERM_OF_BROKER."""
-        many = await self._change_perm(connection, command, ~PERM_WRITE, 0)
-        return Response(ext={"wipeTopicCount": many})
+        name = fields.broker_name(command)
+        return InTurns(self._change_perm(connection, name, ~PERM_WRITE, 0, "wipeTopicCount"))
 
-    async def add_write_perm(self, connection: Connection, command: Command) -> Response:
+    def add_write_perm(self, connection: Connection, command: Command) -> InTurns:
         """ADD_WRITE_PERM_OF_BROKER: reading and writing, whatever it was."""
-        many = await self._change_perm(connection, command, 0, PERM_READ | PERM_WRITE)
-        return Response(ext={"addTopicCount": many})
+        name, add = fields.broker_name(command), PERM_READ | PERM_WRITE
+        return InTurns(self._change_perm(connection, name, 0, add, "addTopicCount"))
 
     async def _change_perm(
-        self, connection: Connection, command: Command, keep: int, add: int
-    ) -> int:
-        name = fields.broker_name(command)
-        many = await self._turns.run(self._routes.change_perm(name, keep, add))
+        self, connection: Connection, name: str, keep: int, add: int, counted: str
+    ) -> Response:
+        many = await self._turns.run(self._routes.change_perm(name, keep, add), connection)
         log.info(
             "%s changes permissions of %d topics of broker %s",
             escape(connection.peer),
             many,
             escape(name),
         )
-        return many
+        return Response(ext={counted: many})
 
 
 def _check_enabled(enabled: bool) -> None:

@@ -45,10 +45,11 @@ class NameServer:
     def _open(self, config: NamesrvConfig) -> None:
         self.config = RunningConfig(config)
         self.routes = Routes()
-        turns = Turns()
+        # Apart, so that nobody who asks for long lists keeps brokers from registering.
+        turns, of_brokers = Turns(), Turns()
         kv = KvConfig(config.kv_config_path, turns, self._lock)
         self._notifier = MinimumNotifier(self.config)
-        self._brokers = BrokerProcessor(self.config, self.routes, kv, turns, self._notifier)
+        self._brokers = BrokerProcessor(self.config, self.routes, kv, of_brokers, self._notifier)
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
         self.processors = self._processors(kv)
         """By request code."""

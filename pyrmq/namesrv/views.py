@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from pyrmq.model.broker_name import MEMBER_TOPIC_PREFIX
 from pyrmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
@@ -107,6 +107,12 @@ def topic_list(names: Iterable[str], broker_address: str | None = None) -> Steps
         yield
     head = fastjson.dumps({"brokerAddr": broker_address})[1:-1]
     return b'{%b"topicList":[%b]}' % (head + b"," if head else b"", b",".join(parts))
+
+
+def list_of(found: Steps[Collection[str]]) -> Steps[bytes]:
+    """The same of what is to be found first."""
+    names = yield from found
+    return (yield from topic_list(names))
 
 
 def topics_with(routes: Routes, fits: Callable[[int], object]) -> Steps[list[str]]:

@@ -94,7 +94,15 @@ class Elsewhere:
     answer: Coroutine[Any, Any, Response | Durable | Park | Resend | After | None]
 
 
-Answer = Response | Durable | Park | Resend | After | Elsewhere | None
+@dataclass(frozen=True, slots=True)
+class InTurns:
+    """`answer` is awaited and takes turns (`turns.Turns`), which is fair to each connection: it
+    takes no place among the requests that the server awaits at a time."""
+
+    answer: Coroutine[Any, Any, Response | None]
+
+
+Answer = Response | Durable | Park | Resend | After | Elsewhere | InTurns | None
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 

@@ -28,6 +28,7 @@ from pyrmq.net.answers import (
     Answer,
     Durable,
     Elsewhere,
+    InTurns,
     Park,
     Processor,
     Resend,
@@ -96,6 +97,7 @@ class Dispatcher:
             Resend: self._resend,
             After: self._after,
             Elsewhere: self._elsewhere,
+            InTurns: self._in_turns,
             type(None): lambda connection, command, answer: None,
         }
 
@@ -155,6 +157,11 @@ class Dispatcher:
     def _elsewhere(
         self, connection: Connection, command: Command | ReplyTo, answer: Elsewhere
     ) -> None:
+        self._begin(connection, command, answer.answer, None, elsewhere=True)
+
+    def _in_turns(
+        self, connection: Connection, command: Command | ReplyTo, answer: InTurns
+    ) -> None:
         self._begin(connection, command, answer.answer, None)
 
     def _begin(
@@ -163,13 +170,17 @@ class Dispatcher:
         command: Command | ReplyTo,
         awaited: Awaitable[Answer],
         limit: trio.CapacityLimiter | None,
+        *,
+        elsewhere: bool = False,
     ) -> None:
         assert self.nursery is not None
         size = size_of(command)
-        connection.begin_awaited(size, elsewhere=limit is None)
+        connection.begin_awaited(size, elsewhere=elsewhere)
         self._awaited += 1
         self._held += size
-        self.nursery.start_soon(self._await, connection, reply_to(command), awaited, limit, size)
+        self.nursery.start_soon(
+            self._await, connection, reply_to(command), awaited, limit, size, elsewhere
+        )
 
     async def _await(
         self,
@@ -178,6 +189,7 @@ class Dispatcher:
         awaited: Awaitable[Answer],
         limit: trio.CapacityLimiter | None,
         size: int,
+        elsewhere: bool,
     ) -> None:
         try:
             async with limit or nullcontext():
@@ -189,7 +201,7 @@ class Dispatcher:
             self._awaited -= 1
             self._held -= size
         self.act(connection, command, answer)
-        connection.end_awaited(size, elsewhere=limit is None)
+        connection.end_awaited(size, elsewhere=elsewhere)
 
     def _durable(self, connection: Connection, command: Command | ReplyTo, answer: Durable) -> None:
         self._unconfirmed.answer(connection, command, answer)

@@ -18,6 +18,8 @@ Steps = Generator[None, None, T]
 
 TURN = 0.001
 """Seconds after which other tasks run."""
+UNDER_WAY = 8
+"""Works that are under way at a time: each may have built much of a long answer."""
 
 
 def finish(steps: Steps[T]) -> T:
@@ -43,14 +45,36 @@ async def in_turns(items: Sequence[T], do: Callable[[T], None], look: int = 1) -
 
 
 class Turns:
-    """Does the works of one server: of all that is under way one has a turn at a time, in order,
-    and everything else runs between two turns."""
+    """Does the works of one server in turns, everything else between two of them.
 
-    def __init__(self) -> None:
+    Of those who asked for something each has one work under way at a time, the one that was asked
+    for first, and `most` of them at a time have one; their works take turns. So who asks for much
+    waits for himself, and works that wait take no memory.
+    """
+
+    def __init__(self, most: int = UNDER_WAY) -> None:
         self._turn = trio.Lock()
+        self._places = trio.CapacityLimiter(most)
+        self._mine: dict[object, tuple[trio.Lock, int]] = {}
+        """By who asked: his works take this lock, in order; how many there are."""
 
-    async def run(self, steps: Steps[T]) -> T:
-        """Does the work; returns and raises what it does."""
+    async def run(self, steps: Steps[T], of: object = None) -> T:
+        """Does the work; returns and raises what it does. `of`: who asked for it; None: nobody, it
+        waits for no other work."""
+        if of is None:
+            return await self._run(steps)
+        lock, works = self._mine.get(of) or (trio.Lock(), 0)
+        self._mine[of] = lock, works + 1
+        try:
+            async with lock, self._places:
+                return await self._run(steps)
+        finally:
+            steps.close()
+            lock, works = self._mine.pop(of)
+            if works > 1:
+                self._mine[of] = lock, works - 1
+
+    async def _run(self, steps: Steps[T]) -> T:
         done: list[T] = []
         try:
             while not done:

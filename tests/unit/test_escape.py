@@ -84,6 +84,7 @@ OWN = {
     "connection.peer",
     "event.value",
     "found",
+    "self.count",
     "more",
     "outcome.state",
     "path",

@@ -14,7 +14,7 @@ from pyrmq.broker.config import BrokerConfig
 from pyrmq.broker.groups import PREDEFINED, GroupTable
 from pyrmq.broker.live_config import LiveConfig
 from pyrmq.broker.offsets import OffsetTable
-from pyrmq.errors import NoPermissionError
+from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.net import fastjson
 
 _COMMIT = st.tuples(
@@ -260,3 +260,37 @@ def test_offsets_that_lead_are_brought_back_and_told(
     assert "group g continues topic T" in line
     assert "queue 1 at 8 instead of 9, queue 2 at 0 instead of 70" in line
     assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 0
+
+
+def test_no_more_offsets_than_the_bound(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Known ones go on; a pull is answered whether its offset is kept or not."""
+    monkeypatch.setattr(offsets, "MAX_OFFSETS", 2)
+    table = OffsetTable(NOWHERE, 1)
+    table.commit("T", "g", 0, 5)
+    table.commit_with_pull("T", "g", 1, 5)
+    with pytest.raises(SystemBusyError, match="at most 2"):
+        table.commit("T", "h", 0, 5)
+    table.commit_with_pull("U", "g", 0, 5)
+    assert table.query("U", "g", 0) is None
+    table.commit("T", "g", 0, 6)
+    assert table.query("T", "g", 0) == 6
+    assert table.count == 2
+    assert len(caplog.records) == 1  # not for each of them
+    table.remove("T", "g")
+    assert table.count == 0
+    table.commit("T", "h", 0, 5)
+    assert table.count == 1
+
+
+def test_what_was_removed_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond them nothing is taken over that may have been removed."""
+    monkeypatch.setattr(offsets, "MAX_GONE", 2)
+    table = OffsetTable(NOWHERE, 1)
+    assert table.take_over("T", "new", 0, 5)
+    for group in ("a", "b", "c"):
+        table.commit("T", group, 0, 5)
+        table.remove("T", group)
+    assert not table.take_over("T", "c", 0, 5)
+    assert len(table._gone) == 2

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -12,9 +13,9 @@ import trio.testing
 
 from pyrmq.broker import admin_tables, ask_clients, reply, request_modes
 from pyrmq.broker.ask_clients import ClientQuestions
-from pyrmq.broker.client_manage import MAX_KEPT, notify_ids_changed
 from pyrmq.broker.clients import Client, ConsumerGroup
 from pyrmq.broker.consume_queries import MAX_QUEUES, ConsumeQueryProcessor
+from pyrmq.broker.notices import MAX_KEPT, Notices, tell
 from pyrmq.broker.reply import ReplyProcessor
 from pyrmq.broker.request_modes import RequestModes
 from pyrmq.engine import Command, Listener, Session
@@ -31,6 +32,7 @@ from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net import fastjson
+from pyrmq.net.turns import TURN
 from tests.hostile.requests import broker_rows, namesrv_rows
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
@@ -67,11 +69,44 @@ def test_notices_that_are_not_taken() -> None:
         def send(self, frame: bytes) -> None:
             self.sent += 1
 
-    group = ConsumerGroup("G")
     members: list[Any] = [Member(0), Member(MAX_KEPT - 1), Member(MAX_KEPT)]
-    group.clients = {m: Client("c", 0, 0, 0.0) for m in members}
-    notify_ids_changed(group)
+    for member in members:
+        tell(member, b"notice")
     assert [m.sent for m in members] == [1, 1, 0]
+
+
+async def test_notices_of_many_members_are_sent_in_turns() -> None:
+    """Each group once for all that happened meanwhile, while other tasks run."""
+    turns: list[int] = []
+    sent: list[str] = []
+
+    class Member(FakeConnection):
+        out: ClassVar[list[bytes]] = []
+
+        def send(self, frame: bytes) -> None:
+            sent.append("notice")
+            end = time.monotonic() + TURN / 4
+            while time.monotonic() < end:
+                pass
+
+    groups = {name: ConsumerGroup(name) for name in ("A", "B")}
+    for group in groups.values():
+        clients: Any = {Member(): Client("c", 0, 0, 0.0) for _ in range(50)}
+        group.clients = clients
+    notices = Notices()
+    notices.consumers = groups
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(notices.run)
+        for _ in range(3):
+            for group in [*groups.values(), ConsumerGroup("without members")]:
+                notices.changed(group)
+        while len(sent) < 100:
+            await trio.lowlevel.checkpoint()
+            turns.append(len(sent))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert len(sent) == 100
+    assert len(set(turns)) >= 10
 
 
 class Asking:
@@ -183,7 +218,7 @@ def test_registrations_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = command(row.request(Code.REGISTER_BROKER))
     monkeypatch.setattr(brokers, "MAX_WAITING", 2 * len(asked.body))
     processor = BrokerProcessor(UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
-    waiting: list[Any] = [processor.register(CONNECTION, asked) for _ in range(2)]
+    waiting: list[Any] = [processor.register(CONNECTION, asked).answer for _ in range(2)]
     with pytest.raises(SystemBusyError):
         processor.register(CONNECTION, asked)
     for one in waiting:

@@ -90,3 +90,33 @@ async def test_cancelled_work_is_closed(short_turns: None) -> None:
         await together.run(endless())
     assert closed
     assert await together.run(work(1, [])) == "done 0"
+
+
+async def test_each_has_one_work_under_way(short_turns: None) -> None:
+    """Who asks for much waits for himself, in order; so many at a time have one."""
+    seen: list[int] = []
+    together = Turns(2)
+    async with trio.open_nursery() as nursery:
+        for name in range(100):
+            nursery.start_soon(together.run, work(20, seen, name), "greedy")
+            await trio.lowlevel.checkpoint()
+        before = len(seen)
+        assert await together.run(work(3, seen, 1000), "modest") == "done 1000"
+        assert len(seen) - before < 20
+        for name in (2000, 3000):
+            nursery.start_soon(together.run, work(3, seen, name), name)
+    assert seen.count(1000) == 3
+    greedy = [n for n in seen if n < 1000]
+    assert greedy == sorted(greedy)  # never two of them
+    assert together._mine == {}
+
+
+async def test_cancelled_works_that_wait(short_turns: None) -> None:
+    together = Turns(1)
+    async with trio.open_nursery() as nursery:
+        for of in (1, 1, 2, 2):
+            nursery.start_soon(together.run, work(10_000, []), of)
+        await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    assert together._mine == {}
+    assert await together.run(work(1, []), 1) == "done 0"
