@@ -170,7 +170,26 @@ class OffsetTable(PersistentTable):
             self._offset_rows.change((topic, group))
             queues.update((queue, end) for queue, (_, end) in leading.items())
             count += len(leading)
-        return self._removed(count)
+        return self._removed(count + self._bring_back_resets(end_of))
+
+    def _bring_back_resets(self, end_of: Callable[[str, int], int | None]) -> int:
+        """The same of resets that a group has not heard of: its next pull is sent there."""
+        count = 0
+        for (topic, group, queue), offset in list(self.resets.items()):
+            end = end_of(topic, queue)
+            if end is not None and offset > end:
+                log.error(
+                    "%s leads: group %s was reset in queue %d of topic %s to %d, it is sent to %d",
+                    self.path.name,
+                    escape(group),
+                    queue,
+                    escape(topic),
+                    offset,
+                    end,
+                )
+                self.resets[topic, group, queue] = end
+                count += 1
+        return count
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
         offsets = self.offsets[key]

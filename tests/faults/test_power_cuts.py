@@ -3,7 +3,11 @@ many files, every message of the log is delivered, in order, once."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +17,16 @@ import pytest
 from pyrmq.engine import Delays, Store, Transactions
 from pyrmq.errors import StoreDamagedError
 from tests.faults.expected import Row, rows
-from tests.faults.images import workspace, write
+from tests.faults.images import take, workspace, write
+from tests.faults.inject.calls import build
+from tests.faults.inject.cases import PROJECT
 from tests.faults.power_cuts import (
     COMMITTED,
     DELAYED,
     HALVES,
     KINDS,
     ROLLED_BACK,
+    UNITS,
     Cut,
     Made,
     Queue,
@@ -186,6 +193,40 @@ def test_what_was_flushed_and_is_gone_is_told_and_made_again(
         told = capfd.readouterr().err
         assert "consumequeue/T/0: entries of messages behind" in told
         assert "all are rebuilt from the log" in told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_power_fails_again(
+    stores: dict[str, Made], room: Path, tmp_path: Path, kind: str
+) -> None:
+    """Entries are gone from the disk before the files of the log that they lead to are: else the
+    next start would miss these files."""
+    library = build(tmp_path)
+    if library is None:
+        pytest.skip("no C compiler")
+    made = stores[kind]
+    last = made.records[-1].end - made.log_size
+    end = next(stored.end for stored in made.records if stored.end > last - made.log_size)
+    image = apply(Cut(3, "nothing", log_end=end), made)
+    root = room / "image"
+    write(image, root, holes=False)
+    store = Store(root, **made.options)
+    try:
+        left = take(root)
+    finally:
+        store.close()
+    erased = [n for n in left if n.split("/")[0] in UNITS and left[n] != image.get(n)]
+    entries = [name for name in erased if not name.startswith("consumequeue_ext")]
+    assert {name for name in image if name.startswith("commitlog")} - set(left)
+    assert len(entries) > 1
+    write(image, root, holes=False)
+    command = [sys.executable, "-m", "tests.faults.inject.half_way", str(root)]
+    command += ["unlink", "commitlog/*", json.dumps(made.options), json.dumps(entries)]
+    done = subprocess.run(
+        command, cwd=PROJECT, env=os.environ | {"LD_PRELOAD": str(library)}, text=True,
+        capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == dict.fromkeys(entries, True), done.stderr
 
 
 def test_the_images_lose_what_they_say(stores: dict[str, Made]) -> None:

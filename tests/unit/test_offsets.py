@@ -294,3 +294,17 @@ def test_what_was_removed_is_remembered_within_bounds(monkeypatch: pytest.Monkey
         table.remove("T", group)
     assert not table.take_over("T", "c", 0, 5)
     assert len(table._gone) == 2
+
+
+def test_a_reset_that_leads_is_brought_back_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A group is not sent behind the messages that come next."""
+    path = tmp_path / "consumerOffset.json"
+    path.write_text('{"offsetTable":{"T@g":{0:9,1:3}},"resetTable":{"T@g":{0:9,1:3},"U@g":{0:7}}}')
+    table = OffsetTable(path, 1)
+    ends = {("T", 0): 5, ("T", 1): 8}
+    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 2
+    assert table.resets == {("T", "g", 0): 5, ("T", "g", 1): 3, ("U", "g", 0): 7}
+    assert "reset in queue 0 of topic T to 9, it is sent to 5" in caplog.text
+    assert fastjson.loads_object(text(table))["resetTable"]["T@g"] == {0: 5, 1: 3}

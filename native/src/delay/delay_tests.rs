@@ -341,6 +341,22 @@ fn progress_that_leads_delivers_nothing_again() {
     }
 }
 
+/// What was left out last has no record that says so: progress does not lead for that.
+#[test]
+fn progress_behind_what_was_left_out_does_not_lead() {
+    let rig = Rig::new();
+    rig.park(1, HALF_TOPIC, 0, b"half");
+    assert_eq!(rig.deliver(now_ms() + 5_000), 1);
+    let kept = rig.delays.progress().unwrap();
+    let again = rig.killed_at(u64::MAX, &kept.offsets, Some(kept.log_end));
+    assert_eq!(again.offsets()[0], 1);
+    rig.park(1, TOPIC, 0, b"a");
+    let ahead = rig.killed_at(u64::MAX, &[2], Some(kept.log_end));
+    assert_eq!(ahead.offsets()[0], 0);
+    assert_eq!(ahead.deliver(now_ms() + 5_000), 2);
+    assert_eq!(ahead.got(TOPIC), ["a"]);
+}
+
 /// Wherever a kill cuts the log and however old the progress is that was kept: each message is
 /// delivered once.
 #[test]

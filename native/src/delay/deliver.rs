@@ -1,8 +1,7 @@
 //! Delivering what is due: each record is appended to the topic and queue that it was sent to.
 
 use super::Delays;
-use super::level::Level;
-use crate::format::names;
+use super::level::{self, Level, Target};
 use crate::store::{PutGuard, Result, StoreError, Stored};
 use crate::txn::Fields;
 use std::collections::BTreeMap;
@@ -178,19 +177,14 @@ impl Delays {
 
     fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<Outcome> {
         let real = Fields::read(stored.props());
-        // Not to the broker's own books. Other brokers took messages for names that this one takes
-        // none for.
-        let is_one = names::is_topic(real.topic) || self.store.topics().get(real.topic).is_some();
-        let possible = is_one && !names::is_brokers_own(real.topic);
-        let Some(queue_id) = real.queue_id.filter(|_| possible) else {
+        let topic = match level::target(&self.store, &real) {
+            Target::Topic(topic) => topic,
+            Target::Deleted => return Ok(Outcome::Deleted(real.topic.into())),
+            Target::Nowhere => return Ok(Outcome::Impossible),
+        };
+        let Some(queue_id) = real.queue_id else {
             return Ok(Outcome::Impossible);
         };
-        let Ok(topic) = self.store.topics().topic(real.topic) else {
-            return Ok(Outcome::Impossible);
-        };
-        if topic.is_deleted() {
-            return Ok(Outcome::Deleted(real.topic.into()));
-        }
         let flags = stored.view().sys_flag;
         let queue_id = topic.queue_that_is_read(queue_id);
         let message = stored.again(&topic, queue_id, flags, stored.phys() as i64);

@@ -1,6 +1,8 @@
 //! One delay level: its queue, and how far it is delivered.
 
-use crate::store::ConsumeQueue;
+use crate::format::names;
+use crate::store::{ConsumeQueue, Store, Topic};
+use crate::txn::Fields;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -10,6 +12,29 @@ const MAX_FAILURES: u64 = 10;
 /// goes back by less than a second.
 const SLACK: i64 = 2_000;
 const UNKNOWN: i64 = i64::MIN;
+
+/// Where a message goes when it is due.
+pub enum Target {
+    Topic(Arc<Topic>),
+    /// Its topic was deleted while it waited.
+    Deleted,
+    /// It can never be delivered.
+    Nowhere,
+}
+
+/// The target of a message whose properties say `real`. Not the broker's own books. Other brokers took
+/// messages for names that this one takes none for.
+pub fn target(store: &Store, real: &Fields<'_>) -> Target {
+    let is_one = names::is_topic(real.topic) || store.topics().get(real.topic).is_some();
+    if !is_one || names::is_brokers_own(real.topic) || real.queue_id.is_none() {
+        return Target::Nowhere;
+    }
+    match store.topics().topic(real.topic) {
+        Ok(topic) if topic.is_deleted() => Target::Deleted,
+        Ok(topic) => Target::Topic(topic),
+        Err(_) => Target::Nowhere,
+    }
+}
 
 pub struct Level {
     pub queue: Arc<ConsumeQueue>,

@@ -1,13 +1,16 @@
 //! How far each level was delivered, at start: kept progress, and what the log says beyond it.
 
-use super::level::Level;
+use super::level::{self, Level, Target};
 use crate::format::delay::SCHEDULE_TOPIC;
 use crate::format::properties;
 use crate::format::record::{self, Found, View};
 use crate::store::{Resident, Result, Store, Stored, Wait};
+use crate::txn::Fields;
 
 /// Bytes of the log that are read at a time.
 const AHEAD: usize = 1 << 20;
+/// So many messages are looked at for one that can be delivered.
+const LOOKED_AT: i64 = 1024;
 
 /// What the log said beyond kept progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +32,9 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
         let (min, max) = (level.queue.min_offset(), level.queue.max_offset());
         level.go_to(level.next().clamp(min.min(max), max));
         inside.push(level.next());
-        if let Some((offset, phys)) = waiting_before(store, level)? {
+        if let Some((offset, phys)) = waiting_before(store, level)?
+            && has_target(store, level, offset)?
+        {
             level.go_to(offset);
             from = Some(from.map_or(phys, |from| from.min(phys)));
         }
@@ -107,6 +112,28 @@ fn waiting_before(store: &Store, level: &Level) -> Result<Option<(i64, u64)>> {
         }
     }
     Ok(Some((high, phys)))
+}
+
+/// Whether one of the messages from a queue offset to before a level's next one can be delivered. What
+/// was left out, as its topic was deleted, say, appended no record that would tell of it.
+fn has_target(store: &Store, level: &Level, from: i64) -> Result<bool> {
+    for offset in from..level.next() {
+        if offset - from == LOOKED_AT {
+            return Ok(true);
+        }
+        let Some(entry) = level.queue.entry(offset)? else {
+            continue;
+        };
+        if entry.cq.is_blank() || !entry.cq.is_valid() {
+            continue;
+        }
+        if let Some(stored) = Stored::read(store, entry.cq.phys as u64)?
+            && let Target::Topic(_) = level::target(store, &Fields::read(stored.props()))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Moves levels behind what the log from `from` on has delivered.

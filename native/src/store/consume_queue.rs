@@ -45,6 +45,8 @@ pub struct ConsumeQueue {
     distrusted: AtomicBool,
     /// In recovery: there is something behind the valid entries.
     torn: AtomicBool,
+    /// In recovery: something behind the end was erased, perhaps not on disk.
+    erased: AtomicBool,
 }
 
 impl ConsumeQueue {
@@ -76,6 +78,7 @@ impl ConsumeQueue {
             stale_end: AtomicU64::new(0),
             distrusted: AtomicBool::new(false),
             torn: AtomicBool::new(false),
+            erased: AtomicBool::new(false),
         }
     }
 

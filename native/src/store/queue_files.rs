@@ -245,6 +245,19 @@ impl QueueFiles {
         Ok(())
     }
 
+    /// Makes what `cut` has erased of the last file durable; names are already.
+    pub fn sync_last(&self) -> Result<()> {
+        if self.first().is_none() {
+            return Ok(());
+        }
+        let path = self.path(self.files_end() - self.file_size as u64);
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| StoreError::io("flush", &path, &e))
+    }
+
     /// Sets the end back without touching the files, whose entries may turn out to be right. Only
     /// recovery calls this.
     pub fn rewind(&self, end: u64) {

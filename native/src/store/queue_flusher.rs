@@ -90,6 +90,15 @@ impl QueueFlusher {
         Ok(())
     }
 
+    /// Makes durable what recovery has erased of these queues.
+    pub fn sync_erased(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {
+        let erased: Vec<_> = queues.iter().filter(|q| q.take_erased()).collect();
+        match &self.one_disk {
+            Some(disk) if erased.len() > FEW_QUEUES => guard::sync_file_system(disk),
+            _ => erased.iter().try_for_each(|q| q.files().sync_last()),
+        }
+    }
+
     /// Flushes these queues: one by one, or when they are many the whole file system at once, as
     /// one sync of everything takes less than thousands of small ones.
     pub fn flush_queues(&self, queues: &[Arc<ConsumeQueue>]) -> Result<()> {

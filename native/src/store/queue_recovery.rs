@@ -393,9 +393,19 @@ impl ConsumeQueue {
     pub fn finish(&self) -> Result<()> {
         let torn = self.torn.swap(false, Ordering::Relaxed);
         if self.stale_end.swap(0, Ordering::Relaxed) > self.files.end() || torn {
-            self.files.cut(self.files.end())?;
+            self.erase_behind(self.files.end())?;
         }
         Ok(())
+    }
+
+    pub(super) fn erase_behind(&self, end: u64) -> Result<()> {
+        self.erased.store(true, Ordering::Relaxed);
+        self.files.cut(end)
+    }
+
+    /// Whether something behind the end was erased since the last call, which may not be so on disk.
+    pub fn take_erased(&self) -> bool {
+        self.erased.swap(false, Ordering::Relaxed)
     }
 
     /// Position behind the entries of records that end before `phys`: behind it are entries of later

@@ -61,7 +61,7 @@ impl ConsumeQueue {
         let keep = self.end_before(phys)?;
         if keep < end {
             let flushed = self.flushed.load(Ordering::Acquire);
-            self.files.cut(keep * self.unit())?;
+            self.erase_behind(keep * self.unit())?;
             self.flushed
                 .store(flushed.min(self.files.end()), Ordering::Release);
             self.cut_ext()?;

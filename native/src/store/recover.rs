@@ -108,6 +108,9 @@ impl Recovery<'_> {
             queue.truncate_phys(end)?;
             queue.finish()?;
         }
+        // If the power fails again, no entry comes back whose part of the log is gone, or has a record
+        // that is yet to come.
+        self.queue_flusher.sync_erased(&queues)?;
         self.log.truncate(end)?;
         let min = self.log.min_offset();
         for queue in &queues {
