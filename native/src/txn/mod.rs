@@ -202,6 +202,9 @@ impl Transactions {
             return (None, false);
         }
         let state = self.state.lock();
+        if state.table.copies(half.key()).next().is_some() {
+            return (None, false); // a copy waits, though its record may not be in the log's file yet
+        }
         let decided = &state.decided;
         (decided.get(half.key()), !decided.has_forgotten())
     }
