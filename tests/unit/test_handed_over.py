@@ -177,3 +177,31 @@ async def test_what_is_refused_is_tried_again(
     channel.error = None
     await round_with(sync, channel)
     assert master.query("T", "G", 0) == 150
+
+
+async def test_what_is_refused_for_long_holds_nothing_up(
+    tmp_path: Path,
+    sync: SlaveSync,
+    offsets: OffsetTable,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than one round hands over, of a group that the master does not have."""
+    monkeypatch.setattr("pyrmq.broker.slave_sync.MAX_HANDED_OVER", 3)
+
+    class Picky(Channel):
+        async def request(self, code: int, ext: dict[str, Any], *, timeout: float) -> Any:
+            self.error = ResponseError("no group") if ext["consumerGroup"] == "gone" else None
+            return await super().request(code, ext, timeout=timeout)
+
+    master = OffsetTable(tmp_path / "master.json", 500)
+    for queue in range(10):
+        offsets.commit("T", "gone", queue, 5)
+    offsets.commit("T", "G", 0, 150)
+    channel = Picky(master)
+    for _ in range(4):
+        await round_with(sync, channel)
+    assert master.query("T", "G", 0) == 150
+    before = len(channel.asked)
+    for _ in range(4):
+        await round_with(sync, channel)
+    assert len({ext["queueId"] for ext in channel.asked[before:]}) == 10  # in turns
