@@ -44,7 +44,8 @@ class Locks(Protocol):
 class HeldQueues:
     """`pull(process)` runs while a queue is held; when it returns the queue is given up.
     `on_wanted` is called when a queue that is wanted again was given up (None: it is taken again at
-    once), `on_take` with one that is new. `automatic`: offsets are written as messages are consumed, else only by `commit`."""
+    once), `on_take` with one that is new. `automatic`: offsets are written as messages are
+    consumed, else only by `commit`."""
 
     def __init__(
         self,
