@@ -25,6 +25,8 @@ _NONE = -(1 << 63)
 """No offset of a client or a file."""
 QueueOfGroup = tuple[str, str, int]
 """Topic, group and queue."""
+MAX_GONE = 65_536
+"""Removals that are remembered; of more the oldest are forgotten."""
 AT_ONCE = 4096
 """Positions that `forget` examines before it lets other tasks run."""
 Granted = Callable[[str, str, int, int, int], None]
@@ -71,8 +73,8 @@ class OffsetTable(PersistentTable):
         self._as_loaded: set[QueueOfGroup] = set()
         """What the file had at the start, or a slave has handed over since; nothing else has
         changed it."""
-        self._gone: set[tuple[str, str]] = set()
-        """(Topic, group) whose offsets were removed since the start."""
+        self._gone: dict[tuple[str, str], None] = {}
+        """(Topic, group) whose offsets were removed since the start, the oldest first."""
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
         self._pullers: set[str] = set()
@@ -211,7 +213,10 @@ class OffsetTable(PersistentTable):
     def _remove(self, topic: str, group: str) -> None:
         self._offset_rows.remove((topic, group))
         self._as_loaded.difference_update((topic, group, q) for q in self.offsets[topic, group])
-        self._gone.add((topic, group))
+        self._gone.pop((topic, group), None)
+        self._gone[topic, group] = None
+        if len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
         del self.offsets[topic, group]
         del self._groups[topic][group]
         if not self._groups[topic]:

@@ -83,6 +83,19 @@ async def test_whose_word_counts(tmp_path: Path, steps: str, expected: int | Non
     assert table.query("T", "G", 0) == expected
 
 
+def test_removals_that_are_remembered_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker may live for years, and topics come and go."""
+    monkeypatch.setattr("pyrmq.broker.offsets.MAX_GONE", 10)
+    table = OffsetTable(tmp_path / "x.json", 500)
+    for n in range(100):
+        table.commit("T", f"G{n}", 0, 5)
+        table.remove("T", f"G{n}")
+    assert len(table._gone) == 10
+    assert not table.take_over("T", "G99", 0, 5)
+
+
 def test_a_group_of_the_broker_s_own_is_nobody_else_s(tmp_path: Path) -> None:
     with pytest.raises(NoPermissionError):
         OffsetTable(tmp_path / "x.json", 500).take_over("T", TRANSACTION_GROUP, 0, 5)
