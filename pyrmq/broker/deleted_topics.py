@@ -105,7 +105,7 @@ class DeletedTopics(PersistentTable):
             ends: dict[int, int] = {}
             for queue_id, offset in deleted.queues.items():
                 self._store.hide_messages(topic, queue_id, offset)
-                ends[queue_id] = min(offset, self._store.queue_end(topic, queue_id))
+                ends[queue_id] = min(offset, self._store.queue_range(topic, queue_id)[1])
             if ends != deleted.queues:
                 changed = True
                 log.warning(
