@@ -28,7 +28,7 @@ async def main(namesrv: str) -> None:
     now = time.time_ns() // 1_000_000 + 1
     async with LitePullConsumer("report", namesrv=namesrv, auto_commit=False) as consumer:
         queues = await consumer.queues("Ledger")
-        consumer.assign(queues)
+        await consumer.assign(queues)
         left = 0
         for queue in queues:
             first = await consumer.offset_for_timestamp(queue, now - 3_600_000)

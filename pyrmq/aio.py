@@ -249,7 +249,7 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
 
     queues = awaited(lite_pulls.LitePullConsumer.queues)
     subscribe = awaited(lite_pulls.LitePullConsumer.subscribe)
-    assign = awaited(as_async(lite_pulls.LitePullConsumer.assign))
+    assign = awaited(lite_pulls.assign)
     pause = awaited(as_async(lite_pulls.LitePullConsumer.pause))
     resume = awaited(as_async(lite_pulls.LitePullConsumer.resume))
     seek = awaited(lite_pulls.LitePullConsumer.seek)

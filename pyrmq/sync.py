@@ -187,7 +187,7 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
 
     queues = blocking(lite_pulls.LitePullConsumer.queues)
     subscribe = blocking(lite_pulls.LitePullConsumer.subscribe)
-    assign = blocking(as_async(lite_pulls.LitePullConsumer.assign))
+    assign = blocking(lite_pulls.assign)
     pause = blocking(as_async(lite_pulls.LitePullConsumer.pause))
     resume = blocking(as_async(lite_pulls.LitePullConsumer.resume))
     seek = blocking(lite_pulls.LitePullConsumer.seek)

@@ -110,6 +110,7 @@ NO_LIMITS = {
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",
     "pyrmq.broker.deleted_topics:MAX_DELETED": "a file of the broker's own",
     "pyrmq.broker.group_admin:MAX_RETRIES": "part of a configuration of a group",
+    "pyrmq.broker.offsets:MAX_GONE": "what a master remembers of removals",
     "pyrmq.broker.queues:MAX_QUEUES": "queues of a topic, in docs/configuration.md",
     "pyrmq.broker.registration:MAX_SINGLE": "what the broker sends",
     "pyrmq.broker.slave_sync:MAX_TIME": "what a slave believes of its master",

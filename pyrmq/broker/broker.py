@@ -225,8 +225,12 @@ class Broker:
         live.watch(self._configured)
 
     def _bring_back_offsets(self) -> None:
-        """No group continues behind what its queues have."""
-        ends = {(topic, queue): end for topic, queue, _, end in self.store.queues()}
+        """No group continues behind what its queues have. What no slave is known to have counts:
+        consumers that were further wait at their place."""
+        ends = {
+            (topic, queue): self.store.queue_end(topic, queue)
+            for topic, queue, _, _ in self.store.queues()
+        }
 
         def end_of(topic: str, queue: int) -> int | None:
             unused = 0 if self.topics.get(topic) is not None else None

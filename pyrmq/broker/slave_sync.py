@@ -2,14 +2,15 @@
 [SlaveSynchronize]
 
 Each round asks for all of them and changes what differs, nothing else. What the master has not
-goes, but for what is every broker's own. Offsets are the master's, except those that are further
-here and that the master has not moved on since: consumers committed them here, as the master was
-away. The same holds for what a slave knows when it starts. What was committed here since then is
-handed over to the master; that takes it unless it was told something else meanwhile, which counts.
+goes, but for what is every broker's own. Offsets are the master's, except those that consumers
+committed here, as the master was away, while these are further and the master has not moved on
+since. They are handed over to the master, also after a restart of the slave; the master takes them
+unless it was told something else meanwhile, which counts.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -33,7 +34,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import is_stored_topic
+from pyrmq.model.names import TRANSACTION_GROUP, is_stored_topic
 from pyrmq.model.topic import MAX_QUEUES, DataVersion, TopicConfig, as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
@@ -87,6 +88,10 @@ class SlaveSync:
         self._master = master
         self._follows = follows
         self._here: set[QueueOfGroup] = set()
+        self._not_taken: dict[QueueOfGroup, int] = {}
+        """Those of `_here` that the master has refused, and in which of `_handed_over`."""
+        self._handed_over = 0
+        """How often something was handed over."""
         self._refused = ""
         self._seen: Offsets = {}
         """The master's offsets, as the round before had them."""
@@ -241,12 +246,27 @@ class SlaveSync:
                 here = own.get(queue, -1)
                 if not (0 <= queue < MAX_QUEUES and 0 <= offset < MAX_OFFSET) or here == offset:
                     continue
-                if here > offset and offset <= seen.get(queue, offset) < here:
-                    continue  # it was committed here
+                is_ours = (topic, group, queue) in self._here
+                if is_ours and here > offset and offset <= seen.get(queue, offset) < here:
+                    continue
                 self._take(topic, group, queue, offset)
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         self._seen = found
+        if found:  # a master that has none at all may have lost its file
+            await self._remove_gone(found)
+
+    async def _remove_gone(self, found: Offsets) -> None:
+        """Removes the offsets that groups have no more at the master."""
+        gone = [key for key in self._offsets.offsets if key not in found]
+        for count, (topic, group) in enumerate(gone, 1):
+            queues = self._offsets.all_of(topic, group)
+            if group != TRANSACTION_GROUP and not any(
+                (topic, group, queue) in self._here for queue in queues
+            ):
+                self._offsets.remove(topic, group)
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
 
     def _take(self, topic: str, group: str, queue: int, offset: int) -> None:
         """The master's word counts."""
@@ -254,9 +274,14 @@ class SlaveSync:
         self._here.discard((topic, group, queue))
 
     async def _hand_over(self, channel: Channel) -> None:
-        """Tells the master what was committed here and is further than what it has."""
+        """Tells the master what was committed here and is further than what it has; what it has
+        refused before last."""
         refused: dict[str, int] = {}
-        for key in list(self._here)[:MAX_HANDED_OVER]:
+        not_taken = self._not_taken = {k: n for k, n in self._not_taken.items() if k in self._here}
+        self._handed_over += 1
+        for key in heapq.nsmallest(
+            MAX_HANDED_OVER, self._here, key=lambda key: not_taken.get(key, 0)
+        ):
             topic, group, queue = key
             offset = self._offsets.query(topic, group, queue)
             masters = self._seen.get((topic, group), {}).get(queue, -1)
@@ -279,6 +304,7 @@ class SlaveSync:
                 break  # all of them
             except ResponseError as e:  # the group is not there, say; or not yet
                 refused[str(e)] = refused.get(str(e), 0) + 1
+                not_taken[key] = self._handed_over
                 continue
             if answer.ext.get("taken") == "true":
                 self._seen.setdefault((topic, group), {})[queue] = offset

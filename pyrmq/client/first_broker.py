@@ -22,28 +22,29 @@ class FirstBroker:
         self.missing = False
         """Whether there was none when they were last asked."""
         self._is_there = is_there
-        self._seen = 0
-        """How often there was one."""
+        self._seen = self._missed = 0
+        """How often there was one, and none."""
         self._lock = trio.Lock()
 
     async def once_there(self, find: Callable[[], Awaitable[T]]) -> T:
         """What `find` returns, which is called again after TopicNotExistError while no broker at
-        all is there. The caller limits the time."""
+        all is there, and once more when one is: it may have registered between the two questions.
+        The caller limits the time."""
+        waited: bool | None = None
         while True:
             try:
                 return await find()
             except TopicNotExistError:
-                if not await self._appears():
+                if waited is False:
                     raise
+            waited = await self._appears()
 
     async def _appears(self) -> bool:
-        """Returns once a broker is there: whether that took any waiting. Of those that wait one
+        """Returns once a broker is there: whether there was none meanwhile. Of those that wait one
         asks for all."""
-        seen, waited, pause = self._seen, False, PAUSE[0]
+        seen, missed, pause = self._seen, self._missed, PAUSE[0]
         async with self._lock:
-            if self._seen != seen:
-                return True
-            while True:
+            while self._seen == seen:
                 try:
                     self.missing = not await self._is_there()
                 except PyrmqError:
@@ -51,7 +52,8 @@ class FirstBroker:
                     raise
                 if not self.missing:
                     self._seen += 1
-                    return waited
-                waited = True
+                    break
+                self._missed += 1
                 await trio.sleep(pause)
                 pause = min(2 * pause, PAUSE[1])
+        return self._missed != missed

@@ -43,8 +43,9 @@ class Locks(Protocol):
 
 class HeldQueues:
     """`pull(process)` runs while a queue is held; when it returns the queue is given up.
-    `on_wanted` is called when a queue that is wanted again was given up, `on_take` with one that is
-    new. `automatic`: offsets are written as messages are consumed, else only by `commit`."""
+    `on_wanted` is called when a queue that is wanted again was given up (None: it is taken again at
+    once), `on_take` with one that is new. `automatic`: offsets are written as messages are
+    consumed, else only by `commit`."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class HeldQueues:
         automatic: bool = True,
     ) -> None:
         self.table: dict[MessageQueue, ProcessQueue] = {}
-        self.on_wanted: Callable[[], None] = lambda: None
+        self.on_wanted: Callable[[], None] | None = None
         self.on_take: Callable[[ProcessQueue], None] = lambda process: None
         self._tasks = tasks
         self._store = store
@@ -91,7 +92,10 @@ class HeldQueues:
 
     async def begun(self, topic: str) -> None:
         """Returns when the start of each queue of a topic is known."""
-        while any(p.queue.topic == topic and p.state is State.TAKING for p in self.table.values()):
+        while any(
+            p.queue.topic == topic and (p.state is State.TAKING or (p.dropped and p.again))
+            for p in self.table.values()
+        ):
             await self._moving.park()
 
     # What is decided.
@@ -156,8 +160,10 @@ class HeldQueues:
         await self._give_up(process)
         if process.seek is not None:
             self._take(process.queue, process.seek)
-        elif process.again:
+        elif process.again and self.on_wanted is not None:
             self.on_wanted()
+        elif process.again:
+            self._take(process.queue)
 
     async def _find_start(self, process: ProcessQueue) -> None:
         queue, retry = process.queue, RETRY[0]
@@ -193,6 +199,7 @@ class HeldQueues:
             await self._locks.unlock([process])
         process.move(Event.RELEASED)
         del self.table[process.queue]
+        self._moving.unpark_all()
 
     # Offsets.
 

@@ -7,7 +7,7 @@ there is no retry topic: what is not committed is polled again by whoever has th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,6 +50,16 @@ if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook
 
 SUSPEND_MS = 20_000
+
+
+class Assigned:
+    """What `assign` returns. It may be awaited: until it is known where the queues begin."""
+
+    def __init__(self, placed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._placed = placed
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._placed().__await__()
 
 
 class LitePullConsumer:
@@ -234,9 +244,10 @@ class LitePullConsumer:
         self._member.share(topic)
         await self._member.begun([topic], until)
 
-    def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> None:
+    def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> Assigned:
         """From now on this consumer has exactly these queues, with an expression for all their
-        topics. ClientError for a consumer that subscribes."""
+        topics. ClientError for a consumer that subscribes. With LAST_OFFSET, await what this
+        returns: what is sent to the queues after that is polled."""
         if self._shares:
             raise ClientError("this consumer subscribes to topics: it cannot assign queues as well")
         self.check_entered()
@@ -251,12 +262,13 @@ class LitePullConsumer:
         self._subs.update(subs)
         for topic in known:
             self._held.assign(topic, wanted.get(topic, []))
+        return Assigned(partial(self._member.placed, list(wanted)))
 
     def _process(self, queue: MessageQueue) -> ProcessQueue:
         self.check_entered()
         check_kind("queue", queue, (MessageQueue,), "one of `assigned`")
         process = self._held.table.get(self._names.wire_queue(queue))
-        if process is None or (process.dropped and process.seek is None):
+        if process is None or (process.dropped and process.seek is None and not process.again):
             raise ClientError(f"{queue} is not assigned to this consumer")
         return process
 
@@ -372,3 +384,11 @@ class LitePullConsumer:
                 raise ClientError(f"the offset of {queue} is {offset!r:.80}; 0 or more is needed")
         if not await self._held.commit(known):
             raise ClientError("offsets are not written: see the log; they can be committed again")
+
+
+async def assign(
+    consumer: LitePullConsumer, queues: Iterable[MessageQueue], expression: str = ALL
+) -> None:
+    """From now on this consumer has exactly these queues, with an expression for all their topics.
+    What is sent to them after this is polled. ClientError for a consumer that subscribes."""
+    await consumer.assign(queues, expression)

@@ -203,6 +203,14 @@ class Member:
         for topic in waiting:
             self._rule.entered(topic)
 
+    async def placed(self, topics: Iterable[str]) -> None:
+        """Returns when it is known where the queues of topics begin that the user has chosen, as
+        far as messages could be missed otherwise, or after a while: a broker may be away."""
+        with trio.move_on_after(START_WAIT):
+            for topic in topics:
+                if self._rule.is_at_end(topic):
+                    await self.held.begun(topic)
+
     def share(self, topic: str) -> None:
         """A topic is shared among the group from now on."""
         if self._rebalance is not None:

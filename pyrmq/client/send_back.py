@@ -16,9 +16,9 @@ from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.errors import MessageIllegalError, ResponseError
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK
-from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.model.message import MessageQueue, ReceivedMessage, SendStatus
 from pyrmq.model.names import retry_topic
 from pyrmq.model.properties import DELAY, encode_properties
 from pyrmq.model.transaction import TRAN_MSG
@@ -28,6 +28,8 @@ from pyrmq.net.send import queue_fields, send_code, send_fields
 log = logging.getLogger(__name__)
 
 TIMEOUT = 5.0
+STORED = frozenset(status.value for status in SendStatus) - {SendStatus.SEND_OK.value}
+"""Codes of a broker that has the message."""
 MAX_RECONSUME_TIMES = 16
 """Deliveries after the first one before a message counts as dead. [maxReconsumeTimes]"""
 BROKERS_CHOICE = 0
@@ -54,8 +56,9 @@ class SendBack:
     async def __call__(
         self, queue: MessageQueue, message: ReceivedMessage, delay_level: int = BROKERS_CHOICE
     ) -> None:
-        """Returns when the broker has it, or never can have it: the message is as good as consumed.
-        PyrmqError. `queue` is the one that it was pulled from."""
+        """Returns when the broker has it (if less safely than configured, as a producer would be
+        told), or never can have it: the message is as good as consumed. PyrmqError. `queue` is the
+        one that it was pulled from."""
         channel = await self._client.known_master(queue.topic, queue.broker_name)
         fields: dict[str, str | int | bool] = {
             "offset": message.commit_log_offset,
@@ -70,6 +73,8 @@ class SendBack:
         try:
             await channel.request(RequestCode.CONSUMER_SEND_MSG_BACK, fields, timeout=TIMEOUT)
         except ResponseError as refusal:
+            if _is_stored(refusal, message):
+                return
             if not refusal.answered or refusal.retriable:
                 raise
             try:
@@ -83,8 +88,9 @@ class SendBack:
                     escape(message.msg_id), escape(self._group), escape(e),
                     message.queue_offset, escape(queue),
                 )  # fmt: skip
-            except ResponseError:
-                raise refusal from None
+            except ResponseError as e:
+                if not _is_stored(e, message):
+                    raise refusal from None
 
     async def _send(
         self, channel: Channel, queue: MessageQueue, message: ReceivedMessage, delay_level: int
@@ -109,3 +115,13 @@ class SendBack:
         fields |= queue_fields(0, queue.broker_name)
         fields |= {"j": times, "l": self._max_times}
         await channel.request(send_code(False), fields, body, timeout=TIMEOUT)
+
+
+def _is_stored(answer: ResponseError, message: ReceivedMessage) -> bool:
+    """Whether it says that the broker has the message, if less safely than configured: once more
+    would be twice. RocketMQ says it as the text of a SYSTEM_ERROR."""
+    by_text = answer.code == ResponseCode.SYSTEM_ERROR and answer.args[0] in SendStatus.__members__
+    if not answer.answered or (answer.code not in STORED and not by_text):
+        return False
+    log.info("%s was sent back: %s", escape(message.msg_id), escape(answer))
+    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.support.scripted.groups import SEND, SEND_BACK, UPDATE_OFFSET, GroupB
 from tests.support.scripted.script import times
 from tests.support.scripted.streams import SILENCE
 from tests.support.waiting import eventually_trio
+from tests.support.wire import Command
 
 
 class Seen:
@@ -99,6 +101,37 @@ async def test_what_the_broker_does_not_take_comes_again_here(
         await after(60)
         assert seen.got[2:] == [(b"bad", 1), (b"bad", 2)]
         assert len(alone.sent_back) == 1
+        assert alone.offsets["g", "T", 0] == 1
+
+
+@pytest.mark.parametrize(
+    ("back", "sent"),
+    [
+        ((12, "FLUSH_SLAVE_TIMEOUT"), None),
+        ((10, None), None),
+        ((1, "FLUSH_SLAVE_TIMEOUT"), None),  # as RocketMQ answers
+        ((1, "no"), (11, "SLAVE_NOT_AVAILABLE")),
+    ],
+)
+async def test_what_the_broker_has_less_safely_is_sent_back_once(
+    alone: GroupBroker, back: Any, sent: Any, clock: MockClock
+) -> None:
+    """Its slave is slow, say: each time more would be one more message."""
+    tries: Counter[int] = Counter()
+
+    def answer(c: Command, said: Any) -> Command:
+        tries[c.code] += 1
+        return replace(c.reply(said[0]), remark=said[1])
+
+    alone.change[SEND_BACK] = lambda c: answer(c, back)
+    alone.change[SEND] = lambda c: answer(c, sent)
+    seen = Seen()
+    async with consumer(listener=seen):
+        await after(1)
+        alone.put(b"bad")
+        await after(60)
+        assert tries == {SEND_BACK: 1} | ({} if sent is None else {SEND: 1})
+        assert seen.got == [(b"bad", 0)]
         assert alone.offsets["g", "T", 0] == 1
 
 

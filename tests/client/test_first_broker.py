@@ -21,6 +21,7 @@ from pyrmq import (
     TransactionalProducer,
 )
 from tests.client.listeners import Async
+from tests.support.scripted.script import times
 from tests.support.scripted.streams import CLUSTER, ROUTE, SEND, StreamCluster
 from tests.support.wire import Command
 
@@ -160,3 +161,29 @@ async def test_many_that_wait_ask_as_one(cluster: StreamCluster, clock: MockCloc
                 nursery.start_soon(one, sender)
             await trio.sleep(2.5)
             assert sum(c.code == CLUSTER for c in cluster.asked) < 20
+
+
+@pytest.mark.parametrize("send", [one, to_a_queue, batch, oneway, queues])
+async def test_a_broker_that_registers_between_two_questions(
+    cluster: StreamCluster, clock: MockClock, send: Callable[[Producer], Awaitable[object]]
+) -> None:
+    """The topic is not there, nor is one that new topics are made from; then a broker is."""
+    for broker in cluster.brokers.values():
+        broker.change[SEND_BATCH] = stored_batch
+    cluster.change[ROUTE] = times(2, lambda c: c.reply(17))
+    async with producer() as sender:
+        assert await send(sender)
+
+
+async def test_a_name_server_that_restarts_when_a_broker_was_just_there(
+    cluster: StreamCluster, clock: MockClock
+) -> None:
+    """It knows none again: the send goes on waiting."""
+    async with producer(send_timeout=10) as sender, trio.open_nursery() as nursery:
+        with starting(cluster):
+            nursery.start_soon(one, sender)
+            await trio.sleep(1)
+            there = iter([None])
+            cluster.change[CLUSTER] = lambda c: next(there, c.reply(0, {}, NONE))
+            await trio.sleep(2)
+    assert any(broker.requests(SEND) for broker in cluster.brokers.values())

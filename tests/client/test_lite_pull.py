@@ -16,12 +16,14 @@ from pyrmq.model.message import MessageQueue, ReceivedMessage
 from tests.client.members import after
 from tests.support.scripted.groups import (
     LITE_PULL,
+    MAX_OFFSET,
     MEMBERS,
     PULL,
     UPDATE_OFFSET,
     GroupBroker,
 )
 from tests.support.scripted.lists import BORN
+from tests.support.scripted.script import SILENCE
 from tests.support.scripted.streams import HEART_BEAT, StreamCluster
 from tests.support.thorough import size
 
@@ -84,6 +86,51 @@ async def test_assigned_queues_are_shared_with_nobody(alone: GroupBroker, clock:
     assert not alone.requests(MEMBERS)
     (data,) = json.loads(alone.requests(HEART_BEAT)[0].body)["consumerDataSet"]
     assert data["subscriptionDataSet"] == []
+
+
+async def test_what_is_sent_after_assigning_is_polled(alone: GroupBroker, clock: MockClock) -> None:
+    fill(alone, 5)
+    async with lite(False, consume_from=ConsumeFrom.LAST_OFFSET) as member:
+        await member.assign([Q0])
+        alone.put(b"7")
+        assert numbers(await member.poll(1)) == [7]
+        await member.assign([Q0, Q1])
+        alone.put(b"8", queue=1)
+        assert numbers(await member.poll(1)) == [8]
+
+
+async def test_assigning_waits_for_no_broker_that_is_silent(
+    alone: GroupBroker, clock: MockClock
+) -> None:
+    alone.change[MAX_OFFSET] = lambda c: SILENCE
+    async with lite(False, consume_from=ConsumeFrom.LAST_OFFSET) as member:
+        began = trio.current_time()
+        await member.assign([Q0])
+        assert trio.current_time() - began == pytest.approx(3, abs=0.1)
+        await member.assign([])
+
+
+@pytest.mark.parametrize("between", [True, False])
+async def test_queues_that_are_assigned_again_at_once(
+    alone: GroupBroker, between: bool, clock: MockClock
+) -> None:
+    """Also while they are still being given up."""
+    fill(alone, 3)
+    async with lite(False) as member:
+        member.assign([Q0])
+        assert numbers(await member.poll()) == [0, 1, 2]
+        assert await member.poll(1) == []
+        member.assign([])
+        if between:
+            await trio.lowlevel.checkpoint()
+        await member.assign([Q0])
+        alone.put(b"3")
+        assert numbers(await member.poll(1)) == [3]
+        assert member.assigned == [Q0]
+        member.assign([])
+        member.assign([Q0])
+        await member.seek(Q0, 1)
+        assert numbers(await member.poll(1)) == [1, 2, 3]
 
 
 async def test_assigned_queues_survive_a_restart(alone: GroupBroker, clock: MockClock) -> None:

@@ -83,6 +83,19 @@ async def test_whose_word_counts(tmp_path: Path, steps: str, expected: int | Non
     assert table.query("T", "G", 0) == expected
 
 
+def test_removals_that_are_remembered_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker may live for years, and topics come and go."""
+    monkeypatch.setattr("pyrmq.broker.offsets.MAX_GONE", 10)
+    table = OffsetTable(tmp_path / "x.json", 500)
+    for n in range(100):
+        table.commit("T", f"G{n}", 0, 5)
+        table.remove("T", f"G{n}")
+    assert len(table._gone) == 10
+    assert not table.take_over("T", "G99", 0, 5)
+
+
 def test_a_group_of_the_broker_s_own_is_nobody_else_s(tmp_path: Path) -> None:
     with pytest.raises(NoPermissionError):
         OffsetTable(tmp_path / "x.json", 500).take_over("T", TRANSACTION_GROUP, 0, 5)
@@ -177,3 +190,31 @@ async def test_what_is_refused_is_tried_again(
     channel.error = None
     await round_with(sync, channel)
     assert master.query("T", "G", 0) == 150
+
+
+async def test_what_is_refused_for_long_holds_nothing_up(
+    tmp_path: Path,
+    sync: SlaveSync,
+    offsets: OffsetTable,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than one round hands over, of a group that the master does not have."""
+    monkeypatch.setattr("pyrmq.broker.slave_sync.MAX_HANDED_OVER", 3)
+
+    class Picky(Channel):
+        async def request(self, code: int, ext: dict[str, Any], *, timeout: float) -> Any:
+            self.error = ResponseError("no group") if ext["consumerGroup"] == "gone" else None
+            return await super().request(code, ext, timeout=timeout)
+
+    master = OffsetTable(tmp_path / "master.json", 500)
+    for queue in range(10):
+        offsets.commit("T", "gone", queue, 5)
+    offsets.commit("T", "G", 0, 150)
+    channel = Picky(master)
+    for _ in range(4):
+        await round_with(sync, channel)
+    assert master.query("T", "G", 0) == 150
+    before = len(channel.asked)
+    for _ in range(4):
+        await round_with(sync, channel)
+    assert len({ext["queueId"] for ext in channel.asked[before:]}) == 10  # in turns

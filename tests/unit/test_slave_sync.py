@@ -18,6 +18,7 @@ from pyrmq.broker.replicating import Replicating
 from pyrmq.broker.slave_sync import SlaveSync
 from pyrmq.broker.topics import TopicTable
 from pyrmq.engine import Store
+from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.net.clock import now_ms
 
 
@@ -29,7 +30,9 @@ def offsets(tmp_path: Path) -> OffsetTable:
 @pytest.fixture
 def sync(tmp_path: Path, offsets: OffsetTable) -> SlaveSync:
     nothing = cast("Any", None)
-    return SlaveSync(tmp_path, nothing, nothing, offsets, nothing, nothing, lambda: True)
+    sync = SlaveSync(tmp_path, nothing, nothing, offsets, nothing, nothing, lambda: True)
+    offsets.here = sync._here
+    return sync
 
 
 async def follow(sync: SlaveSync, offset: object, key: str = "T@G", queue: object = 0) -> None:
@@ -39,7 +42,7 @@ async def follow(sync: SlaveSync, offset: object, key: str = "T@G", queue: objec
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        # m: as the master says; h: committed here.
+        # m: as the master says; h: committed here; f: copied before, and in the file at a start.
         ("m100", 100),
         ("m100 m150", 150),
         ("m100 m50", 50),  # an operator reset it
@@ -50,6 +53,7 @@ async def follow(sync: SlaveSync, offset: object, key: str = "T@G", queue: objec
         ("m100 h150 m160", 160),
         ("m100 h50 m100", 100),  # to go back is to be told there
         ("h150 m100", 150),  # at a start
+        ("f150 m100", 100),  # it was reset, or deleted and begun anew, while this slave was away
         ("h50 m100", 100),
         ("m100 h150 m100 m100 m150 m140", 140),
     ],
@@ -60,6 +64,8 @@ async def test_which_offset_counts(
     for step in steps.split():
         if step[0] == "m":
             await follow(sync, int(step[1:]))
+        elif step[0] == "f":
+            offsets.keep("T", "G", 0, int(step[1:]))
         else:
             offsets.commit("T", "G", 0, int(step[1:]))
     assert offsets.query("T", "G", 0) == expected
@@ -86,6 +92,24 @@ async def test_what_cannot_be_is_left_out(
     await sync._sync_offsets({"offsetTable": 5})
     await sync._sync_offsets({"offsetTable": {"T@G": 5}})
     assert not offsets.offsets
+
+
+async def test_offsets_that_the_master_has_no_more_go(
+    sync: SlaveSync, offsets: OffsetTable
+) -> None:
+    """Else a deleted group goes on where it was, once this slave is the master."""
+    await sync._sync_offsets({"offsetTable": {"T@G": {0: 150}, "T@other": {0: 7}}})
+    offsets.commit("T", "new", 1, 5)  # here, while the master was away
+    offsets.keep("H", TRANSACTION_GROUP, 0, 3)
+    await sync._sync_offsets({"offsetTable": {"T@other": {0: 7}}})
+    assert offsets.query("T", "G", 0) is None
+    assert offsets.query("T", "other", 0) == 7
+    assert offsets.query("T", "new", 1) == 5
+    assert offsets.query("H", TRANSACTION_GROUP, 0) == 3
+    await follow(sync, 10)  # it begins anew
+    assert offsets.query("T", "G", 0) == 10
+    await sync._sync_offsets({"offsetTable": {}})  # as of a master that has lost its file
+    assert offsets.query("T", "G", 0) == 10
 
 
 @pytest.mark.parametrize("follows", [True, False])

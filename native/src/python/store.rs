@@ -257,6 +257,12 @@ impl Store {
         Ok((min, max))
     }
 
+    /// Where a queue ends, with what consumers may not know of yet as too few slaves have it; 0 for a
+    /// queue without messages.
+    fn queue_end(&self, topic: &str, queue_id: u32) -> i64 {
+        self.queue(topic, queue_id).map_or(0, |q| q.max_offset())
+    }
+
     /// Queue offset by store time in ms: the first message at or after it (lower bound) or the
     /// last at or before it (upper bound).
     #[pyo3(signature = (topic, queue_id, timestamp, upper=false))]
