@@ -180,7 +180,7 @@ class OffsetTable(PersistentTable):
             if end is not None and offset > end:
                 log.error(
                     "%s leads: group %s was reset in queue %d of topic %s to %d, it is sent to %d",
-                    self.path.name,
+                    escape(self.path.name),
                     escape(group),
                     queue,
                     escape(topic),

@@ -89,7 +89,8 @@ class BrokerOffsets:
         self._client = client
         self._group = group
         self._replicas = Replicas(client)
-        self._looked: dict[str, float] = {}
+        self._looked: dict[tuple[str, str], float] = {}
+        self._looking: dict[tuple[str, str], trio.Lock] = {}
         """When a master may be looked for again, by broker name."""
 
     async def read(self, queue: MessageQueue) -> int | None:
@@ -189,14 +190,18 @@ class BrokerOffsets:
 
     async def find_keeper(self, queue: MessageQueue) -> None:
         """Where a slave would keep it, the master is looked for: it may be back, and the next owner
-        of the queue asks there. One that is away is looked for once in a while."""
-        now, broker = trio.current_time(), queue.broker_name
-        known = self._replicas.known(queue.topic, broker)
-        if not known or not known[0].is_slave or now < self._looked.get(broker, now):
-            return
-        self._looked[broker] = now + LOOK_PAUSE
-        with trio.move_on_after(LOOK):
-            await self._replicas.greet_master(queue.topic, broker)
+        of the queue asks there. One that is away is looked for once in a while, for all queues of
+        a topic: the others wait for that. Each topic has a route of its own."""
+        broker = queue.broker_name
+        place = queue.topic, broker
+        async with self._looking.setdefault(place, trio.Lock()):
+            now = trio.current_time()
+            known = self._replicas.known(queue.topic, broker)
+            if not known or not known[0].is_slave or now < self._looked.get(place, now):
+                return
+            self._looked[place] = now + LOOK_PAUSE
+            with trio.move_on_after(LOOK):
+                await self._replicas.greet_master(queue.topic, broker)
 
     async def flush(self) -> None:
         """Brokers do it by themselves."""
