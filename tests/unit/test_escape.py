@@ -84,7 +84,6 @@ OWN = {
     "connection.peer",
     "event.value",
     "found",
-    "self.count",
     "more",
     "outcome.state",
     "path",
