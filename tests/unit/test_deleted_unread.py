@@ -53,12 +53,12 @@ class World:
     def fill(self, count: int, queue: int = 0, topic: str = "T") -> None:
         for _ in range(count):
             self.store.put(topic, queue, b"x" * 3_000)
+        end = self.store.stats()["maxPhyOffset"]
+        eventually(lambda: self.store.confirmed() >= end, "all is flushed, and so visible")
 
     def delete(self) -> int:
         """Deletes all files of the log but the last; how many messages went."""
         low = self.store.queue_range("T", 0)[0]
-        end = self.store.stats()["maxPhyOffset"]
-        eventually(lambda: self.store.flushed() >= end, "all is flushed")
         self.store.clean(FAR, True)
         return self.store.queue_range("T", 0)[0] - low
 
