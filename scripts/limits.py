@@ -104,7 +104,6 @@ NO_LIMITS = {
     "pyrmq.broker.peers:MAX_REPLICAS": "what is believed of name servers",
     "pyrmq.broker.sole_master:MAX_OTHERS": "what is believed of name servers",
     "pyrmq.broker.new_queues:MAX_YOUNG": "what is kept of groups that are new",
-    "pyrmq.broker.reply:MAX_FRAME": "the frame's own limit",
     "pyrmq.broker.slave_sync:MAX_HANDED_OVER": "what a slave sends",
     "pyrmq.broker.slave_sync:MAX_LEFT_OUT": "what is shown",
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",

@@ -25,6 +25,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.model.properties import NAME_END, VALUE_END, decode_properties
+from pyrmq.model.request_bodies import MAX_FRAME
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net.address import Address, format_address, message_id
 from pyrmq.net.answers import Durable, Elsewhere
@@ -37,7 +38,6 @@ log = logging.getLogger(__name__)
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
-MAX_FRAME = 16 << 20
 HEADER = 4096
 """More bytes than a pushed reply's header has beside its properties."""
 ESCAPED = 6

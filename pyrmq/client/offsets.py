@@ -90,8 +90,9 @@ class BrokerOffsets:
         self._group = group
         self._replicas = Replicas(client)
         self._looked: dict[tuple[str, str], float] = {}
+        """When a master may be looked for again, by topic and broker name."""
         self._looking: dict[tuple[str, str], trio.Lock] = {}
-        """When a master may be looked for again, by broker name."""
+        """Held while it is looked for."""
 
     async def read(self, queue: MessageQueue) -> int | None:
         topic, broker = queue.topic, queue.broker_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.lazy import Group
-from pyrmq.cli.admin.session import Seconds, Session, session
+from pyrmq.cli.admin.session import Seconds, Session, namesrv_option, session
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
@@ -118,15 +118,7 @@ def health(session: Session, cluster: str | None) -> None:
 
 
 @cluster.command()
-@click.option(
-    "-n",
-    "--namesrv",
-    envvar="NAMESRV_ADDR",
-    default="127.0.0.1:9876",
-    show_default=True,
-    show_envvar=True,
-    help="Name servers, `host:port;host:port`.",
-)
+@namesrv_option
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.argument("broker")
 def forget(namesrv: str, debug: bool, broker: str) -> None:

@@ -257,16 +257,17 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+namesrv_option = click.option(
+    "-n",
+    "--namesrv",
+    envvar="NAMESRV_ADDR",
+    default="127.0.0.1:9876",
+    show_default=True,
+    show_envvar=True,
+    help="Name servers, `host:port;host:port`.",
+)
 _OPTIONS = (
-    click.option(
-        "-n",
-        "--namesrv",
-        envvar="NAMESRV_ADDR",
-        default="127.0.0.1:9876",
-        show_default=True,
-        show_envvar=True,
-        help="Name servers, `host:port;host:port`.",
-    ),
+    namesrv_option,
     click.option(
         "-o",
         "--output",
