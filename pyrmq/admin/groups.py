@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_config import GroupConfig
+from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
-from pyrmq.errors import PyrmqError, RequestCodeNotSupportedError
+from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
@@ -18,10 +20,6 @@ from pyrmq.net.client_protocol import Ext
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
-AT_ONCE = 500
-"""Groups in one request. pyrmq's brokers take up to 4096, and 1 MiB."""
-LIST_TIMEOUT = 20.0
-"""Seconds for a list of groups."""
 MAX_VALUES = 8 << 20
 """Most values in a broker's list of groups; a group has about 20."""
 
@@ -123,13 +121,7 @@ class Groups(GroupProgress):
             check_consumer_group(config.group_name)
 
         async def one(address: str) -> None:
-            for at in range(0, len(configs), AT_ONCE):
-                try:
-                    await self._update_list(address, configs[at : at + AT_ONCE])
-                except PyrmqError as e:
-                    if at:
-                        e.hint = f"the first {at} of the groups are created or changed there"
-                    raise
+            await in_parts(configs, "groups", partial(self._update_list, address))
 
         return await self._on_masters(one, broker, cluster)
 

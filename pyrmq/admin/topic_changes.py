@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from pyrmq.admin.group_config import attributes_of
 from pyrmq.admin.link import Replica, near
+from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
 from pyrmq.admin.order_conf import OrderConf, format_order, parse_order
 from pyrmq.admin.outcome import Outcome, Outcomes, merged
 from pyrmq.admin.shrinking import Hidden, config_before, hidden_by, refuse_hidden
@@ -29,14 +31,10 @@ from pyrmq.net.address import format_address, parse_address
 from pyrmq.net.client_protocol import Ext
 
 MAX_PERM = 7
-LIST_TIMEOUT = 20.0
-"""Seconds for a list of topics."""
 MOST_TOLD = 8
 """Names that the text of an error has."""
 NEW_TOPIC = TopicConfig("", 8, 8)
 """What a topic is of which nothing is said. [updateTopic]"""
-AT_ONCE = 500
-"""Topics in one request. pyrmq's brokers take up to 4096, and 1 MiB."""
 NO_STATIC_TOPICS = (
     "static topics are not supported by pyrmq's brokers, nor by this command: nothing was changed. "
     "Make an ordinary topic with updateTopic (pyrmq admin topic create), which can also give it "
@@ -282,13 +280,7 @@ class TopicChanges(OrderConf):
 
         async def one(address: str, planned: list[Change]) -> None:
             wanted = [by_name[now.topic_name] for _, now in planned]
-            for at in range(0, len(wanted), AT_ONCE):
-                try:
-                    await self._update_list(address, wanted[at : at + AT_ONCE])
-                except PyrmqError as e:
-                    if at:
-                        e.hint = f"the first {at} of the topics are created or changed there"
-                    raise
+            await in_parts(wanted, "topics", partial(self._update_list, address))
 
         masters = await self._link.masters(broker=broker, cluster=cluster)
         return await self._planned(masters, planned, one, force)
