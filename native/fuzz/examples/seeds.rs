@@ -3,15 +3,15 @@
 //! `cargo run --example seeds [STORE]` in `native/fuzz`. With STORE, a folder that RocketMQ wrote,
 //! some of its records and entries, its checkpoint and its start as a store are added.
 
-use engine::format::checkpoint::Checkpoint;
-use engine::format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout, SIZE};
-use engine::format::host::Host;
-use engine::format::index::{Shape, key_hash, topic_seed};
-use engine::format::properties;
-use engine::format::queue_ext::Unit;
-use engine::format::record::{self, Found, Head, sys_flag};
-use engine::store::IndexFile;
+use pyrmq_format::checkpoint::Checkpoint;
+use pyrmq_format::cq_entry::{BATCH_SIZE, CqEntry, Entry, Layout, SIZE};
+use pyrmq_format::host::Host;
+use pyrmq_format::index::{Shape, key_hash, topic_seed};
+use pyrmq_format::properties;
+use pyrmq_format::queue_ext::Unit;
+use pyrmq_format::record::{self, Found, Head, sys_flag};
 use pyrmq_fuzz::frame;
+use pyrmq_store::IndexFile;
 use std::fs::{self, create_dir_all, remove_dir_all};
 use std::path::{Path, PathBuf};
 
