@@ -61,14 +61,14 @@ lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
 
 format: $(STAMP) ## Format all code
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
-	cargo fmt
+	cargo fmt --all
 
 wheel-check: ## Build an sdist and a wheel and try them outside the checkout
 	scripts/dist_check.sh --one
@@ -83,7 +83,7 @@ thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips
 
 thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
 	$(LONG) tests/simulation -s
-	PYRMQ_HA_SEEDS=10000 cargo test --locked --quiet -- ha::simulation
+	PYRMQ_HA_SEEDS=10000 cargo test --locked --quiet -p pyrmq-store -- ha::simulation
 
 thorough-memory: $(STAMP) ## Send and consume a million messages: the client's memory is flat
 	$(LONG) tests/soak/test_client_memory.py -s

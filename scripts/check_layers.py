@@ -2,13 +2,16 @@
 code and Spark have one door each.
 
 The order is that of ARCHITECTURE.md. The Spark packages stand above all of Python: only the
-pipeline command may import them. What counts as an import: see `python_imports.py` and
-`rust_imports.py`.
+pipeline command may import them. Which crates a crate of the engine may use is the table here, and
+the compiler refuses the rest; inside of a crate folders have an order. What counts as an import:
+see `python_imports.py` and `rust_imports.py`.
 """
 
 from __future__ import annotations
 
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import rust_imports
@@ -34,31 +37,37 @@ PYTHON_LAYERS = [
     {"demo", "demo_ha", "pytest_plugin"},
     {"cli"},
 ]
-RUST_LAYERS = [
-    {"format"},
-    {"filter"},
-    {"store"},
-    {"ha"},
-    {"txn"},
-    {"delay"},
-    {"broker"},
-    {"wire", "arrow"},
-    {"offline"},
-    {"python"},
-]
+# The crates in native/crates, and which of them each may depend on.
+CRATES: dict[str, set[str]] = {
+    "format": set(),
+    "store": {"format"},
+    "broker": {"format", "store"},
+    "arrow": {"format"},
+    "offline": {"format"},
+}
+# The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
+ROOT = "."
+FOLDERS: dict[str, list[set[str]]] = {
+    "format": [{ROOT}, {"filter"}],
+    "store": [{ROOT}, {"ha"}],
+    "broker": [{"txn"}, {"delay"}, {ROOT}, {"wire"}],
+    "native": [{ROOT}, {"python"}],
+}
+# Crates that know another language's runtime: only the border (native/src) may have them.
+BORDERS = {"pyo3", "pyo3-ffi", "jni", "jni-sys"}
 SPARK = {"spark_ext", "pyspark", "pyspark_rocketmq", "pyspark_pyrmq"}
 SPARK_DOOR = "pyrmq/cli/pipeline.py"
 
 
 def faults(root: Path) -> list[str]:
-    """What is wrong in the packages and the crate below a folder, one line each."""
+    """What is wrong in the packages and the crates below a folder, one line each."""
     python = PythonTree(root, ["pyrmq", "spark_ext"])
     found = _python_layers(python, root)
     found += _circles(python.graph())
-    source = root / "native" / "src"
-    if source.is_dir():
+    for crate, source in _crates(root):
+        found += _crate_dependencies(crate, source.parent, root)
         rust = rust_imports.edges(source)
-        found += _rust_layers(rust, source)
+        found += _rust_layers(crate, rust, source, root)
         graph: dict[str, set[str]] = {}
         for edge in rust:
             if not edge.reexport:
@@ -66,6 +75,13 @@ def faults(root: Path) -> list[str]:
                 graph.setdefault(file, set()).add(edge.target.relative_to(root).as_posix())
         found += _circles(graph)
     return found
+
+
+def _crates(root: Path) -> Iterator[tuple[str, Path]]:
+    """The crates of the engine: name and folder of the sources. `native` is the border."""
+    for source in [root / "native" / "src", *sorted((root / "native" / "crates").glob("*/src"))]:
+        if source.is_dir():
+            yield source.parent.name, source
 
 
 def _levels(layers: list[set[str]]) -> dict[str, int]:
@@ -96,22 +112,40 @@ def _python_layers(tree: PythonTree, root: Path) -> list[str]:
     return found
 
 
-def _rust_layers(edges: set[rust_imports.Edge], source: Path) -> list[str]:
-    found = []
-    level = _levels(RUST_LAYERS)
-    for folder in sorted({p.relative_to(source).parts[0] for p in source.rglob("*.rs")}):
-        if folder != "lib.rs" and folder not in level:
-            found.append(f"native/src/{folder}: is in no layer of {Path(__file__).name}")
-    for edge in edges:
-        own, other = (p.relative_to(source).parts[0] for p in (edge.file, edge.target))
-        if own != other and {own, other} <= level.keys() and level[other] >= level[own]:
-            file, target = (p.relative_to(source) for p in (edge.file, edge.target))
-            found.append(
-                f"native/src/{file}: {own} imports {target}, which stands above or beside it"
-            )
-        elif other == "lib.rs":
-            found.append(f"{edge.file.relative_to(source)}: imports lib.rs, which stands above all")
+def _crate_dependencies(crate: str, folder: Path, root: Path) -> list[str]:
+    """Crates that the manifest names and the table does not allow."""
+    if crate == "native":
+        return []
+    manifest = folder / "Cargo.toml"
+    where = manifest.relative_to(root).as_posix()
+    if crate not in CRATES:
+        return [f"{where}: {crate} is no crate of {Path(__file__).name}"]
+    stated = tomllib.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+    names = {n for key in ("dependencies", "dev-dependencies") for n in stated.get(key, {})}
+    own = {name.removeprefix("pyrmq-") for name in names if name.startswith("pyrmq-")}
+    found = [f"{where}: {crate} may not depend on {name}" for name in own - CRATES[crate]]
+    found += [f"{where}: {name} is for the border only" for name in names & BORDERS]
     return sorted(found)
+
+
+def _rust_layers(crate: str, edges: set[rust_imports.Edge], source: Path, root: Path) -> list[str]:
+    found = []
+    level = _levels(FOLDERS.get(crate, [{ROOT}]))
+    for folder in sorted({_folder(path, source) for path in source.rglob("*.rs")} - level.keys()):
+        where = (source / folder).relative_to(root).as_posix()
+        found.append(f"{where}: is in no layer of {Path(__file__).name}")
+    for edge in edges:
+        own, other = _folder(edge.file, source), _folder(edge.target, source)
+        if own != other and {own, other} <= level.keys() and level[other] >= level[own]:
+            file, target = (path.relative_to(root).as_posix() for path in (edge.file, edge.target))
+            found.append(f"{file}: imports {target}, which stands above or beside it")
+    return sorted(found)
+
+
+def _folder(path: Path, source: Path) -> str:
+    """The folder of a crate's sources that a file belongs to."""
+    inside = path.relative_to(source)
+    return inside.parts[0] if len(inside.parts) > 1 else ROOT
 
 
 def _circles(graph: Graph) -> list[str]:

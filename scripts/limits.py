@@ -41,7 +41,8 @@ class Limit:
         where = file.removeprefix("pyrmq.")
         if file.endswith(".rs"):
             path = Path(file)
-            where = path.parent.name if path.stem == "mod" else path.stem
+            folders = {"mod": path.parent.name, "lib": path.parent.parent.name}
+            where = folders.get(path.stem, path.stem)
         return f"{where}.{name.partition('[')[0]}"
 
     def value(self) -> float:

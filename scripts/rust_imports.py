@@ -1,8 +1,9 @@
 """What the Rust files of a crate import: `use` trees and paths in code, followed to the file that
 defines the name, through re-exports, globs and renamings.
 
-Test modules (`#[cfg(test)]`) are left out. A re-export (`pub use`) alone is no import of the file
-that states it, unless its own code uses the name. Method calls have no path and are not seen.
+Other crates and test modules (`#[cfg(test)]`) are left out. A re-export (`pub use`) alone is no
+import of the file that states it, unless its own code uses the name. Method calls have no path and
+are not seen.
 """
 
 from __future__ import annotations

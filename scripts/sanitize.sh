@@ -34,14 +34,17 @@ run_miri() {
     cargo +nightly miri --version >/dev/null 2>&1 ||
         need "Miri" "rustup component add --toolchain nightly miri rust-src"
     need_source
-    # Few cases and not every length, as Miri is some hundred times slower. unique_key asks the C
-    # library for the date; sessions with a store behind them map files. The vector code is only
-    # met when the features are there at compile time; 512 bits are unknown to Miri.
+    # unique_key asks the C library for the date; sessions with a store behind them map files.
+    miri -p pyrmq-format -- --skip unique_key --skip every_short_length --skip long_inputs
+    miri -p pyrmq-broker -- wire:: --skip session
+}
+
+# Few cases and not every length, as Miri is some hundred times slower. The vector code is only met
+# when the features are there at compile time; 512 bits are unknown to Miri.
+miri() {
     PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation" \
         RUSTFLAGS="-Ctarget-feature=+ssse3,+sse4.1,+pclmulqdq,+avx2,+vpclmulqdq" \
-        cargo +nightly miri test --locked --lib --target-dir target/sanitize/miri -- \
-        format:: filter:: wire:: --skip unique_key --skip session \
-        --skip every_short_length --skip long_inputs
+        cargo +nightly miri test --locked --lib --target-dir target/sanitize/miri "$@"
 }
 
 run_address() {
@@ -51,9 +54,14 @@ run_address() {
 
 run_thread() {
     need_source
+    thread -p pyrmq-store
+    thread -p pyrmq-broker -- wire::
+}
+
+thread() {
     RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1" \
         cargo +nightly test --locked --lib -Zbuild-std --target "$HOST" \
-        --target-dir target/sanitize/thread -- store:: wire::
+        --target-dir target/sanitize/thread "$@"
 }
 
 for one in $WHAT; do

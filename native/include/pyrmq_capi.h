@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define PYRMQ_ABI_VERSION 6
-#define PYRMQ_ALIKE 7 /* ext fields by which pulls are told apart: ALIKE in native/src/wire/pull.rs */
+#define PYRMQ_ALIKE 7 /* ext fields by which pulls are told apart: ALIKE in native/crates/broker/src/wire/pull.rs */
 #define PYRMQ_CAPI_NAME "pyrmq._native._C_API"
 
 /* Status codes of all functions that return int32_t. */

@@ -6,7 +6,7 @@ calls it, which means moved to TRANS_CHECK_MAX_TIME_TOPIC. Time makes the events
 `tick` says which. What a producer says makes those of END_TRANSACTION: `ended` says which.
 
 The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself in the plain case (see
-native/src/txn/settle.rs); what it does then is what stands here.
+native/crates/broker/src/txn/settle.rs); what it does then is what stands here.
 [TransactionalMessageServiceImpl.check, EndTransactionProcessor]
 """
 
@@ -119,7 +119,7 @@ class PendingHalf(NamedTuple):
 
 def tick(half: PendingHalf, now: int, rules: Rules, reachable: bool) -> Event:
     """What time has done to a half at `now` (ms since 1970). The engine has the rule
-    (native/src/txn/due.rs): by the same it finds what a check pass decides about."""
+    (native/crates/broker/src/txn/due.rs): by the same it finds what a check pass decides about."""
     timing = half_timing(
         half.born_timestamp,
         half.since,

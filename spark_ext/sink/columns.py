@@ -47,7 +47,7 @@ COLUMNS: dict[str, Column] = {
     ),
     "flag": Column(("int", "bigint"), "flag of the message, 0 without"),
 }
-"""All of them; the engine's list is native/src/arrow/send_rows.rs."""
+"""All of them; the engine's list is native/crates/arrow/src/send_rows.rs."""
 
 
 def check(schema: StructType, topic: str | None) -> None:

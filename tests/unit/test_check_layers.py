@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -51,12 +52,12 @@ def tree(check: ModuleType, tmp_path: Path) -> Tree:
     "text",
     [
         "import pyrmq.broker",
-        "import pyrmq.broker.send as send",
+        "import pyrmq.broker.requests.send as send",
         "from pyrmq.broker import send",
-        "from pyrmq.broker.send import X",
+        "from pyrmq.broker.requests.send import X",
         "from pyrmq import broker",
         "def f():\n    from pyrmq.broker import send",
-        "class A:\n    def f(self):\n        import os, pyrmq.broker.send",
+        "class A:\n    def f(self):\n        import os, pyrmq.broker.requests.send",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pyrmq.broker import send",
         "from ..broker import send",
         "from .. import broker",
@@ -83,7 +84,7 @@ def test_every_layer(tree: Tree, path: str, target: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from pyrmq.net import server\nfrom pyrmq.broker.fields import text\nimport pyrmq.errors",
+        "from pyrmq.net import server\nfrom pyrmq.broker.requests.fields import text\nimport pyrmq.errors",
         "from . import fields\nfrom .fields import text",
         "import pyrmqx.cli\nimport trio",
         "x = 'from pyrmq.cli import main'",
@@ -184,129 +185,173 @@ def test_a_submodule_is_no_import_of_the_init(tree: Tree, b: str) -> None:
 FACE = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
-    from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.producer.producer import Producer as Producer
 __version__ = "1"
 def __getattr__(name):
-    from pyrmq.client.producer import Producer
+    from pyrmq.client.producer.producer import Producer
     return Producer
 """
 
 
 def test_names_that_a_package_loads_lazily_are_no_imports_of_it(tree: Tree) -> None:
     text = "from pyrmq import __version__"
-    assert tree.files({"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": text}) == []
+    assert tree.files({"pyrmq/__init__.py": FACE, "pyrmq/client/producer/producer.py": text}) == []
 
 
 def test_a_name_that_is_loaded_lazily_is_an_import_of_the_file_that_defines_it(tree: Tree) -> None:
-    files = {"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": ""}
+    files = {"pyrmq/__init__.py": FACE, "pyrmq/client/producer/producer.py": ""}
     (fault,) = tree.files({**files, "pyrmq/net/x.py": "from pyrmq import Producer"})
-    assert "net imports pyrmq.client.producer.Producer" in fault
+    assert "net imports pyrmq.client.producer.producer.Producer" in fault
     (tree.root / "pyrmq/net/x.py").unlink()
     (fault,) = tree.files(
         {
-            "pyrmq/client/producer.py": "import pyrmq.client.other",
+            "pyrmq/client/producer/producer.py": "import pyrmq.client.other",
             "pyrmq/client/other.py": "from pyrmq import Producer",
         }
     )
-    assert "pyrmq/client/other.py -> pyrmq/client/producer.py" in fault
+    assert "pyrmq/client/other.py -> pyrmq/client/producer/producer.py" in fault
 
 
 # Rust.
 
 
-def crate(tree: Tree, **files: str) -> list[str]:
-    """Files of native/src by their name with `__` for `/`; `lib` is added where it is not given."""
-    folders = sorted({name.split("__")[0] for name in files} - {"lib"})
-    files.setdefault("lib", "".join(f"pub mod {folder};\n" for folder in folders))
+def crate(tree: Tree, name: str, **files: str) -> list[str]:
+    """Files of a crate's src by their name, with `__` for `/`; `lib` is added if it is missing."""
+    modules = sorted({file.split("__")[0] for file in files} - {"lib"})
+    files.setdefault("lib", "".join(f"pub mod {module};\n" for module in modules))
+    folder = "native/src" if name == "native" else f"native/crates/{name}/src"
     return tree.files(
-        {f"native/src/{name.replace('__', '/')}.rs": text for name, text in files.items()}
+        {f"{folder}/{file.replace('__', '/')}.rs": text for file, text in files.items()}
     )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "use crate::store::Store;",
-        "use crate::{format::get, store::{self, Store}};\nfn f() { store::open() }",
-        "fn f() -> crate::store::Store { todo!() }",
-        "use super::super::store::Store;",
-        "pub use crate::store::Store;",
-        "use crate::store;\nfn f() { store::inner::open() }",
-        "use crate::store::*;\nfn f(_: Store) {}",
-        "mod within { use crate::store::Store as Other; }",
-        "fn f<'a>(c: char) -> bool { c == '\"' && crate::store::Store::open('{') }",
-        'const S: &str = r#"}"{"#;\nuse crate::store::Store;',
+        "use crate::ha::Store;",
+        "use crate::{growth::get, ha::{self, Store}};\nfn f() { ha::open() }",
+        "fn f() -> crate::ha::Store { todo!() }",
+        "use super::ha::Store;",
+        "pub use crate::ha::Store;",
+        "use crate::ha;\nfn f() { ha::inner::open() }",
+        "use crate::ha::*;\nfn f(_: Store) {}",
+        "mod within { use crate::ha::Store as Other; }",
+        "fn f<'a>(c: char) -> bool { c == '\"' && crate::ha::Store::open('{') }",
+        'const S: &str = r#"}"{"#;\nuse crate::ha::Store;',
     ],
 )
 def test_an_upward_import_in_rust(tree: Tree, text: str) -> None:
     (fault,) = crate(
         tree,
-        format__mod="pub mod record;\npub fn get() {}",
-        format__record=text,
-        store__mod="pub mod inner;\npub use inner::Store;\npub use inner::open;",
-        store__inner="pub struct Store;\npub fn open() {}",
+        "store",
+        record=text,
+        growth="pub fn get() {}",
+        ha__mod="pub mod inner;\npub use inner::Store;\npub use inner::open;",
+        ha__inner="pub struct Store;\npub fn open() {}",
     )
-    assert fault.startswith("native/src/format/record.rs: format imports store/inner.rs")
+    assert fault.startswith("native/crates/store/src/record.rs: imports native/crates/store/src/ha")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "// use crate::store::Store;",
-        "/* a /* b */ use crate::store::Store; */",
-        'fn f() -> &\'static str { "use crate::store::Store;" }',
-        "#[cfg(test)]\nmod tests { use crate::store::Store; fn f() { if x { } } }",
-        "#[cfg(test)]\n#[allow(dead_code)]\nfn f(s: crate::store::Store) -> u8 { 1 }",
-        "#[cfg(test)]\nuse crate::store::{Store};",
-        "struct A { #[cfg(test)] s: crate::store::Store, t: u8 }",
-        "use store::Store;\nuse std::crate_like::store;",
+        "// use crate::ha::Store;",
+        "/* a /* b */ use crate::ha::Store; */",
+        'fn f() -> &\'static str { "use crate::ha::Store;" }',
+        "#[cfg(test)]\nmod tests { use crate::ha::Store; fn f() { if x { } } }",
+        "#[cfg(test)]\n#[allow(dead_code)]\nfn f(s: crate::ha::Store) -> u8 { 1 }",
+        "#[cfg(test)]\nuse crate::ha::{Store};",
+        "struct A { #[cfg(test)] s: crate::ha::Store, t: u8 }",
+        "use ha::Store;\nuse std::crate_like::ha;",
+        "use pyrmq_format::ha::Store;",
     ],
 )
 def test_what_is_allowed_in_rust(tree: Tree, text: str) -> None:
     found = crate(
         tree,
-        format__mod="mod record;",
-        format__record=text,
-        store__mod="use crate::format::record;\npub struct Store;\npub fn f() { record::x() }",
+        "store",
+        record=text,
+        ha__mod="use crate::record;\npub struct Store;\npub fn f() { record::x() }",
     )
     assert found == []
 
 
 def test_what_follows_a_test_item_is_read(tree: Tree) -> None:
     text = "#[cfg(test)]\nmod tests {\n fn f() {}\n}\n#[cfg(not(test))]\nuse crate::wire::W;"
-    (fault,) = crate(tree, format__mod=text, wire__mod="pub struct W;")
-    assert "format imports wire/mod.rs" in fault
+    (fault,) = crate(tree, "broker", plan=text, wire__mod="pub struct W;")
+    assert "src/plan.rs: imports native/crates/broker/src/wire/mod.rs" in fault
 
 
 @pytest.mark.parametrize(
-    ("own", "other"),
+    ("name", "own", "other"),
     [
-        ("format", "filter"), ("filter", "store"), ("store", "txn"), ("txn", "broker"),
-        ("broker", "wire"), ("wire", "arrow"), ("arrow", "offline"), ("offline", "python"),
+        ("format", "", "filter"), ("store", "", "ha"), ("broker", "txn", "delay"),
+        ("broker", "delay", ""), ("broker", "", "wire"), ("native", "", "python"),
     ],
 )  # fmt: skip
-def test_every_layer_in_rust(tree: Tree, own: str, other: str) -> None:
-    files = {f"{own}__mod": f"use crate::{other}::X;", f"{other}__mod": "pub struct X;"}
-    assert len(crate(tree, **files)) == 1
-    files = {f"{other}__mod": f"pub struct X;\nuse crate::{own}::Y;", f"{own}__mod": "struct Y;"}
-    beside = {own, other} <= {"wire", "arrow"}
-    assert len(crate(tree, **files)) == (1 if beside else 0)
+def test_every_layer_in_rust(tree: Tree, name: str, own: str, other: str) -> None:
+    def files(first: str, second: str) -> dict[str, str]:
+        """The first one uses the second one."""
+        path = f"{second}::X" if second else "x::X"
+        return {
+            f"{first}__mod" if first else "f": f"use crate::{path};\npub struct Y;",
+            f"{second}__mod" if second else "x": "pub struct X;",
+        }
+
+    assert len(crate(tree, name, **files(own, other))) == 1
+    shutil.rmtree(tree.root / "native")
+    assert crate(tree, name, **files(other, own)) == []
 
 
-def test_a_rust_folder_in_no_layer(tree: Tree) -> None:
-    (fault,) = crate(tree, novel__mod="")
+@pytest.mark.parametrize("name", ["format", "arrow", "native"])
+def test_a_rust_folder_in_no_layer(tree: Tree, name: str) -> None:
+    (fault,) = crate(tree, name, novel__mod="")
     assert "novel" in fault
+
+
+def test_a_crate_that_is_in_no_table(tree: Tree) -> None:
+    (fault,) = crate(tree, "novel", lib="")
+    assert "novel" in fault
+
+
+def manifest(tree: Tree, name: str, text: str) -> list[str]:
+    return tree.files(
+        {f"native/crates/{name}/src/lib.rs": "", f"native/crates/{name}/Cargo.toml": text}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("format", "[dependencies]\npyrmq-store.workspace = true"),
+        ("store", "[dependencies]\npyrmq-broker = { path = '../broker' }"),
+        ("arrow", "[dependencies.pyrmq-store]\nworkspace = true"),
+        ("offline", "[dev-dependencies]\npyrmq-store.workspace = true"),
+        ("broker", "[dependencies]\npyo3 = '1'"),
+        ("arrow", "[dependencies]\njni = '1'"),
+    ],
+)
+def test_a_crate_that_a_crate_may_not_use(tree: Tree, name: str, text: str) -> None:
+    (fault,) = manifest(tree, name, text)
+    assert fault.startswith(f"native/crates/{name}/Cargo.toml: ")
+
+
+def test_crates_that_a_crate_may_use(tree: Tree) -> None:
+    text = "[dependencies]\npyrmq-format.workspace = true\nlog = '1'\n[dev-dependencies]\n"
+    assert manifest(tree, "broker", f"{text}pyrmq-store.workspace = true") == []
 
 
 def test_a_circle_through_re_exports(tree: Tree) -> None:
     (fault,) = crate(
         tree,
-        store__mod="mod flush;\nmod put;\npub use flush::Flush;\npub use put::{Put as Append};",
-        store__flush="use super::Append;\npub struct Flush;",
-        store__put="use crate::store::Flush;\npub struct Put;",
+        "store",
+        lib="mod flush;\nmod put;\npub use flush::Flush;\npub use put::{Put as Append};",
+        flush="use super::Append;\npub struct Flush;",
+        put="use crate::Flush;\npub struct Put;",
     )
-    assert "native/src/store/flush.rs -> native/src/store/put.rs -> native/src/store/f" in fault
-    assert "mod.rs" not in fault
+    source = "native/crates/store/src"
+    assert f"{source}/flush.rs -> {source}/put.rs -> {source}/f" in fault
+    assert "lib.rs" not in fault
 
 
 @pytest.mark.parametrize(
@@ -317,26 +362,40 @@ def test_a_circle_of_two_rust_files(tree: Tree, b: str) -> None:
         "pub struct A;\npub fn g() {}\nimpl A { fn b(&self) { self::inner::f() } }\n"
         "mod inner { pub fn f() { super::super::b::B } }"
     )
-    (fault,) = crate(tree, wire__mod="mod a;\nmod b;", wire__a=a, wire__b=f"{b}\npub struct B;")
-    assert "native/src/wire/a.rs -> native/src/wire/b.rs -> native/src/wire/a.rs" in fault
+    (fault,) = crate(
+        tree, "broker", wire__mod="mod a;\nmod b;", wire__a=a, wire__b=f"{b}\npub struct B;"
+    )
+    source = "native/crates/broker/src/wire"
+    assert f"{source}/a.rs -> {source}/b.rs -> {source}/a.rs" in fault
 
 
 def test_a_circle_with_what_the_folder_itself_defines(tree: Tree) -> None:
     body = "mod a;\npub use a::A;\npub const LIMIT: u8 = 1;\n"
     a = "use super::LIMIT;\npub struct A;"
-    assert crate(tree, txn__mod=body, txn__a=a) == []
-    (fault,) = crate(tree, txn__mod=f"{body}fn f(_: A) {{}}", txn__a=a)
-    assert "native/src/txn/a.rs -> native/src/txn/mod.rs" in fault
+    assert crate(tree, "broker", txn__mod=body, txn__a=a) == []
+    (fault,) = crate(tree, "broker", txn__mod=f"{body}fn f(_: A) {{}}", txn__a=a)
+    source = "native/crates/broker/src/txn"
+    assert f"{source}/a.rs -> {source}/mod.rs" in fault
+
+
+def test_a_circle_with_what_the_crate_itself_defines(tree: Tree) -> None:
+    body = "mod a;\npub use a::A;\npub const LIMIT: u8 = 1;\n"
+    a = "use super::LIMIT;\npub struct A;"
+    assert crate(tree, "arrow", lib=body, a=a) == []
+    (fault,) = crate(tree, "arrow", lib=f"{body}fn f(_: A) {{}}", a=a)
+    assert "native/crates/arrow/src/a.rs -> native/crates/arrow/src/lib.rs" in fault
 
 
 def test_a_child_in_a_file_of_its_own_name(tree: Tree) -> None:
     parent = '#[path = "upkeep_of_a.rs"]\nmod upkeep;\nmod deep;\nfn f() { upkeep::go(); deep::X }'
     (fault,) = crate(
         tree,
-        store__mod="mod a;",
-        store__a=parent,
-        store__upkeep_of_a="use super::f;\npub fn go() {}",
-        store__a__deep="pub struct X;",
+        "store",
+        ha__mod="mod a;",
+        ha__a=parent,
+        ha__upkeep_of_a="use super::f;\npub fn go() {}",
+        ha__a__deep="pub struct X;",
     )
-    assert "native/src/store/a.rs -> native/src/store/upkeep_of_a.rs" in fault
+    source = "native/crates/store/src/ha"
+    assert f"{source}/a.rs -> {source}/upkeep_of_a.rs" in fault
     assert "deep" not in fault

@@ -14,7 +14,7 @@ from pyrmq.net.server import descriptors
 
 SCRIPT = """
 import logging, resource
-from pyrmq.net.server import descriptors
+from pyrmq.net.server.server import descriptors
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 descriptors.raise_limit()

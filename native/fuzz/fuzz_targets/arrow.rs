@@ -9,11 +9,11 @@
 #![no_main]
 
 use arrow_array::{Array, RecordBatch};
-use engine::arrow::{
+use libfuzzer_sys::fuzz_target;
+use pyrmq_arrow::{
     ALL, Advance, FileSet, LogFile, Open, PropertiesForm, ReadAt, Reader, RecordSource, Selection,
     Settings, Verify, advance, find_end, first_times,
 };
-use libfuzzer_sys::fuzz_target;
 use pyrmq_fuzz::Dice;
 use std::io;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //! - The time up to which all is durable is never negative and never later than either part's.
 #![no_main]
 
-use engine::format::checkpoint::{Checkpoint, REPLICATED_AT, SIZE};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::checkpoint::{Checkpoint, REPLICATED_AT, SIZE};
 
 fuzz_target!(|data: &[u8]| {
     let Some(c) = Checkpoint::read(data) else {

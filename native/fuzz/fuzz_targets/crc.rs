@@ -5,8 +5,8 @@
 //! - The copy is exact and nothing before or behind it is touched.
 #![no_main]
 
-use engine::format::crc_copy::{copy_crc32, crc32};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::crc_copy::{copy_crc32, crc32};
 
 const GUARD: u8 = 0xA5;
 

@@ -7,10 +7,10 @@
 //! - The valid entries are counted up to the first that recovery would refuse.
 #![no_main]
 
-use engine::filter::{count_valid, scan_tags};
-use engine::format::cq_entry::{BATCH_SIZE, CqEntry, Layout, SIZE};
-use engine::format::queue_ext::{self, MIN_UNIT, Unit};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::cq_entry::{BATCH_SIZE, CqEntry, Layout, SIZE};
+use pyrmq_format::filter::{count_valid, scan_tags};
+use pyrmq_format::queue_ext::{self, MIN_UNIT, Unit};
 
 fuzz_target!(|data: &[u8]| {
     let [h, room, rest @ ..] = data else { return };

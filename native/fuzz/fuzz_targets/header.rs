@@ -5,11 +5,11 @@
 //! - An answer with the same texts, in either form, is read back with the same texts.
 #![no_main]
 
-use engine::wire::frame::{Codec, split};
-use engine::wire::header::{Header, MAX_FIELDS, language_name};
-use engine::wire::json::Raw;
-use engine::wire::reply::{To, push};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_broker::wire::frame::{Codec, split};
+use pyrmq_broker::wire::header::{Header, MAX_FIELDS, language_name};
+use pyrmq_broker::wire::reply::{To, push};
+use pyrmq_format::json::Raw;
 use pyrmq_fuzz::frame;
 
 fuzz_target!(|data: &[u8]| {

@@ -7,11 +7,11 @@
 //! - What is read as a header or an entry is what is written.
 #![no_main]
 
-use engine::format::index::{ENTRY, Entry, HEADER, Header, Shape, message_keys, name_after};
-use engine::format::index::{is_file_name, key_hash, topic_seed};
-use engine::store::{IndexFile, StoreError};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::index::{ENTRY, Entry, HEADER, Header, Shape, message_keys, name_after};
+use pyrmq_format::index::{is_file_name, key_hash, topic_seed};
 use pyrmq_fuzz::naive_pairs;
+use pyrmq_store::{IndexFile, StoreError};
 use std::cell::OnceCell;
 use std::fs;
 

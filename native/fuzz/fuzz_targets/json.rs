@@ -6,8 +6,8 @@
 //! - What was read, written as strict JSON (objects as keys apart), is read again alike.
 #![no_main]
 
-use engine::wire::json::{MAX_DEPTH, MAX_VALUES, Scanner, Value, members, parse};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::json::{MAX_DEPTH, MAX_VALUES, Scanner, Value, members, parse};
 use std::fmt::Write;
 
 fuzz_target!(|data: &[u8]| {

@@ -7,9 +7,9 @@
 //! - `Facts`, the send path's one-pass reading, agrees with `find`.
 #![no_main]
 
-use engine::broker::facts::Facts;
-use engine::format::properties::{VALUE_END, find, pairs, push};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_broker::facts::Facts;
+use pyrmq_format::properties::{VALUE_END, find, pairs, push};
 use pyrmq_fuzz::{Dice, naive_pairs};
 
 fuzz_target!(|data: &[u8]| {

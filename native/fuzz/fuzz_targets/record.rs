@@ -7,10 +7,10 @@
 //! - Encoding what was read gives the same bytes, unless the record has what we never write.
 #![no_main]
 
-use engine::format::crc31;
-use engine::format::host::Host;
-use engine::format::record::{self, Found, Head, MAGIC_V2, MIN_LEN, View, sys_flag};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::crc31;
+use pyrmq_format::host::Host;
+use pyrmq_format::record::{self, Found, Head, MAGIC_V2, MIN_LEN, View, sys_flag};
 use pyrmq_fuzz::Dice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -10,15 +10,15 @@
 //! - A message put then is found at the end.
 #![no_main]
 
-use engine::format::checkpoint;
-use engine::format::host::Host;
-use engine::format::names::file_name;
-use engine::format::record::{self, Found};
-use engine::store::{
+use libfuzzer_sys::fuzz_target;
+use pyrmq_format::checkpoint;
+use pyrmq_format::host::Host;
+use pyrmq_format::names::file_name;
+use pyrmq_format::record::{self, Found};
+use pyrmq_store::{
     ConsumeQueue, Content, GetStatus, Message, Store, StoreConfig, StoreError, TagFilter, Wait,
     Wanted,
 };
-use libfuzzer_sys::fuzz_target;
 use std::fs::{create_dir_all, write};
 use std::path::Path;
 

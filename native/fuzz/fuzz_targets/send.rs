@@ -11,18 +11,18 @@
 //!   has the same log, queues and waiting halves.
 #![no_main]
 
-use engine::broker::{Broker, Decision};
-use engine::format::cq_entry::CqEntry;
-use engine::format::host::Host;
-use engine::format::record::{self, Found};
-use engine::format::{java, properties};
-use engine::store::{FlushMode, Store, StoreConfig, TopicSettings};
-use engine::txn::{Fields, HALF_TOPIC, Half, Limits, OP_TOPIC, Start, Transactions};
-use engine::wire::frame::split;
-use engine::wire::header::Header;
-use engine::wire::{Budget, Context, Session};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_broker::txn::{Fields, HALF_TOPIC, Half, Limits, OP_TOPIC, Start, Transactions};
+use pyrmq_broker::wire::frame::split;
+use pyrmq_broker::wire::header::Header;
+use pyrmq_broker::wire::{Budget, Context, Session};
+use pyrmq_broker::{Broker, Decision};
+use pyrmq_format::cq_entry::CqEntry;
+use pyrmq_format::host::Host;
+use pyrmq_format::record::{self, Found};
+use pyrmq_format::{java, properties};
 use pyrmq_fuzz::{Dice, frame};
+use pyrmq_store::{FlushMode, Store, StoreConfig, TopicSettings};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -4,12 +4,12 @@
 //! - Every required field is there, every number is one, or else the error names a field.
 #![no_main]
 
-use engine::format::parse_i64;
-use engine::wire::frame::Codec;
-use engine::wire::header::Header;
-use engine::wire::json::Raw;
-use engine::wire::send_fields::{SEND_MESSAGE, SEND_MESSAGE_V2, SendFields};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_broker::wire::frame::Codec;
+use pyrmq_broker::wire::header::Header;
+use pyrmq_broker::wire::send_fields::{SEND_MESSAGE, SEND_MESSAGE_V2, SendFields};
+use pyrmq_format::json::Raw;
+use pyrmq_format::parse_i64;
 use pyrmq_fuzz::frame;
 
 /// Long and short name. [SendMessageRequestHeader(V2)]

@@ -8,12 +8,12 @@
 //! - A session that says it has more makes progress when it is fed nothing.
 #![no_main]
 
-use engine::format::host::Host;
-use engine::wire::frame::MAX_FRAME;
-use engine::wire::header::MAX_FIELDS;
-use engine::wire::json::Raw;
-use engine::wire::{Budget, Command, Session, WireError};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_broker::wire::header::MAX_FIELDS;
+use pyrmq_broker::wire::{Budget, Command, Session, WireError};
+use pyrmq_format::MAX_FRAME;
+use pyrmq_format::host::Host;
+use pyrmq_format::json::Raw;
 use pyrmq_fuzz::Dice;
 use std::sync::Arc;
 

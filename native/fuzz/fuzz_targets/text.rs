@@ -6,9 +6,9 @@
 //!   same form.
 #![no_main]
 
-use engine::format::parse_i64;
-use engine::format::{delay, java, names};
 use libfuzzer_sys::fuzz_target;
+use pyrmq_format::parse_i64;
+use pyrmq_format::{delay, java, names};
 use std::path::Path;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,10 +1,5 @@
 //! Raw segments as Arrow batches: `SegmentReader` and what plans its work.
 
-use crate::arrow::{
-    ALL, Advance, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt,
-    Reader, RecordSource, ScanError, Selection, Settings, TopicRule, TopicRules, Verify, advance,
-    find_end, first_times,
-};
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
@@ -13,6 +8,11 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyMemoryView, PyTuple};
+use pyrmq_arrow::{
+    ALL, Advance, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt,
+    Reader, RecordSource, ScanError, Selection, Settings, TopicRule, TopicRules, Verify, advance,
+    find_end, first_times,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

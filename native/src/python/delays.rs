@@ -2,11 +2,11 @@
 
 use super::error::to_py;
 use super::store::Store;
-use crate::delay::{self, Destination};
-use crate::format::delay::Levels;
-use crate::store::StoreError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyrmq_broker::delay::{self, Destination};
+use pyrmq_format::delay::Levels;
+use pyrmq_store::StoreError;
 
 /// The delayed messages of a store. `offsets`: by level, the queue offset to continue from, and
 /// `log_end` what `progress` said with them: the log is read from there, to find what was delivered

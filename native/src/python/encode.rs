@@ -1,16 +1,16 @@
 //! `SendRows`: the rows of a record batch as the bodies of send requests.
 
 use super::error::raise;
-use crate::arrow::EncodeError;
-use crate::arrow::encode::{self, Settings, Target};
-use crate::arrow::send_rows::Columns;
-use crate::broker::unique_key::KeyRun;
-use crate::format::host::Host;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::{RecordBatch, StructArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
+use pyrmq_arrow::EncodeError;
+use pyrmq_arrow::encode::{self, Settings, Target};
+use pyrmq_arrow::send_rows::Columns;
+use pyrmq_format::host::Host;
+use pyrmq_format::unique_key::KeyRun;
 use std::net::{IpAddr, SocketAddr};
 
 /// The record batch behind an object with `__arrow_c_array__`.

@@ -1,8 +1,8 @@
 //! One match from the engine's errors to Python's.
 
-use crate::store::StoreError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyrmq_store::StoreError;
 
 /// Raises the class of `pyrmq.errors` that fits. The module is imported by name here, as the
 /// classes are defined in Python for everyone.

@@ -2,9 +2,9 @@
 
 use super::error::to_py;
 use super::store::Store;
-use crate::ha::{Ended, MasterSettings, Receiver, Replicas, Rule, Senders, SlaveSettings};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use pyrmq_store::ha::{Ended, MasterSettings, Receiver, Replicas, Rule, Senders, SlaveSettings};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -69,14 +69,14 @@ impl HaMaster {
 
     /// Looks again at which slaves are in sync: the log grows while one stands still.
     fn look_again(&self) {
-        self.replicas.look_again(crate::store::now_ms());
+        self.replicas.look_again(pyrmq_store::now_ms());
     }
 
     /// The slaves that are connected, the oldest connection first: dicts of peer, ackOffset,
     /// transferFrom (-1: it has not reported), bytesPerSecond, sent (bytes), connectedAt (ms), inSync,
     /// caughtUpAt (ms): when it had all of the log last.
     fn replicas<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let dict = |row: crate::ha::Replica| {
+        let dict = |row: pyrmq_store::ha::Replica| {
             let d = PyDict::new(py);
             d.set_item("peer", row.peer)?;
             d.set_item("ackOffset", row.acked)?;

@@ -1,9 +1,9 @@
 //! Bodies in fastjson's dialect, as Python objects.
 
-use crate::wire::json::{self, Value};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use pyrmq_format::json::{self, Value};
 
 /// Parses a body: objects become dicts (integer keys ints, object keys tuples of pairs), the rest
 /// what `json` makes of it. ValueError with the place of the first fault.

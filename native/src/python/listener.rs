@@ -3,9 +3,9 @@
 use super::pulls::PullGrants;
 use super::store::Store;
 use super::transactions::Transactions;
-use crate::broker::Broker;
-use crate::wire::{Budget, Context};
 use pyo3::prelude::*;
+use pyrmq_broker::Broker;
+use pyrmq_broker::wire::{Budget, Context};
 use std::sync::Arc;
 
 pub struct Shared {

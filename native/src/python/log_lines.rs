@@ -1,10 +1,10 @@
 //! The engine's log lines, on stderr and in the form of pyrmq's other ones. The engine's threads have no
 //! GIL, so they do not go through Python's logging.
 
-use crate::store::local_time;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyrmq_store::local_time;
 use std::io::Write;
 
 struct Stderr;
@@ -16,7 +16,7 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let time = local_time(crate::store::now_ms()).unwrap_or_default();
+            let time = local_time(pyrmq_store::now_ms()).unwrap_or_default();
             let text = line(&time, record.level(), &record.args().to_string());
             // One write, so that lines of other threads do not come in between; where stderr takes
             // nothing (a full disk, a reader that is gone), the engine goes on.

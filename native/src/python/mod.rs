@@ -67,5 +67,5 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Java's `String.hashCode` of a text, an int32.
 #[pyfunction]
 fn java_hash(text: &str) -> i32 {
-    crate::format::java::hash(text.as_bytes())
+    pyrmq_format::java::hash(text.as_bytes())
 }

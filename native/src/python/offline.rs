@@ -1,13 +1,13 @@
 //! A store folder that nobody has open: `inspect`, `Verifier`, `Records`.
 
-use crate::format::checkpoint::Checkpoint;
-use crate::format::record::{self, View, store_timestamp_at, sys_flag};
-use crate::format::{get_i32, properties};
-use crate::offline::{self, Covered, Found, Group, Severity, Wanted};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use pyrmq_format::checkpoint::Checkpoint;
+use pyrmq_format::record::{self, View, store_timestamp_at, sys_flag};
+use pyrmq_format::{get_i32, properties};
+use pyrmq_offline::{Covered, Found, Group, Severity, Wanted};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ fn group_dict<'py>(py: Python<'py>, g: &Group) -> PyResult<Bound<'py, PyDict>> {
 /// Whether somebody has the store open. Takes no lock and creates nothing.
 #[pyfunction]
 pub fn store_is_locked(root: PathBuf) -> PyResult<bool> {
-    offline::is_locked(&root).map_err(os_error)
+    pyrmq_offline::is_locked(&root).map_err(os_error)
 }
 
 /// What a store folder holds, as one dict; see docs for its fields. OSError if it is no store.
@@ -54,7 +54,7 @@ pub fn inspect_store<'py>(
     commit_log_dirs: Vec<PathBuf>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let r = py
-        .detach(|| offline::inspect(&root, &commit_log_dirs))
+        .detach(|| pyrmq_offline::inspect(&root, &commit_log_dirs))
         .map_err(os_error)?;
     let d = PyDict::new(py);
     d.set_item("path", r.inventory.root.to_string_lossy())?;
@@ -116,13 +116,13 @@ pub fn key_places(
     topic: &str,
     key: &str,
 ) -> PyResult<(Vec<u64>, Covered)> {
-    py.detach(|| offline::key_places(&index, topic, key))
+    py.detach(|| pyrmq_offline::key_places(&index, topic, key))
         .map_err(os_error)
 }
 
 /// Holds log, queues and index of a store against each other, in steps.
 #[pyclass(frozen, module = "pyrmq._native")]
-pub struct Verifier(Mutex<offline::Verifier>);
+pub struct Verifier(Mutex<pyrmq_offline::Verifier>);
 
 #[pymethods]
 impl Verifier {
@@ -135,7 +135,7 @@ impl Verifier {
         commit_log_dirs: Vec<PathBuf>,
         log_only: bool,
     ) -> PyResult<Self> {
-        py.detach(|| offline::Verifier::new(root, &commit_log_dirs, log_only))
+        py.detach(|| pyrmq_offline::Verifier::new(root, &commit_log_dirs, log_only))
             .map(|v| Verifier(Mutex::new(v)))
             .map_err(os_error)
     }
@@ -209,7 +209,7 @@ impl Verifier {
 
 /// Records of a store, found by place, queue, key or id.
 #[pyclass(frozen, module = "pyrmq._native")]
-pub struct Records(Mutex<offline::Selection>);
+pub struct Records(Mutex<pyrmq_offline::Selection>);
 
 #[pymethods]
 impl Records {
@@ -238,7 +238,7 @@ impl Records {
             id: msg_id,
             scan,
         };
-        py.detach(|| offline::Selection::new(&root, &commit_log_dirs, wanted))
+        py.detach(|| pyrmq_offline::Selection::new(&root, &commit_log_dirs, wanted))
             .map(|s| Records(Mutex::new(s)))
             .map_err(os_error)
     }

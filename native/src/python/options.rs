@@ -1,10 +1,10 @@
 //! The keywords of `Store(root, …)`: RocketMQ's configuration keys in snake_case.
 
-use crate::format::delay::Levels;
-use crate::store::{FlushMode, StoreConfig};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use pyrmq_format::delay::Levels;
+use pyrmq_store::{FlushMode, StoreConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

@@ -1,14 +1,14 @@
 //! `MessageText`: the client's messages as what a send request says of them.
 
-use crate::broker::unique_key::push_new;
-use crate::format::host::Host;
-use crate::format::names::RETRY_PREFIX;
-use crate::format::properties::{MAX_LEN, NAME_END, VALUE_END, push};
-use crate::store::now_ms;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyType};
+use pyrmq_format::host::Host;
+use pyrmq_format::names::RETRY_PREFIX;
+use pyrmq_format::properties::{MAX_LEN, NAME_END, VALUE_END, push};
+use pyrmq_format::unique_key::push_new;
+use pyrmq_store::now_ms;
 use std::net::{IpAddr, SocketAddr};
 
 /// Properties that make another kind of message, or that a message has a field for.

@@ -1,8 +1,7 @@
 //! `PullGrants`: what the broker grants sessions to answer, and what they did with it.
 
-use crate::broker;
-use crate::wire::pull::ALIKE;
 use pyo3::prelude::*;
+use pyrmq_broker::wire::pull::ALIKE;
 use std::sync::Arc;
 
 /// One queue of a group since the last `drain`: (topic, group, queue, offset that the next pull is
@@ -13,7 +12,7 @@ type Row = (String, String, u32, i64, Option<i64>, u64, u64, u64);
 #[pyclass(frozen, module = "pyrmq._native")]
 #[derive(Default)]
 pub struct PullGrants {
-    inner: Arc<broker::PullGrants>,
+    inner: Arc<pyrmq_broker::PullGrants>,
 }
 
 /// Names of the ext fields by which pulls are told apart, in the C table's order.
@@ -25,7 +24,7 @@ pub fn alike() -> Vec<&'static str> {
 }
 
 impl PullGrants {
-    pub fn inner(&self) -> &Arc<broker::PullGrants> {
+    pub fn inner(&self) -> &Arc<pyrmq_broker::PullGrants> {
         &self.inner
     }
 }
@@ -50,7 +49,7 @@ impl PullGrants {
     /// What was answered since this was called last.
     fn drain(&self) -> Vec<Row> {
         let done = self.inner.drain();
-        let row = |(grant, done): (Arc<broker::Grant>, broker::Pulled)| {
+        let row = |(grant, done): (Arc<pyrmq_broker::Grant>, pyrmq_broker::Pulled)| {
             (
                 grant.topic.clone(),
                 grant.group.clone(),

@@ -1,12 +1,12 @@
 //! `read_records`: the records of a pull's answer as the client's message objects.
 
 use super::error::raise;
-use crate::format::host::Host;
-use crate::format::properties::pairs;
-use crate::format::record::{self, Found, View, sys_flag};
-use crate::format::{candidate, get_i32};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyrmq_format::host::Host;
+use pyrmq_format::properties::pairs;
+use pyrmq_format::record::{self, Found, View, sys_flag};
+use pyrmq_format::{candidate, get_i32};
 
 /// Text and the object that was made of it.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! `SqlFilter`: a compiled SQL92 expression.
 
-use crate::filter::bloom::Shape;
-use crate::filter::sql::Program;
-use crate::store::{BitTest, Expression};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyrmq_format::filter::bloom::Shape;
+use pyrmq_format::filter::sql::Program;
+use pyrmq_store::{BitTest, Expression};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -3,29 +3,29 @@
 use super::error::to_py;
 use super::options::address;
 use super::sql::SqlFilter;
-use crate::format::cq_entry::Layout;
-use crate::format::host::Host;
-use crate::format::{java, names, properties};
-use crate::store::{
-    self, Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
-};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use pyrmq_format::cq_entry::Layout;
+use pyrmq_format::host::Host;
+use pyrmq_format::{java, names, properties};
+use pyrmq_store::{
+    Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A store on disk. Opening recovers it; one process at a time may have it open.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Store {
-    inner: Arc<store::Store>,
+    inner: Arc<pyrmq_store::Store>,
 }
 
 impl Store {
-    pub fn inner(&self) -> &Arc<store::Store> {
+    pub fn inner(&self) -> &Arc<pyrmq_store::Store> {
         &self.inner
     }
 
-    fn queue(&self, topic: &str, queue_id: u32) -> Option<Arc<store::ConsumeQueue>> {
+    fn queue(&self, topic: &str, queue_id: u32) -> Option<Arc<pyrmq_store::ConsumeQueue>> {
         self.inner
             .topics()
             .get(topic.as_bytes())?
@@ -41,7 +41,7 @@ impl Store {
     fn new(py: Python<'_>, root: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let cfg = super::options::read(root, options)?;
         let inner = py
-            .detach(|| store::Store::open(cfg))
+            .detach(|| pyrmq_store::Store::open(cfg))
             .map_err(|e| to_py(py, e))?;
         Ok(Store { inner })
     }
@@ -365,11 +365,11 @@ impl Store {
                 t.queues().into_iter().map(move |q| (name.clone(), q))
             })
             .collect();
-        let bounds = |(name, q): (String, Arc<store::ConsumeQueue>)| {
+        let bounds = |(name, q): (String, Arc<pyrmq_store::ConsumeQueue>)| {
             let min = q.min_offset();
             Ok((name, q.queue_id(), min, self.inner.visible_max(&q)?))
         };
-        let all: store::Result<Vec<_>> = all.into_iter().map(bounds).collect();
+        let all: pyrmq_store::Result<Vec<_>> = all.into_iter().map(bounds).collect();
         let mut all = all.map_err(|e| to_py(py, e))?;
         all.sort();
         Ok(all)
@@ -378,7 +378,7 @@ impl Store {
     /// What was stored since the store was opened, by topic: [(topic, messages, bytes of records)].
     /// Topics with nothing are left out.
     fn puts(&self) -> Vec<(String, u64, u64)> {
-        let row = |topic: &Arc<store::Topic>| {
+        let row = |topic: &Arc<pyrmq_store::Topic>| {
             let (messages, bytes) = topic.puts();
             let name = || String::from_utf8_lossy(topic.name()).into_owned();
             (messages > 0).then(|| (name(), messages, bytes))
@@ -469,7 +469,7 @@ impl Store {
         manual: bool,
         log: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let now = now_ms.unwrap_or_else(store::now_ms);
+        let now = now_ms.unwrap_or_else(pyrmq_store::now_ms);
         let done = py
             .detach(|| {
                 if log {

@@ -2,9 +2,9 @@
 
 use super::error::to_py;
 use super::store::Store;
-use crate::txn::{self, DueRule, Half, Limits, Pending, Start, Timing};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use pyrmq_broker::txn::{self, DueRule, Half, Limits, Pending, Start, Timing};
 use std::sync::Arc;
 
 /// The transactions of a store. Opening it reads the half and the op topic from `half_offset`

@@ -1,7 +1,7 @@
 """Answers that wait for the barrier: which connections have some, and when they are released.
 
 The answers themselves are in the sessions, those that the engine wrote and those of processors in
-one queue (native/src/wire/unconfirmed.rs).
+one queue (native/crates/broker/src/wire/unconfirmed.rs).
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 //! The entries of the C table for sessions.
 
 use super::border::{Bytes, CLOSE, FAILED, NONE, OK, guarded, slice};
-use crate::broker::Decision;
-use crate::format::host::Host;
 use crate::python::listener::Shared;
-use crate::store;
-use crate::wire::frame::Codec;
-use crate::wire::pull::ALIKE;
-use crate::wire::reply::To;
-use crate::wire::{Command, Session, WireError};
+use pyrmq_broker::Decision;
+use pyrmq_broker::wire::frame::Codec;
+use pyrmq_broker::wire::pull::ALIKE;
+use pyrmq_broker::wire::reply::To;
+use pyrmq_broker::wire::{Command, Session, WireError};
+use pyrmq_format::host::Host;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -45,7 +44,7 @@ pub struct CommandOut {
 /// A session with what the C side may still read.
 struct Connected {
     session: Session,
-    store: Option<Arc<store::Store>>,
+    store: Option<Arc<pyrmq_store::Store>>,
     command: Option<Command>,
     texts: Vec<u8>,
     ext: Vec<[std::ops::Range<usize>; 2]>,
@@ -281,7 +280,7 @@ pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut Comm
         let frame = &command.frame;
         let texts = &mut h.texts;
         // A text that cannot be unescaped is handed over as it stands.
-        let mut text = |raw: crate::wire::json::Raw| {
+        let mut text = |raw: pyrmq_format::json::Raw| {
             let start = texts.len();
             if raw.unescape(frame, texts).is_err() {
                 texts.truncate(start);

@@ -1,9 +1,9 @@
 //! The entries of the C table for the store.
 
 use super::border::{COLD, ERROR, FAILED, OK, PANIC, UNREADABLE, guarded, slice};
-use crate::filter;
 use crate::python::sql::Selection;
-use crate::store::{self, PropertyTest, Segment, StoreError, TagFilter, Wait, Wanted};
+use pyrmq_format::filter;
+use pyrmq_store::{PropertyTest, Segment, StoreError, TagFilter, Wait, Wanted};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn store_get(
         // SAFETY: `store` is `Store._ptr()` of a living Store; the slices are as long as stated.
         let (store, topic, tags) = unsafe {
             (
-                &*store.cast::<store::Store>(),
+                &*store.cast::<pyrmq_store::Store>(),
                 slice(topic, topic_len),
                 slice(tags, n_tags),
             )
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn store_get(
 pub unsafe extern "C" fn store_write_staged(store: *const c_void, arrivals: *mut u8) -> i32 {
     guarded(|| {
         // SAFETY: `store` is null or `Store._ptr()` of a living Store.
-        let Some(store) = (unsafe { store.cast::<store::Store>().as_ref() }) else {
+        let Some(store) = (unsafe { store.cast::<pyrmq_store::Store>().as_ref() }) else {
             ERROR.set("no store".into());
             return FAILED;
         };
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn store_write_staged(store: *const c_void, arrivals: *mut
 pub unsafe extern "C" fn store_stall(store: *const c_void) -> i32 {
     guarded(|| {
         // SAFETY: `store` is null or `Store._ptr()` of a living Store.
-        let Some(store) = (unsafe { store.cast::<store::Store>().as_ref() }) else {
+        let Some(store) = (unsafe { store.cast::<pyrmq_store::Store>().as_ref() }) else {
             return 0;
         };
         match store.stalls() {
@@ -157,7 +157,12 @@ pub unsafe extern "C" fn store_notify_on_arrival(
             return FAILED;
         }
         // SAFETY: as in store_get.
-        let (store, topic) = unsafe { (&*store.cast::<store::Store>(), slice(topic, topic_len)) };
+        let (store, topic) = unsafe {
+            (
+                &*store.cast::<pyrmq_store::Store>(),
+                slice(topic, topic_len),
+            )
+        };
         match store.notify_on_arrival(topic, queue_id) {
             Ok(()) => OK,
             Err(e) => {

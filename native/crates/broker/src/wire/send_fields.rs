@@ -1,0 +1,150 @@
+//! Send requests as their frames say them: the ext fields under their long names (code 10) or letters
+//! (310, 320), and the typed request that they make.
+
+use super::frame::Parts;
+use super::header::Header;
+use crate::{Decision, Refusal, SendRequest, codes};
+use pyrmq_format::host::Host;
+use pyrmq_format::json::Raw;
+use pyrmq_format::parse_i64;
+
+pub const SEND_MESSAGE: i32 = 10;
+pub const SEND_MESSAGE_V2: i32 = 310;
+pub const SEND_BATCH_MESSAGE: i32 = 320;
+
+/// Letters of the V2 header with their long names. [SendMessageRequestHeaderV2]
+const NAMES: [&[u8]; 14] = [
+    b"producerGroup",
+    b"topic",
+    b"defaultTopic",
+    b"defaultTopicQueueNums",
+    b"queueId",
+    b"sysFlag",
+    b"bornTimestamp",
+    b"flag",
+    b"properties",
+    b"reconsumeTimes",
+    b"unitMode",
+    b"maxReconsumeTimes",
+    b"batch",
+    b"bname",
+];
+
+/// What Apache's broker cannot do without: topic, queueId, sysFlag, bornTimestamp and flag. Its decoder
+/// refuses no missing field, and some clients leave out those that matter to a new topic only.
+/// [FastCodesHeader.getAndCheckNotNull, RemotingCommand.decodeCommandCustomHeaderDirectly]
+const REQUIRED: [usize; 5] = [1, 4, 5, 6, 7];
+
+/// The fields that the send path needs, as numbers where they are numbers.
+#[derive(Debug, Default)]
+pub struct SendFields {
+    pub topic: Raw,
+    pub queue_id: i32,
+    pub sys_flag: i32,
+    pub born_timestamp: i64,
+    pub flag: i32,
+    pub properties: Option<Raw>,
+    pub reconsume_times: i32,
+    pub batch: bool,
+}
+
+impl SendFields {
+    /// The error text names the field, as it goes back to the client.
+    pub fn read(h: &Header, frame: &[u8]) -> Result<Self, String> {
+        let mut found: [Option<Raw>; NAMES.len()] = [None; NAMES.len()];
+        let letters = h.code != SEND_MESSAGE;
+        for (key, value) in &h.ext {
+            let name = key.bytes(frame);
+            let index = match name {
+                [letter @ b'a'..=b'n'] if letters => Some((letter - b'a') as usize),
+                _ if letters => None,
+                long => NAMES.iter().position(|n| *n == long),
+            };
+            if let Some(index) = index {
+                found[index] = Some(*value);
+            }
+        }
+        for index in REQUIRED {
+            if found[index].is_none() {
+                return Err(format!("the custom field <{}> is null", text(NAMES[index])));
+            }
+        }
+        let int = |index: usize| -> Result<i64, String> {
+            match found[index] {
+                None => Ok(0),
+                Some(raw) => parse_i64(raw.bytes(frame)).ok_or_else(|| {
+                    format!("the custom field <{}> is no number", text(NAMES[index]))
+                }),
+            }
+        };
+        let int32 = |index: usize| -> Result<i32, String> {
+            i32::try_from(int(index)?)
+                .map_err(|_| format!("the custom field <{}> is no int32", text(NAMES[index])))
+        };
+        int32(3)?;
+        Ok(SendFields {
+            topic: found[1].unwrap_or_default(),
+            queue_id: int32(4)?,
+            sys_flag: int32(5)?,
+            born_timestamp: int(6)?,
+            flag: int32(7)?,
+            properties: found[8],
+            reconsume_times: int32(9)?,
+            batch: found[12].is_some_and(|r| r.bytes(frame).eq_ignore_ascii_case(b"true")),
+        })
+    }
+}
+
+/// Memory for texts that have to be unescaped, used by one request after the other.
+#[derive(Default)]
+pub struct Texts {
+    topic: Vec<u8>,
+    properties: Vec<u8>,
+}
+
+/// The request that a frame holds; `h` is its header.
+pub fn send_request<'a>(
+    h: &Header,
+    frame: &'a [u8],
+    parts: &Parts,
+    born_host: Host,
+    decision: Option<Decision<'a>>,
+    texts: &'a mut Texts,
+) -> Result<SendRequest<'a>, Refusal> {
+    let refuse = |e: String| Refusal::new(codes::SYSTEM_ERROR, e);
+    let f = SendFields::read(h, frame).map_err(refuse)?;
+    let topic =
+        plain(f.topic, frame, &mut texts.topic).map_err(|e| refuse(format!("topic: {e}")))?;
+    let properties = match f.properties {
+        Some(raw) => plain(raw, frame, &mut texts.properties)
+            .map_err(|e| refuse(format!("properties: {e}")))?,
+        None => b"",
+    };
+    Ok(SendRequest {
+        topic,
+        queue_id: f.queue_id,
+        sys_flag: f.sys_flag,
+        born_timestamp: f.born_timestamp,
+        born_host,
+        flag: f.flag,
+        reconsume_times: f.reconsume_times,
+        properties,
+        body: &frame[parts.header_end..parts.total],
+        batch: f.batch || h.code == SEND_BATCH_MESSAGE,
+        decision,
+    })
+}
+
+/// A text where it lies, or unescaped into `into`.
+fn plain<'a>(raw: Raw, frame: &'a [u8], into: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
+    if !raw.escaped {
+        return Ok(raw.bytes(frame));
+    }
+    into.clear();
+    raw.unescape(frame, into)?;
+    Ok(into)
+}
+
+fn text(name: &[u8]) -> &str {
+    std::str::from_utf8(name).unwrap_or("?")
+}

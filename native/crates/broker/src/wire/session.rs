@@ -1,0 +1,538 @@
+//! A connection without its socket: fed what arrived, it says what to send.
+//!
+//! `feed` splits frames, has sends and ends of transactions carried out, and collects everything else
+//! as commands for the broker in Python. Answers that must be confirmed first, its own and those of
+//! the broker (`answer`), wait in one queue until `release`.
+
+use super::WireError;
+use super::end_transaction::{self, END_TRANSACTION};
+use super::frame::{self, Parts};
+use super::header::Header;
+use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
+use super::reply::{self, SendAnswer, To};
+use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
+use super::unconfirmed::Unconfirmed;
+use crate::{Broker, Decision, Ended, Grant, Refusal, Round, Scratch, Sent, codes};
+use pyrmq_format::host::Host;
+use pyrmq_store::Topic;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Commands that one feed hands over at most; what follows waits for the next feed.
+pub const MAX_COMMANDS: usize = 64;
+/// A frame with more than this still to come is received straight into the session.
+const LARGE: usize = 64 << 10;
+
+/// What the sessions of a broker share.
+pub struct Context {
+    pub broker: Broker,
+    answer: SendAnswer,
+}
+
+impl Context {
+    /// `region` and `trace_on` are in every answer to a send.
+    pub fn new(broker: Broker, region: &str, trace_on: bool) -> Self {
+        Context {
+            broker,
+            answer: SendAnswer::new(region, trace_on),
+        }
+    }
+}
+
+/// Bound on the bytes of unfinished frames of all sessions that share it.
+pub struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub fn new(limit: usize) -> Self {
+        Budget {
+            limit,
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether three quarters are used.
+    pub fn is_short(&self) -> bool {
+        self.used() > self.limit / 4 * 3
+    }
+}
+
+/// A command for the broker: a copy of its frame and where the parts lie.
+pub struct Command {
+    pub header: Header,
+    pub frame: Vec<u8>,
+    pub parts: Parts,
+}
+
+impl Command {
+    pub fn body(&self) -> &[u8] {
+        &self.frame[self.parts.header_end..self.parts.total]
+    }
+}
+
+pub struct Session {
+    context: Option<Arc<Context>>,
+    budget: Arc<Budget>,
+    born_host: Host,
+    partial: Vec<u8>,
+    counted: usize,
+    commands: VecDeque<Command>,
+    unconfirmed: Unconfirmed,
+    last_topic: Option<Arc<Topic>>,
+    grants: Grants,
+}
+
+/// Memory that one frame after the other uses, on all connections.
+#[derive(Default)]
+struct Memory {
+    header: Header,
+    texts: Texts,
+    scratch: Scratch,
+    pull: PullMemory,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+impl Session {
+    /// Without a context no send is stored: every frame becomes a command (name server, client).
+    pub fn new(context: Option<Arc<Context>>, budget: Arc<Budget>, born_host: Host) -> Self {
+        Session {
+            context,
+            budget,
+            born_host,
+            partial: Vec::new(),
+            counted: 0,
+            commands: VecDeque::new(),
+            unconfirmed: Unconfirmed::default(),
+            last_topic: None,
+            grants: Grants::default(),
+        }
+    }
+
+    /// Takes `data`, appends what can be answered now to `out`. After an error the connection is to be
+    /// closed once `out` is sent.
+    pub fn feed(&mut self, data: &[u8], now_ms: i64, out: &mut Vec<u8>) -> Result<(), WireError> {
+        self.feed_one_of(data, now_ms, false, out)
+    }
+
+    /// The same for one of several connections that are fed in a row. With `more` what is stored
+    /// stays staged, and its answers are kept until somebody has called `Store::write_staged` and
+    /// then `release`.
+    pub fn feed_one_of(
+        &mut self,
+        data: &[u8],
+        now_ms: i64,
+        more: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
+        let context = self.context.clone();
+        let result = MEMORY.with_borrow_mut(|memory| {
+            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            if let (Some(round), true) = (&mut feed.round, more) {
+                round.keep_staged();
+            }
+            self.feed_with(&mut feed, data)
+        });
+        if !more {
+            self.release_written(now_ms, out);
+        }
+        self.count_partial()?;
+        result
+    }
+
+    fn feed_with(&mut self, feed: &mut Feed<'_, '_>, mut data: &[u8]) -> Result<(), WireError> {
+        if !self.partial.is_empty() {
+            // Finish the frame that was begun; what follows is read in place.
+            while let Some(missing) = self.missing()? {
+                let n = missing.min(data.len());
+                if n == 0 {
+                    return Ok(());
+                }
+                self.partial.extend_from_slice(&data[..n]);
+                data = &data[n..];
+            }
+            if !data.is_empty() && frame::total_len(&self.partial)? != Some(self.partial.len()) {
+                self.partial.extend_from_slice(data);
+                data = &[];
+            }
+            let begun = std::mem::take(&mut self.partial);
+            let rest = self.frames(feed, &begun)?;
+            if !rest.is_empty() {
+                self.partial.extend_from_slice(rest);
+                self.partial.extend_from_slice(data);
+                return Ok(());
+            }
+        }
+        let rest = self.frames(feed, data)?;
+        self.partial.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Bytes that the begun frame still needs (or its first eight), None if it is complete.
+    fn missing(&self) -> Result<Option<usize>, WireError> {
+        let have = self.partial.len();
+        if have < 8 {
+            frame::split(&self.partial)?;
+            return Ok(Some(8 - have));
+        }
+        frame::split(&self.partial)?;
+        let total = frame::total_len(&self.partial)?.unwrap_or(8);
+        Ok((have < total).then(|| total - have))
+    }
+
+    /// Handles complete frames and returns what is left over.
+    fn frames<'d>(
+        &mut self,
+        feed: &mut Feed<'_, '_>,
+        mut data: &'d [u8],
+    ) -> Result<&'d [u8], WireError> {
+        while self.commands.len() < MAX_COMMANDS {
+            let Some(parts) = frame::split(data)? else {
+                break;
+            };
+            let (frame, rest) = data.split_at(parts.total);
+            self.frame(feed, frame, parts)?;
+            data = rest;
+        }
+        Ok(data)
+    }
+
+    fn frame(
+        &mut self,
+        feed: &mut Feed<'_, '_>,
+        frame: &[u8],
+        parts: Parts,
+    ) -> Result<(), WireError> {
+        let header = &mut feed.memory.header;
+        header.read(parts.codec, frame, parts.header_end)?;
+        let settled = match header.code {
+            _ if header.is_response() => false,
+            SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
+                self.send(feed, frame, parts, None)
+            }
+            END_TRANSACTION => self.end_transaction(feed, frame, parts),
+            PULL_MESSAGE | LITE_PULL_MESSAGE => self.pull(feed, frame, parts),
+            _ => false,
+        };
+        if !settled {
+            self.commands.push_back(Command {
+                header: feed.memory.header.clone(),
+                frame: frame.to_vec(),
+                parts,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the send was settled; otherwise the broker has to decide.
+    fn send(
+        &mut self,
+        feed: &mut Feed<'_, '_>,
+        frame: &[u8],
+        parts: Parts,
+        decision: Option<Decision<'_>>,
+    ) -> bool {
+        let (Some(context), Some(round)) = (feed.context, &mut feed.round) else {
+            return false;
+        };
+        let Memory {
+            header,
+            texts,
+            scratch,
+            ..
+        } = &mut *feed.memory;
+        let to = To {
+            codec: parts.codec,
+            opaque: header.opaque,
+        };
+        let host = self.born_host;
+        let sent = match send_request(header, frame, &parts, host, decision, texts) {
+            Ok(request) => round.send(&request, &mut self.last_topic, scratch),
+            Err(refusal) => Sent::Refused(refusal),
+        };
+        let start = feed.out.len();
+        match sent {
+            Sent::NeedsDecision => return false,
+            _ if header.is_oneway() => {}
+            Sent::Refused(Refusal { code, text }) => {
+                let region = context.answer.region_fields();
+                reply::push(feed.out, to, code, Some(&text), &region);
+                self.keep_order(feed, to, start);
+            }
+            Sent::Stored(stored) => {
+                let end = stored.end;
+                context.answer.push(feed.out, to, &stored);
+                self.keep_unconfirmed(feed, to, start, end);
+            }
+        }
+        true
+    }
+
+    /// Keeps the answer that begins at `start` of the output until `end` is confirmed.
+    fn keep_unconfirmed(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
+        if waits(feed.context, end) {
+            let answer = &feed.out[start..];
+            self.unconfirmed.push(to, end, feed.now_ms, answer);
+            feed.out.truncate(start);
+        }
+    }
+
+    /// Whether the transaction was settled; otherwise the broker has to decide.
+    fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
+        let header = &feed.memory.header;
+        let (Some(end), Some(round)) = (end_transaction::read(header, frame), &mut feed.round)
+        else {
+            return false;
+        };
+        let to = To {
+            codec: parts.codec,
+            opaque: header.opaque,
+        };
+        let start = feed.out.len();
+        match round.end_transaction(&end, !header.is_oneway()) {
+            Ended::NeedsDecision => return false,
+            _ if header.is_oneway() => {}
+            Ended::Settled { end } => {
+                reply::push(feed.out, to, codes::SUCCESS, None, &[]);
+                self.keep_unconfirmed(feed, to, start, end);
+            }
+            Ended::Refused(Refusal { code, text }) => {
+                reply::push(feed.out, to, code, Some(&text), &[]);
+                self.keep_order(feed, to, start);
+            }
+        }
+        true
+    }
+
+    /// Whether the pull was granted and is answered; otherwise the broker has to answer.
+    fn pull(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
+        let Some(context) = feed.context else {
+            return false;
+        };
+        // What came before it may change what it gets, or commit an offset: the broker keeps the order.
+        if !self.commands.is_empty() {
+            return false;
+        }
+        let Memory { header, pull, .. } = &mut *feed.memory;
+        let grants = &mut self.grants;
+        grants.answer(&context.broker, header, frame, &parts, pull, feed.out)
+    }
+
+    /// From now on pulls with this code and these fields are answered as those of `group` from the queue.
+    pub fn grant_pull(
+        &mut self,
+        code: i32,
+        alike: &[Option<&[u8]>; ALIKE.len()],
+        grant: Arc<Grant>,
+    ) {
+        if let Some(context) = &self.context {
+            self.grants.keep(context.broker.pulls(), code, alike, grant);
+        }
+    }
+
+    /// What all sessions of the broker share; None: this is no broker's session.
+    pub fn context(&self) -> Option<&Context> {
+        self.context.as_deref()
+    }
+
+    /// Keeps an answer that waits for nothing behind others that wait for this round's write only, so
+    /// that answers come in the order of the requests.
+    fn keep_order(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize) {
+        if self.unconfirmed.len() > 0 && feed.context.is_some_and(|c| !c.broker.store().is_sync()) {
+            self.unconfirmed
+                .push(to, 0, feed.now_ms, &feed.out[start..]);
+            feed.out.truncate(start);
+        }
+    }
+
+    /// Handles a send again with what the broker decided; what still needs a decision is refused.
+    pub fn resend(
+        &mut self,
+        frame: &[u8],
+        decision: Decision<'_>,
+        now_ms: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError> {
+        let Some(parts) = frame::split(frame)? else {
+            return Ok(());
+        };
+        let context = self.context.clone();
+        MEMORY.with_borrow_mut(|memory| {
+            let header = &mut memory.header;
+            header.read(parts.codec, frame, parts.header_end)?;
+            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            self.send(&mut feed, frame, parts, Some(decision));
+            Ok::<(), WireError>(())
+        })?;
+        self.release_written(now_ms, out);
+        Ok(())
+    }
+
+    /// What was stored is in the log's file now, or could not be written: with ASYNC_FLUSH all can
+    /// be answered, otherwise what failed.
+    fn release_written(&mut self, now_ms: i64, out: &mut Vec<u8>) {
+        let store = self.context.as_ref().map(|c| c.broker.store());
+        if store.is_some_and(|s| !s.is_sync() || s.barrier().unwritten().is_some()) {
+            self.release(now_ms, i64::MAX, out);
+        }
+    }
+
+    /// Takes an answer of code 0 that the broker encoded. It waits with the others for `end`, or
+    /// leaves by `out` where nothing waits.
+    pub fn answer(&mut self, answer: &[u8], to: To, end: u64, now_ms: i64, out: &mut Vec<u8>) {
+        if waits(self.context.as_deref(), end) {
+            self.unconfirmed.push(to, end, now_ms, answer);
+        } else {
+            out.extend_from_slice(answer);
+        }
+    }
+
+    /// Appends the unconfirmed answers that wait no longer: confirmed ones, those older than
+    /// `timeout_ms`, and after a failed write or flush all of them; see `codes::of_outcome`.
+    pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) {
+        let Some(context) = self.context.as_ref().filter(|_| self.unconfirmed.len() > 0) else {
+            return;
+        };
+        let barrier = context.broker.store().barrier();
+        self.unconfirmed.release(
+            |end, since_ms| barrier.outcome(end, now_ms - since_ms, timeout_ms),
+            || {
+                let why = barrier.failure().or_else(|| barrier.unwritten());
+                why.map_or_else(String::new, |e| e.to_string())
+            },
+            out,
+        );
+    }
+
+    /// Answers that wait until their records are confirmed.
+    pub fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
+    }
+
+    /// Whether so many answers wait that the peer is not to be read on.
+    pub fn is_full(&self) -> bool {
+        self.unconfirmed.is_full()
+    }
+
+    pub fn next_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    pub fn commands(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether a whole frame, or one that can be none, is waiting for the next feed (the command
+    /// bound was met).
+    pub fn has_more(&self) -> bool {
+        !matches!(frame::split(&self.partial), Ok(None))
+    }
+
+    /// Bytes that a large frame still needs, None if none is under way.
+    fn large(&self) -> Option<usize> {
+        match self.missing() {
+            Ok(Some(n)) if self.partial.len() >= 8 && n > LARGE => Some(n),
+            _ => None,
+        }
+    }
+
+    /// Whether an unfinished frame takes much memory: giving up the connection is worth it.
+    pub fn is_heavy(&self) -> bool {
+        self.counted > LARGE
+    }
+
+    pub fn wants_space(&self) -> bool {
+        !self.partial.is_empty() && self.large().is_some()
+    }
+
+    /// A place for the rest of a large frame, to be received into directly and then reported
+    /// with `filled`. It grows with what has arrived, not with what a peer claims.
+    pub fn space(&mut self) -> Option<&mut [u8]> {
+        let missing = self.large()?;
+        let room = missing.min(self.partial.len().max(4 * LARGE));
+        self.partial.reserve(room);
+        let start = self.partial.len();
+        self.partial.resize(start + room, 0);
+        let (_, place) = self.partial.split_at_mut(start);
+        Some(place)
+    }
+
+    /// `n` of the `room` bytes that `space` gave were received.
+    pub fn filled(&mut self, room: usize, n: usize) {
+        let start = self.partial.len().saturating_sub(room);
+        self.partial.truncate(start + n.min(room));
+    }
+
+    /// Gives back the memory of an unfinished frame; the connection is of no use then.
+    pub fn give_up(&mut self) {
+        self.partial = Vec::new();
+        let _ = self.count_partial(); // it has none now
+    }
+
+    fn count_partial(&mut self) -> Result<(), WireError> {
+        if self.partial.is_empty() && self.partial.capacity() > 0 {
+            self.partial = Vec::new(); // an idle connection keeps no buffer
+        }
+        let now = self.partial.capacity();
+        if now == self.counted {
+            return Ok(());
+        }
+        let used = &self.budget.used;
+        used.fetch_add(now, Ordering::Relaxed);
+        let total = used.fetch_sub(self.counted, Ordering::Relaxed) - self.counted;
+        self.counted = now;
+        if total > self.budget.limit && now > LARGE {
+            Err(WireError::Overload)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}
+
+/// Whether an answer that acknowledges what lies below `end` waits for the barrier.
+fn waits(context: Option<&Context>, end: u64) -> bool {
+    end > 0 && context.is_some_and(|c| !c.broker.store().barrier().is_confirmed(end))
+}
+
+/// What one feed carries along.
+struct Feed<'f, 'b> {
+    context: Option<&'b Context>,
+    round: Option<Round<'b>>,
+    memory: &'f mut Memory,
+    now_ms: i64,
+    out: &'f mut Vec<u8>,
+}
+
+impl<'f, 'b> Feed<'f, 'b> {
+    fn new(
+        context: Option<&'b Context>,
+        memory: &'f mut Memory,
+        now_ms: i64,
+        out: &'f mut Vec<u8>,
+    ) -> Self {
+        memory.pull.answered = 0;
+        Feed {
+            context,
+            round: context.map(|c| c.broker.round()),
+            memory,
+            now_ms,
+            out,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Answers that wait until what they acknowledge is confirmed, in the order in which they came.
+//!
+//! An answer is kept as its encoded bytes with opaque and serialize type; the request's frame and
+//! body are gone by then. The bytes of all answers lie in one buffer, from `start` on.
+
+use super::reply::{self, To};
+use crate::codes;
+use pyrmq_store::Outcome;
+use std::collections::VecDeque;
+
+/// Answers, and bytes of them, after which a connection is not read on.
+pub const MAX_COUNT: usize = 4096;
+pub const MAX_BYTES: usize = 4 << 20;
+/// A buffer larger than this is given back when it is empty.
+const KEEP: usize = 64 << 10;
+
+struct Answer {
+    /// Physical offset that must be confirmed.
+    end: u64,
+    since_ms: i64,
+    to: To,
+    len: usize,
+}
+
+#[derive(Default)]
+pub struct Unconfirmed {
+    answers: VecDeque<Answer>,
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Unconfirmed {
+    pub fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Whether the peer has to wait before it is read on.
+    pub fn is_full(&self) -> bool {
+        self.answers.len() >= MAX_COUNT || self.bytes.len() - self.start >= MAX_BYTES
+    }
+
+    /// Keeps an answer of code 0 that was encoded for `to`.
+    pub fn push(&mut self, to: To, end: u64, now_ms: i64, answer: &[u8]) {
+        if self.start > KEEP && self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(answer);
+        self.answers.push_back(Answer {
+            end,
+            since_ms: now_ms,
+            to,
+            len: answer.len(),
+        });
+    }
+
+    /// Appends to `out` all answers that wait no longer: as they are if they are confirmed,
+    /// otherwise under the code of what `outcome(end, since_ms)` says. `failure` is asked for the
+    /// reason of `Outcome::Failed` and `Outcome::NotWritten`.
+    pub fn release(
+        &mut self,
+        outcome: impl Fn(u64, i64) -> Outcome,
+        failure: impl Fn() -> String,
+        out: &mut Vec<u8>,
+    ) {
+        let mut confirmed = 0; // bytes of answers in a row that leave as they are
+        while let Some(answer) = self.answers.front() {
+            let outcome = outcome(answer.end, answer.since_ms);
+            let Some(code) = codes::of_outcome(outcome) else {
+                break;
+            };
+            let (to, len) = (answer.to, answer.len);
+            self.answers.pop_front();
+            if code == codes::SUCCESS {
+                confirmed += len;
+                continue;
+            }
+            self.move_out(&mut confirmed, out);
+            let bytes = &self.bytes[self.start..self.start + len];
+            let why = match outcome {
+                Outcome::Failed => Some("not stored durably"),
+                Outcome::NotWritten => Some("not stored, unless a later attempt succeeds"),
+                _ => None,
+            };
+            match why {
+                Some(what) => {
+                    let why = format!("{what}: {}", failure());
+                    reply::push(out, to, code, Some(&why), &[]);
+                }
+                None => reply::push_with_code(out, to.codec, bytes, code),
+            }
+            self.start += len;
+        }
+        self.move_out(&mut confirmed, out);
+        if self.answers.is_empty() {
+            self.start = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEEP {
+                *self = Unconfirmed::default();
+            }
+        }
+    }
+
+    fn move_out(&mut self, len: &mut usize, out: &mut Vec<u8>) {
+        let end = self.start + std::mem::take(len);
+        out.extend_from_slice(&self.bytes[self.start..end]);
+        self.start = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::frame::{Codec, split};
+    use crate::wire::header::Header;
+    use proptest::prelude::*;
+
+    fn answer(opaque: i32, codec: Codec) -> (To, Vec<u8>) {
+        let to = To { codec, opaque };
+        let mut bytes = Vec::new();
+        let filler = vec![b'x'; opaque as usize % 50 + 1];
+        reply::push(&mut bytes, to, codes::SUCCESS, None, &[(b"msgId", &filler)]);
+        (to, bytes)
+    }
+
+    /// (opaque, code) of all answers.
+    fn codes_of(mut out: &[u8]) -> Vec<(i32, i32)> {
+        let mut found = Vec::new();
+        let mut h = Header::default();
+        while let Some(parts) = split(out).unwrap() {
+            h.read(parts.codec, out, parts.header_end).unwrap();
+            found.push((h.opaque, h.code));
+            out = &out[parts.total..];
+        }
+        assert!(out.is_empty());
+        found
+    }
+
+    #[test]
+    fn it_is_full_by_count_and_by_bytes() {
+        let mut many = Unconfirmed::default();
+        let (to, bytes) = answer(1, Codec::Json);
+        for _ in 0..MAX_COUNT {
+            assert!(!many.is_full());
+            many.push(to, 1, 0, &bytes);
+        }
+        assert!(many.is_full());
+        let mut out = Vec::new();
+        many.release(|_, _| Outcome::Confirmed, String::new, &mut out);
+        assert!(!many.is_full() && many.len() == 0);
+        assert_eq!(out.len(), MAX_COUNT * bytes.len());
+
+        let mut large = Unconfirmed::default();
+        large.push(to, 1, 0, &vec![0; MAX_BYTES]);
+        assert!(large.is_full());
+    }
+
+    #[test]
+    fn a_failure_is_reported_with_its_reason() {
+        let mut kept = Unconfirmed::default();
+        for opaque in 0..3 {
+            let (to, bytes) = answer(opaque, Codec::RocketMq);
+            kept.push(to, opaque as u64, 0, &bytes);
+        }
+        let mut out = Vec::new();
+        let outcome = |end, _| {
+            if end == 0 {
+                Outcome::Confirmed
+            } else {
+                Outcome::Failed
+            }
+        };
+        kept.release(outcome, || "EIO".into(), &mut out);
+        assert_eq!(codes_of(&out), [(0, 0), (1, 14), (2, 14)]);
+        let text = String::from_utf8_lossy(&out).into_owned();
+        assert!(text.contains("not stored durably: EIO"));
+    }
+
+    proptest! {
+        /// Against a plain list: every answer leaves once, in order, when the front is settled.
+        #[test]
+        fn as_a_list(steps in prop::collection::vec((0u64..20, 0u64..400), 1..200)) {
+            let mut kept = Unconfirmed::default();
+            let mut model: VecDeque<(i32, u64)> = VecDeque::new();
+            let (mut end, mut flushed, mut opaque, mut now) = (0, 0, 0, 0);
+            for (count, advance) in steps {
+                now += 7;
+                for _ in 0..count {
+                    end += 10;
+                    opaque += 1;
+                    let codec = if opaque % 2 == 0 { Codec::Json } else { Codec::RocketMq };
+                    let (to, bytes) = answer(opaque, codec);
+                    kept.push(to, end, now, &bytes);
+                    model.push_back((opaque, end));
+                }
+                flushed = (flushed + advance).min(end);
+                let late = |end: u64| end.is_multiple_of(70);
+                let mut out = Vec::new();
+                let outcome = |end, _| match () {
+                    () if end <= flushed => Outcome::Confirmed,
+                    () if late(end) => Outcome::FlushTimedOut,
+                    () => Outcome::Pending,
+                };
+                kept.release(outcome, String::new, &mut out);
+                let mut expected = Vec::new();
+                while let Some(&(opaque, end)) = model.front() {
+                    if end > flushed && !late(end) {
+                        break;
+                    }
+                    model.pop_front();
+                    expected.push((opaque, if end <= flushed { 0 } else { 10 }));
+                }
+                prop_assert_eq!(codes_of(&out), expected);
+                prop_assert_eq!(kept.len(), model.len());
+            }
+        }
+    }
+}

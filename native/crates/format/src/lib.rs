@@ -1,0 +1,113 @@
+//! What the bytes mean: RocketMQ's file formats, JSON and unique keys, and how messages are selected
+//! (`filter`). No I/O here.
+//!
+//! Every multi-byte integer is big-endian and signed, all times are milliseconds since 1970.
+
+pub mod candidate;
+pub mod checkpoint;
+pub mod cq_entry;
+pub mod crc_copy;
+pub mod delay;
+pub mod filter;
+pub mod host;
+pub mod index;
+pub mod java;
+pub mod json;
+pub mod names;
+pub mod properties;
+pub mod queue_ext;
+pub mod record;
+pub mod sys_flag;
+pub mod unique_key;
+
+/// Most bytes of a frame of the remoting protocol, with its length field. [NettyDecoder]
+pub const MAX_FRAME: usize = 16 << 20;
+
+/// CRC-32 (IEEE, zlib polynomial) with the sign bit cleared, RocketMQ's `bodyCRC`.
+#[inline]
+pub fn crc31(bytes: &[u8]) -> i32 {
+    (crc_copy::crc32(bytes) & 0x7fff_ffff) as i32
+}
+
+#[inline]
+pub fn get_i16(b: &[u8], at: usize) -> i16 {
+    i16::from_be_bytes([b[at], b[at + 1]])
+}
+
+#[inline]
+pub fn get_i32(b: &[u8], at: usize) -> i32 {
+    i32::from_be_bytes(b[at..at + 4].try_into().unwrap())
+}
+
+#[inline]
+pub fn get_i64(b: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(b[at..at + 8].try_into().unwrap())
+}
+
+/// Appends a decimal integer.
+pub fn push_int(out: &mut Vec<u8>, n: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A decimal integer, as Java's parser takes it.
+pub fn parse_i64(b: &[u8]) -> Option<i64> {
+    let (negative, digits) = match b.first()? {
+        b'-' => (true, &b[1..]),
+        b'+' => (false, &b[1..]),
+        _ => (false, b),
+    };
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    let mut n: i64 = 0;
+    for &d in digits {
+        if !d.is_ascii_digit() {
+            return None;
+        }
+        let d = (d - b'0') as i64;
+        n = n.checked_mul(10)?;
+        n = if negative {
+            n.checked_sub(d)?
+        } else {
+            n.checked_add(d)?
+        };
+    }
+    Some(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_i64, push_int};
+
+    #[test]
+    fn integers() {
+        for n in [0, 7, -1, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            push_int(&mut out, n);
+            assert_eq!(out, n.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn integers_are_read() {
+        assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(parse_i64(b"9223372036854775808"), None);
+        for bad in [&b""[..], b"-", b"1.0", b" 1", b"0x1"] {
+            assert_eq!(parse_i64(bad), None);
+        }
+    }
+}

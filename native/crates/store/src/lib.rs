@@ -1,0 +1,86 @@
+//! Files and order: the commit log, its consume queues, flushing, recovery and look-ups.
+//!
+//! A message on its way: `put` takes it into the `staging`, writes all that came with it into the
+//! `commit_log` and appends its entry to its `consume_queue`, under one lock; `log_flusher` makes it durable
+//! and moves the `barrier`; `indexer` follows with its keys;
+//! `read` and `query` find it again. `prepare` keeps space ready ahead of the writer; `recover`
+//! brings all of it back after a stop or a crash; `retention` deletes what is old. Each owns its
+//! state; `store_impl` alone knows all of them.
+
+mod arrivals;
+mod availability;
+mod barrier;
+mod checkpointer;
+mod clock;
+mod commit_log;
+#[cfg(test)]
+mod concurrency_tests;
+mod config;
+mod consume_queue;
+#[cfg(test)]
+mod deletion_tests;
+mod disk;
+mod dispatch;
+mod error;
+mod expressions;
+mod file_set;
+mod gather;
+mod growth;
+mod guard;
+pub mod ha;
+mod index;
+mod index_file;
+mod indexer;
+mod late_writer;
+mod left_out;
+mod log_dirs;
+mod log_flusher;
+mod maps;
+mod prepare;
+mod put;
+mod query;
+mod queue_ext;
+mod queue_files;
+mod queue_flusher;
+mod read;
+mod recover;
+mod replay;
+mod resident;
+mod resync;
+mod retention;
+mod segment;
+mod skip;
+mod staging;
+mod stalls;
+mod stop;
+mod store_impl;
+mod store_time;
+mod stored;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod topics;
+mod wanted;
+
+pub use arrivals::Arrival;
+pub use barrier::{Barrier, Outcome};
+pub use clock::{local_time, now_ms};
+pub use commit_log::CommitLog;
+pub use config::{FlushMode, RetentionConfig, StoreConfig};
+pub use consume_queue::ConsumeQueue;
+pub use error::{Result, StoreError};
+pub use expressions::{Expression, Expressions};
+pub use growth::{Follower, Growth};
+pub use index::{Index, IndexConfig};
+pub use index_file::IndexFile;
+pub use put::{Appended, Content, Message, PutGuard};
+pub use query::QueryResult;
+pub use read::{Chunk, GetResult, GetStatus};
+pub use replay::EndedHalf;
+pub use resident::{Learnt, Resident, Wait};
+pub use retention::Cleaned;
+pub use segment::Segment;
+pub use stalls::Stalls;
+pub use store_impl::{Stats, Store};
+pub use stored::Stored;
+pub use topics::{Topic, TopicSettings};
+pub use wanted::{BitTest, PropertyTest, TagFilter, Wanted};
