@@ -11,13 +11,13 @@ from pyrmq.admin import acls as acls_
 from pyrmq.admin import api as api_
 from pyrmq.admin import brokers as brokers_
 from pyrmq.admin import clusters as clusters_
+from pyrmq.admin import connections as connections_
 from pyrmq.admin import controllers as controllers_
 from pyrmq.admin import exports as exports_
 from pyrmq.admin import groups as groups_
 from pyrmq.admin import messages as messages_
 from pyrmq.admin import namesrv as namesrv_
 from pyrmq.admin import offsets as offsets_
-from pyrmq.admin import producers as producers_
 from pyrmq.admin import rocksdb as rocksdb_
 from pyrmq.admin import topics as topics_
 from pyrmq.admin import users as users_
@@ -171,10 +171,10 @@ class Offsets(_Part):
 
 
 class Producers(_Part):
-    __doc__ = producers_.Producers.__doc__
+    __doc__ = connections_.Producers.__doc__
 
-    all = awaited(producers_.Producers.all)
-    connections = awaited(producers_.Producers.connections)
+    all = awaited(connections_.Producers.all)
+    connections = awaited(connections_.Producers.connections)
 
 
 class RocksDb(_Part):

@@ -17,7 +17,7 @@ from pyrmq.config.table import markdown
 from pyrmq.namesrv import config as namesrv
 from spark_ext.option import Option, Query
 from spark_ext.option_table import OPTIONS
-from spark_ext.sink.columns import COLUMNS as SINK_COLUMNS
+from spark_ext.sink.writer import COLUMNS as SINK_COLUMNS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

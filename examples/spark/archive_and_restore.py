@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import pyrmq.testing
 import spark_ext
-from spark_ext.jobs import archive_report
+from spark_ext.jobs import archive as archive_report
 from spark_ext.jobs.archive import archive
 from spark_ext.jobs.archive_read import verify
 from spark_ext.jobs.restore import restore

@@ -7,6 +7,7 @@ from typing import Any, Self
 from pyrmq.admin.acls import Acls
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
+from pyrmq.admin.connections import Producers
 from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
@@ -15,7 +16,6 @@ from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
-from pyrmq.admin.producers import Producers
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.topics import Topics
 from pyrmq.admin.users import Users

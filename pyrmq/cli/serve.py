@@ -24,8 +24,7 @@ _log_option = click.option(
 def _configure_logging(level: str) -> None:
     import logging
 
-    from pyrmq.cli.log_bounds import FewerLines
-    from pyrmq.cli.log_format import LineFormatter
+    from pyrmq.cli.logs import FewerLines, LineFormatter
     from pyrmq.engine import set_log_level
 
     handler = logging.StreamHandler()

@@ -8,7 +8,7 @@ from typing import overload
 
 from pyrmq.client.consumer.allocate import Configured, Strategy
 from pyrmq.model.message import MessageQueue, SendResult
-from pyrmq.model.namespace import with_namespace, without_namespace
+from pyrmq.model.names import with_namespace, without_namespace
 
 Selector = Callable[[list[MessageQueue]], MessageQueue]
 

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 
 from pyrmq.engine import Command, Slice
 from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION
-from pyrmq.model.request_bodies import MAX_FRAME
+from pyrmq.model.request_kinds import MAX_FRAME
 
 JSON = 0
 ROCKETMQ = 1

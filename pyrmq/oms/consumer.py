@@ -8,8 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 from pyrmq.client.consumer import push_consumer as consumers
 from pyrmq.client.producer.refusals import check_topic
 from pyrmq.errors import ClientError
-from pyrmq.model.names import retry_topic
-from pyrmq.model.namespace import with_namespace
+from pyrmq.model.names import retry_topic, with_namespace
 from pyrmq.model.subscription import ALL
 from pyrmq.net.tasks import Tasks
 from pyrmq.oms.attributes import Attribute, Settings

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pyrmq.client.producer.refusals import check_kind
 from pyrmq.errors import NotSupportedError, UnsendableMessageError
 from pyrmq.model.message import Message as RocketMessage
-from pyrmq.model.namespace import without_namespace
+from pyrmq.model.names import without_namespace
 from pyrmq.model.properties import KEYS, SHARDING_KEY, SYSTEM_PROPERTIES, TAGS
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.oms.key_value import KeyValue, Value

@@ -6,8 +6,8 @@ import pytest
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.address import format_address
 from pyrmq.net.server.admin_access import MAX_NETWORKS, AdminAccess, parse_networks

@@ -11,7 +11,7 @@ import trio.testing
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import SystemBusyError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.request_bodies import BODIES, MAX_FRAME, most_body
+from pyrmq.model.request_kinds import BODIES, MAX_FRAME, most_body
 from pyrmq.net.command import Response
 from pyrmq.net.server import dispatch
 from pyrmq.net.server.answers import After, Elsewhere, Resend

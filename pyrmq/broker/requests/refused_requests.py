@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pyrmq.engine import Command
 from pyrmq.errors import ResponseError
-from pyrmq.model.absent_requests import refusal
 from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.request_kinds import refusal
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import Connection
 

@@ -25,7 +25,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.model.properties import NAME_END, VALUE_END, decode_properties
-from pyrmq.model.request_bodies import MAX_FRAME
+from pyrmq.model.request_kinds import MAX_FRAME
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net.address import Address, format_address, message_id
 from pyrmq.net.clock import now_ms

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.engine import SqlFilter
 from pyrmq.errors import ResponseError, SubscriptionError
-from pyrmq.model.cached import cached_by_text
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.subscription import MAX_EXPRESSION, SQL92, TAG
+from pyrmq.model.subscription import MAX_EXPRESSION, SQL92, TAG, cached_by_text
 
 
 @cached_by_text

@@ -17,8 +17,7 @@ from pyrmq.errors import ClientError, UnsendableMessageError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.compression import CompressionType, compress
 from pyrmq.model.message import Message
-from pyrmq.model.names import RETRY_PREFIX
-from pyrmq.model.namespace import with_namespace
+from pyrmq.model.names import RETRY_PREFIX, with_namespace
 from pyrmq.model.properties import (
     DELAY,
     INSTANCE_ID,

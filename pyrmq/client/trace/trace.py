@@ -31,8 +31,7 @@ from pyrmq.client.trace.records import (
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult
-from pyrmq.model.names import TRACE_TOPIC
-from pyrmq.model.namespace import without_namespace
+from pyrmq.model.names import TRACE_TOPIC, without_namespace
 from pyrmq.model.properties import KEYS, decode_properties
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState

@@ -22,7 +22,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, NoPermissionError
 from pyrmq.escape import escape
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.net.address import parse_address
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import Connection

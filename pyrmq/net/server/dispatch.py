@@ -19,9 +19,8 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError, StoreDamagedError
 from pyrmq.escape import escape
-from pyrmq.model.absent_requests import refusal
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.request_bodies import most_body
+from pyrmq.model.request_kinds import most_body, refusal
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import ReplyTo, Response, reply_to
 from pyrmq.net.server.admin_access import AdminAccess

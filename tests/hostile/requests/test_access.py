@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import pyrmq.testing
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
 from pyrmq.model.codes import RequestCode as Code
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.server import Running

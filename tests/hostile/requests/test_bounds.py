@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyrmq.model.request_bodies import most_body
+from pyrmq.model.request_kinds import most_body
 from tests.e2e.admin import create_topic
 from tests.hostile.requests import broker_rows, namesrv_rows
 from tests.hostile.requests.rows import Row

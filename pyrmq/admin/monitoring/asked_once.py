@@ -1,13 +1,19 @@
-"""The names of topics, asked once in a round, and what they say of groups."""
+"""Names of topics and ends of queues: asked once in a round, whoever needs them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import trio
 
+from pyrmq.admin import values
 from pyrmq.admin.consume_stats import group_of_retry_topic
 from pyrmq.admin.link import AdminLink
 from pyrmq.admin.monitoring.rounds import Round
+from pyrmq.admin.outcome import Outcomes
 from pyrmq.errors import ClientError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX
 
 
@@ -50,3 +56,27 @@ def _groups(names: set[str], prefix: str, round_: Round) -> set[str]:
             if group and wants(group):
                 found.add(group)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """The offset of the next message; when the newest was stored, ms since 1970, 0 if unknown."""
+
+    offset: int
+    updated: int
+
+
+async def queue_ends(link: AdminLink, topic: str) -> Outcomes[dict[MessageQueue, QueueEnd]]:
+    """Of each broker name of the topic's route. TopicNotExistError. [GET_TOPIC_STATS_INFO]"""
+
+    async def one(address: str) -> dict[MessageQueue, QueueEnd]:
+        answer = await link.ask_json(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        return {
+            queue: QueueEnd(
+                max(values.number(row, "maxOffset"), 0), values.number(row, "lastUpdateTimestamp")
+            )
+            for queue, row in values.by_queue(values.table(answer, "offsetTable"))
+            if isinstance(row, dict)
+        }
+
+    return await link.on_each(await link.brokers_of(topic), one)
