@@ -14,8 +14,8 @@ from typing import Any
 import trio
 
 import pyrmq.testing
-from pyrmq.broker.refused_requests import refused_requests
-from pyrmq.broker.slave_refusals import slave_refusals
+from pyrmq.broker.replication.slave_refusals import slave_refusals
+from pyrmq.broker.requests.refused_requests import refused_requests
 from pyrmq.model.absent_requests import ABSENT_REQUESTS, refusal
 from pyrmq.model.admin_requests import ADMIN_REQUESTS
 from pyrmq.model.codes import RequestCode

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
-from pyrmq.net import answers
-from pyrmq.net.dispatch import Dispatcher
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server import answers
+from pyrmq.net.server.dispatch import Dispatcher
+from pyrmq.net.server.unconfirmed import Unconfirmed
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
