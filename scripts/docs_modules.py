@@ -1,7 +1,8 @@
 """Writes docs/modules.md: what each module does, by its docstring, and what imports what.
 
-Run it after a module has come, gone, or changed its first sentence. With `--check` it writes
-nothing and fails if the page is not up to date. A module without a docstring is an error both ways.
+Run it after a module has come, gone, or changed its first sentence. It also writes the line of
+layers in ARCHITECTURE.md. With `--check` it writes nothing and fails if one is not up to date.
+A module without a docstring is an error both ways.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from itertools import groupby
 from pathlib import Path
 
 import rust_imports
+from check_layers import PYTHON_LAYERS, RUST_LAYERS
 from python_imports import PythonTree
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/modules.md"
+MAP = "ARCHITECTURE.md"
 HEAD = """# Modules
 
 Written by `scripts/docs_modules.py` from the docstrings: change those, not this page.
@@ -188,21 +191,35 @@ def written(root: Path) -> str:
     return "\n".join(parts)
 
 
+def with_layers(text: str) -> str:
+    """ARCHITECTURE.md with the layers that `check_layers.py` checks."""
+    for name, order in (("Python", PYTHON_LAYERS), ("Rust", RUST_LAYERS)):
+        line = " < ".join(", ".join(sorted(layer)) for layer in order)
+        text, count = re.subn(rf"(?m)^{name}: .+ < .+$", f"{name}: {line}", text)
+        if count != 1:
+            raise ValueError(f"{MAP}: one line has to begin with '{name}: '")
+    return text
+
+
 def main(root: Path, check: bool) -> int:
+    """Writes both pages (`check`: only compares them); the exit code."""
     try:
-        text = written(root)
+        pages = {PAGE: written(root), MAP: with_layers((root / MAP).read_text(encoding="utf-8"))}
     except MissingDocstringError as e:
         print(e)
         return 1
-    page = root / PAGE
-    if page.is_file() and page.read_text(encoding="utf-8") == text:
-        return 0
-    if check:
-        print(f"{PAGE} is not up to date: python scripts/docs_modules.py writes it")
-        return 1
-    page.write_text(text, encoding="utf-8")
-    print(f"{PAGE} is written")
-    return 0
+    stale = False
+    for name, text in pages.items():
+        page = root / name
+        if page.is_file() and page.read_text(encoding="utf-8") == text:
+            continue
+        if check:
+            stale = True
+            print(f"{name} is not up to date: python scripts/docs_modules.py writes it")
+        else:
+            page.write_text(text, encoding="utf-8")
+            print(f"{name} is written")
+    return int(stale)
 
 
 if __name__ == "__main__":

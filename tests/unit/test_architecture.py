@@ -254,6 +254,7 @@ def test_a_module_without_a_docstring_is_told(
     script = scripts("docs_modules")
     for folder in ("pyrmq", "spark_ext", "native/src", "docs"):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "ARCHITECTURE.md").write_text("Python: old < older\nRust: a < b\n")
     (tmp_path / "native" / "src" / "lib.rs").write_text("//! The crate.\n")
     (tmp_path / "pyrmq" / "one.py").write_text('"""Does one thing. And more."""\n')
     assert script.main(tmp_path, check=True) == 1
@@ -261,6 +262,7 @@ def test_a_module_without_a_docstring_is_told(
     assert script.main(tmp_path, check=False) == 0
     page = (tmp_path / "docs" / "modules.md").read_text(encoding="utf-8")
     assert "| `one.py` | Does one thing |" in page
+    assert "old" not in (tmp_path / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert script.main(tmp_path, check=True) == 0
     (tmp_path / "pyrmq" / "two.py").write_text("x = 1\n")
     (tmp_path / "native" / "src" / "two.rs").write_text("fn two() {}\n")
