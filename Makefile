@@ -16,7 +16,7 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-ha demo-outbox quick test soak test-rust lint format bench bench-loopback \
+.PHONY: help setup run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
 	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -55,12 +55,20 @@ test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Ma
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
-lint: $(STAMP) ## Check style, types and the layers
+lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
+
+lint-style: $(STAMP) ## The quick part of it: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
+	$(BIN)/python scripts/docs_modules.py --check
+	$(BIN)/python scripts/docs_tables.py --check
+
+lint-python: $(STAMP) ## Types; all tests can be collected
+	$(BIN)/mypy
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+
+lint-rust: ## Format and clippy
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
@@ -97,7 +105,7 @@ thorough-spark: $(STAMP) ## Run the long Spark tests, and what depends on it wit
 	PYRMQ_PEER=5.3.3 $(LONG) -m "not slow" tests/spark/proof tests/spark/test_apache_broker.py
 	scripts/spark_versions.sh
 
-thorough-python: ## Build and try wheels for each Python found (3.11 to 3.13), as released
+thorough-python: ## Build and try wheels for each Python found (3.11 to 3.14, and 3.15), as released
 	scripts/dist_check.sh
 
 thorough-sanitize: ## Run the engine's tests under Miri, AddressSanitizer and ThreadSanitizer
@@ -121,6 +129,10 @@ bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
+
+docs: $(STAMP) ## Write the pages of docs/ that are made from the code
+	$(BIN)/python scripts/docs_modules.py
+	$(BIN)/python scripts/docs_tables.py
 
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py

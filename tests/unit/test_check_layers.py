@@ -84,7 +84,7 @@ def test_every_layer(tree: Tree, path: str, target: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from pyrmq.net import server\nfrom pyrmq.broker.requests.fields import text\nimport pyrmq.errors",
+        "from pyrmq.net import server\nfrom pyrmq.broker.fields import text\nimport pyrmq.errors",
         "from . import fields\nfrom .fields import text",
         "import pyrmqx.cli\nimport trio",
         "x = 'from pyrmq.cli import main'",

@@ -370,7 +370,7 @@ class Reader:
         return session.arrivals
 
     def _take_care(self, connection: Connection) -> None:
-        """Does what `_serve` has left to do, behind the write."""
+        """Does what the native round has left to do, behind the write."""
         session = connection.session
         self._weigh(connection)
         self._process(connection)
