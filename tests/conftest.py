@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import sharing, thorough
+from tests.support import once_more, sharing, thorough
 
 # Commands remember no brokers of other tests, nor in the home of whoever runs them.
 os.environ["PYRMQ_STATE"] = ""
@@ -30,6 +30,7 @@ def pytest_report_header() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     if thorough.THOROUGH and getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(thorough.seed())
+    once_more.register(config)
 
 
 @pytest.hookimpl(tryfirst=True)

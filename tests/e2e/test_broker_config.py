@@ -262,7 +262,7 @@ def test_how_often_offsets_are_written(server: ServerProcess, client: Client) ->
 def test_idle_connections(server: ServerProcess, client: Client) -> None:
     changed(client, serverChannelMaxIdleTimeSeconds=1)
     with Client(server.broker) as idle:
-        assert idle.until_closed(10) == []
+        assert idle.until_closed(30) == []
     with Client(server.broker) as client:
         changed(client, serverChannelMaxIdleTimeSeconds=120)
 

@@ -129,7 +129,7 @@ class Pair:
         self.slave.end()
         self._namesrv.__exit__(None, None, None)
 
-    def wait_in_sync(self, timeout: float = 30) -> int:
+    def wait_in_sync(self, timeout: float = 60) -> int:
         """Waits until the slave has all of the master's log; where that ends."""
         end = 0
 
@@ -142,7 +142,7 @@ class Pair:
         eventually(same, timeout, lambda: f"{self.slave.stderr()}\n{self.master.stderr()}")
         return end
 
-    def command(self, *args: str, timeout: float = 30) -> str:
+    def command(self, *args: str, timeout: float = 60) -> str:
         """What `pyrmq ARGS -n NAMESRV` prints."""
         done = run(*args, "-n", self.namesrv, timeout=timeout)
         assert done.returncode == 0, done.stderr.decode()
@@ -150,7 +150,7 @@ class Pair:
 
 
 def eventually(
-    done: Callable[[], bool], timeout: float = 30, why: Callable[[], str] = lambda: ""
+    done: Callable[[], bool], timeout: float = 60, why: Callable[[], str] = lambda: ""
 ) -> None:
     end = time.monotonic() + timeout
     while not done():

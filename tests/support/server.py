@@ -56,7 +56,7 @@ class ServerProcess:
         args: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
         log: Path | None = None,
-        start_timeout: float = 30.0,
+        start_timeout: float = 60.0,
         own_group: bool = False,
     ) -> None:
         self.store = Path(store)
@@ -144,7 +144,7 @@ class ServerProcess:
         self.namesrv = (match[1], int(match[2]))
         self.broker = (match[3], int(match[4]))
 
-    def terminate(self, timeout: float = 20.0, signum: int = signal.SIGTERM) -> None:
+    def terminate(self, timeout: float = 60.0, signum: int = signal.SIGTERM) -> None:
         """Graceful stop; an exit code other than 0 or a stop that takes too long is an error."""
         self._popen.send_signal(signum)
         try:
