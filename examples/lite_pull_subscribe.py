@@ -32,9 +32,7 @@ async def main(namesrv: str) -> None:
         pull_batch_size=32,
     ) as consumer:
         while missing:
-            messages = await consumer.poll(
-                timeout=5
-            )  # messages of one queue; empty after five seconds
+            messages = await consumer.poll(timeout=5)  # of one queue; empty after 5 seconds
             # By id: any consumer may get a message twice.
             warehouse |= {message.msg_id: message.body for message in messages}
             await consumer.commit()

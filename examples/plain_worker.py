@@ -38,9 +38,7 @@ def work(namesrv: str, missing: set[str]) -> None:
                 send_mail(message)
             except ValueError as error:
                 print(f"{message.keys[0]}: {error}, to the dead-letter topic")
-                consumer.send_back(
-                    message, delay_level=-1
-                )  # 0: to be consumed again, after a delay
+                consumer.send_back(message, delay_level=-1)  # 0: consume it again later
             missing.discard(message.msg_id)
             if not missing:
                 consumer.acknowledge(message)
