@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 

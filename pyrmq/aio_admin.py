@@ -25,7 +25,7 @@ from pyrmq.admin.expected import Expected
 from pyrmq.aio_face import Client, awaited, streamed
 from pyrmq.background import Background
 from pyrmq.face_docs import ASYNCIO, in_words
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.signing import Credentials
 
 
 class _Part:

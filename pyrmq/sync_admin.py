@@ -24,7 +24,7 @@ from pyrmq.admin import users as users_
 from pyrmq.admin.expected import Expected
 from pyrmq.background import Background
 from pyrmq.face_docs import PLAIN, in_words
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.signing import Credentials
 from pyrmq.sync_face import Client, blocking, streamed
 
 

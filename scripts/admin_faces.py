@@ -53,7 +53,7 @@ def written(face: str) -> str:
         "from pyrmq.admin.expected import Expected",
         "from pyrmq.background import Background",
         f"from pyrmq.face_docs import {words}, in_words",
-        "from pyrmq.net.signing import Credentials",
+        "from pyrmq.net.client.signing import Credentials",
         f"from pyrmq.{face}_face import Client, {call}, streamed", "", "",
         "class _Part:", '    """A part of Admin."""', "",
         "    def __init__(self, face: Admin, part: Any) -> None:",

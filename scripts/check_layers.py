@@ -19,6 +19,7 @@ PYTHON_LAYERS = [
     {"version", "escape", "errors", "face_docs"},
     {"engine"},
     {"model"},
+    {"config"},
     {"segments"},
     {"net"},
     {"txn"},

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from pyrmq.broker import config as broker
+from pyrmq.broker.config import broker_config as broker
+from pyrmq.config.table import markdown
 from pyrmq.namesrv import config as namesrv
-from pyrmq.net.config_table import markdown
 from spark_ext.option import Option, Query
 from spark_ext.option_table import OPTIONS
 from spark_ext.sink.columns import COLUMNS as SINK_COLUMNS

@@ -10,7 +10,7 @@ from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.errors import ProtocolError
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 T = TypeVar("T")
 

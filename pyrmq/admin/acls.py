@@ -13,7 +13,7 @@ from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 
 @dataclass(frozen=True, slots=True)

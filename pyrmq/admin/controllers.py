@@ -10,12 +10,12 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcomes
+from pyrmq.config.properties_file import format_properties, parse_properties
 from pyrmq.errors import ClientError, ConfigError, ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.properties_file import format_properties, parse_properties
+from pyrmq.net.client.protocol import Ext
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")

@@ -26,10 +26,10 @@ from pyrmq.model.codes import ResponseCode, request_text
 from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
-from pyrmq.net.channel import Channels
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.name_servers import NameServers
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.name_servers import NameServers
+from pyrmq.net.client.protocol import Ext
+from pyrmq.net.client.signing import Credentials
 
 FRESH = 5.0
 """Seconds for which it is believed what brokers there are, when it is asked which are missing."""

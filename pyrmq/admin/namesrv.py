@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.config.properties_file import format_properties, parse_properties
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.properties_file import format_properties, parse_properties
+from pyrmq.net.client.protocol import Ext
 
 
 class Namesrv(Part):

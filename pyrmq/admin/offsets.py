@@ -14,7 +14,7 @@ from pyrmq.errors import ClientError, ResponseError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 END = -1
 """As a time: behind the last message."""

@@ -28,7 +28,7 @@ from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 MAX_PERM = 7
 MOST_TOLD = 8

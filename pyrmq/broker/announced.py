@@ -7,7 +7,7 @@ import logging
 import socket
 from dataclasses import replace
 
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.address import is_loopback, own_ip, resolve

@@ -12,51 +12,52 @@ from types import MappingProxyType
 
 import trio
 
-from pyrmq.broker import role, store_name
+from pyrmq.broker import store_name
 from pyrmq.broker.announced import with_addresses
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_updates import ConfigUpdates
-from pyrmq.broker.consumer_filters import ConsumerFilters
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
-from pyrmq.broker.deleted_unread import DeletedUnread
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.ha_master import ha_listeners
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.notices import Notices
-from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.page_cache import PageCache
-from pyrmq.broker.peers import Peers
-from pyrmq.broker.processors import processors
-from pyrmq.broker.promotion import Promotion
-from pyrmq.broker.pull import pull_of_no_topic
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.replicating import Replicating
-from pyrmq.broker.request_modes import RequestModes
-from pyrmq.broker.slave_sync import SlaveSync
-from pyrmq.broker.sole_master import SoleMaster
-from pyrmq.broker.stats import BrokerStats
-from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topic_delete import TopicDeletion
-from pyrmq.broker.topics import TopicTable
-from pyrmq.broker.transactions import (
+from pyrmq.broker.replication import role
+from pyrmq.broker.replication.master import ha_listeners
+from pyrmq.broker.replication.peers import Peers
+from pyrmq.broker.replication.promotion import Promotion
+from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.slave_sync import SlaveSync
+from pyrmq.broker.replication.sole_master import SoleMaster
+from pyrmq.broker.requests.processors import processors
+from pyrmq.broker.requests.pull import pull_of_no_topic
+from pyrmq.broker.requests.request_modes import RequestModes
+from pyrmq.broker.requests.transactions import (
     ProducerChoice,
     TransactionMetrics,
     make_overflow_topic,
     open_transactions,
     rules,
 )
+from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.consumer_filters import ConsumerFilters
+from pyrmq.broker.tables.deleted_unread import DeletedUnread
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.notices import Notices
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.topic_delete import TopicDeletion
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Listener, PullGrants
 from pyrmq.escape import escape
 from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, format_address, is_loopback, message_id
-from pyrmq.net.admin_access import AdminAccess
-from pyrmq.net.listen import open_listeners, vip_listeners
-from pyrmq.net.questions import Questions
-from pyrmq.net.server import RemotingServer
+from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.listen import open_listeners, vip_listeners
+from pyrmq.net.server.questions import Questions
+from pyrmq.net.server.server import RemotingServer
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
 from pyrmq.version import __version__

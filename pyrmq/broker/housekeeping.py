@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import trio
 
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topic_delete import TopicDeletion
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_delete import TopicDeletion
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, retry_topic
-from pyrmq.net.connection import Connection
+from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 

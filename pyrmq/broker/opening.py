@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.consumer_filters import bitmap_len
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.file_sizes import explained
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.consumer_filters import bitmap_len
 from pyrmq.engine import Store
 from pyrmq.errors import StoreDamagedError
 from pyrmq.model.topic import TopicConfig

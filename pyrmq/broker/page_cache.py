@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import trio
 
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape

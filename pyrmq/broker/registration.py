@@ -9,10 +9,10 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.ha_slave import Master
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.replication.slave import Master
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
@@ -22,7 +22,7 @@ from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
-from pyrmq.net.channel import Channel, Channels
+from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
 

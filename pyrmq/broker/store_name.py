@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pyrmq.broker import config_file
+from pyrmq.broker.tables import config_file
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.model import broker_name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyrmq.cli.tools_file import read, tools_file
 from pyrmq.errors import ConfigError
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.signing import Credentials
 
 ACCESS_KEY, SECRET_KEY = "PYRMQ_ACCESS_KEY", "PYRMQ_SECRET_KEY"
 

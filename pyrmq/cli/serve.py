@@ -42,7 +42,7 @@ def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) ->
 
     import trio
 
-    from pyrmq.net import descriptors
+    from pyrmq.net.server import descriptors
 
     descriptors.raise_limit()
 
@@ -227,7 +227,7 @@ def broker(
 
 
 def _print(config: Any) -> None:
-    from pyrmq.net.config_table import values_of
+    from pyrmq.config.table import values_of
 
     for key, value in values_of(config).items():
         click.echo(f"{key}={value}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from pyrmq.client.listener import in_main_thread
-from pyrmq.client.refusals import check_kind
+from pyrmq.client.producer.refusals import check_kind
+from pyrmq.client.transaction.listener import in_main_thread
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult

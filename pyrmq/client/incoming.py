@@ -12,7 +12,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net.address import format_address
-from pyrmq.net.channel import Channel
+from pyrmq.net.client.channel import Channel
 from pyrmq.net.command import Response
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import trio
 
-from pyrmq.client.first_broker import FirstBroker
 from pyrmq.client.incoming import Incoming
+from pyrmq.client.producer.first_broker import FirstBroker
+from pyrmq.client.producer.refusals import check_namespace, check_trio
 from pyrmq.client.recent_topics import RecentTopics, keep
-from pyrmq.client.refusals import check_namespace, check_trio
 from pyrmq.client.route_looks import RouteLooks
 from pyrmq.errors import (
     ClientError,
@@ -37,8 +37,8 @@ from pyrmq.net.address import (
     parse_address,
     parse_addresses,
 )
-from pyrmq.net.channel import Channel, Channels
-from pyrmq.net.name_servers import NameServers, RouteTable
+from pyrmq.net.client.channel import Channel, Channels
+from pyrmq.net.client.name_servers import NameServers, RouteTable
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import overload
 
-from pyrmq.client.allocate import Configured, Strategy
+from pyrmq.client.consumer.allocate import Configured, Strategy
 from pyrmq.model.message import MessageQueue, SendResult
 from pyrmq.model.namespace import with_namespace, without_namespace
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.route import MASTER_ID
-from pyrmq.net.channel import Channel
+from pyrmq.net.client.channel import Channel
 
 
 @dataclass(frozen=True, slots=True)

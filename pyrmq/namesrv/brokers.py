@@ -18,10 +18,10 @@ from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
 from pyrmq.namesrv.topic_row import Queues, queues_of
 from pyrmq.net import fastjson
-from pyrmq.net.answers import InTurns
 from pyrmq.net.command import Response
-from pyrmq.net.connection import Connection
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.answers import InTurns
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import Turns
 
 log = logging.getLogger(__name__)
 

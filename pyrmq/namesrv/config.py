@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyrmq.net.admin_access import parse_networks
-from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_properties, key
-from pyrmq.net.live_config import LiveConfig
+from pyrmq.config.live import LiveConfig
+from pyrmq.config.table import (
+    FixedKey,
+    UnusedKey,
+    check_fields,
+    from_properties,
+    key,
+)
+from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
 _SOCKETS = "the system sizes the buffers of sockets"

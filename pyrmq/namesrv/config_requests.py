@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 
+from pyrmq.config.properties_file import parse_properties
+from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
 from pyrmq.net.command import Response
-from pyrmq.net.config_table import keys_of, values_of
-from pyrmq.net.connection import Connection
-from pyrmq.net.properties_file import parse_properties
+from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError
 from pyrmq.namesrv import names
-from pyrmq.net.request_fields import text as text
+from pyrmq.net.server.request_fields import text as text
 
 MAX_TIMEOUT_MS = 86_400_000
 

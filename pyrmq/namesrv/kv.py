@@ -17,7 +17,7 @@ from pyrmq.escape import escape
 from pyrmq.namesrv import kv_file
 from pyrmq.namesrv.kv_lock import KvLock
 from pyrmq.net import fastjson
-from pyrmq.net.turns import Steps, Turns
+from pyrmq.net.server.turns import Steps, Turns
 
 log = logging.getLogger(__name__)
 

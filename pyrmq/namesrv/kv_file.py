@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pyrmq.config import durable_file
 from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
-from pyrmq.net import durable_file, fastjson
+from pyrmq.net import fastjson
 
 MAX_SIZE = 64 << 20
 """Largest file that is read, bytes."""

@@ -14,7 +14,7 @@ from pyrmq.model.route import MAX_ROUTE_QUEUES
 from pyrmq.namesrv import fields, names
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.net.command import Response
-from pyrmq.net.connection import Connection
+from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 

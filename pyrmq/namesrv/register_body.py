@@ -1,6 +1,7 @@
 """The body of REGISTER_BROKER: JSON, or a zlib stream of blocks. [RegisterBrokerBody]
 
-A broker may have tens of thousands of topics, so a body is read in steps (`pyrmq.net.turns`).
+A broker may have tens of thousands of topics, so a body is read in steps
+(`pyrmq.net.server.turns`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import DataVersion
 from pyrmq.namesrv.topic_row import MAX_ROW, Queues, queues_of, topic_from_line
 from pyrmq.net import fastjson
-from pyrmq.net.turns import Steps
+from pyrmq.net.server.turns import Steps
 
 MAX_PLAIN = 64 << 20
 """Largest body after decompression, bytes."""

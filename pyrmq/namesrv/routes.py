@@ -1,6 +1,6 @@
 """Who is where: the route tables. No I/O, no clock of its own. [RouteInfoManager]
 
-What concerns all topics of a broker is done in steps (`pyrmq.net.turns`).
+What concerns all topics of a broker is done in steps (`pyrmq.net.server.turns`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.route import MASTER_ID, BrokerData
 from pyrmq.model.topic import DataVersion
 from pyrmq.namesrv.topic_row import Queues
-from pyrmq.net.turns import Steps
+from pyrmq.net.server.turns import Steps
 
 DEFAULT_TIMEOUT_MS = 120_000
 MAX_BROKERS = 64

@@ -20,11 +20,11 @@ from pyrmq.namesrv.kv_requests import KvProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address
-from pyrmq.net.admin_access import AdminAccess
-from pyrmq.net.answers import Processor
-from pyrmq.net.listen import open_listeners
-from pyrmq.net.server import RemotingServer
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.listen import open_listeners
+from pyrmq.net.server.server import RemotingServer
+from pyrmq.net.server.turns import Turns
 from pyrmq.version import __version__
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import Self
 
 import trio
 
-from pyrmq.client import producer as producers
 from pyrmq.client.option_checks import check_seconds
-from pyrmq.client.select import select_by_hash
+from pyrmq.client.producer import producer as producers
+from pyrmq.client.producer.select import select_by_hash
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message as RocketMessage
 from pyrmq.model.message import SendResult as RocketResult

@@ -8,7 +8,7 @@ from typing import Self
 
 import trio
 
-from pyrmq.client.offsets import ConsumeFrom
+from pyrmq.client.consumer.offsets import ConsumeFrom
 from pyrmq.client.option_checks import check_seconds
 from pyrmq.errors import ClientError, ResponseError
 from pyrmq.escape import escape

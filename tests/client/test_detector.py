@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq import ClientError, ConnectError, Message, MessageQueue, Producer
-from pyrmq.client.faults import FaultTable
+from pyrmq.client.producer.faults import FaultTable
 from tests.client.members import after
 from tests.support.scripted.script import SILENCE
 from tests.support.scripted.streams import StreamCluster

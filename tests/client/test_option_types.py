@@ -8,7 +8,8 @@ import pytest
 
 import pyrmq
 from pyrmq import ClientError, aio, sync
-from pyrmq.client import consumer_options, option_types
+from pyrmq.client import option_types
+from pyrmq.client.consumer import consumer_options
 
 
 class Listener:

@@ -9,8 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, Limits, ProcessQueue
-from pyrmq.client.queue_locks import QueueLocks
+from pyrmq.client.consumer.process_queue import (
+    MAX_BYTES,
+    MAX_MESSAGES,
+    Limits,
+    ProcessQueue,
+)
+from pyrmq.client.consumer.queue_locks import QueueLocks
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson

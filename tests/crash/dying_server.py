@@ -26,11 +26,11 @@ from typing import Any
 
 import pyrmq.broker.broker as broker
 import pyrmq.broker.opening as opening
-import pyrmq.net.server as net_server
+import pyrmq.net.server.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
 from pyrmq.engine import RecvBuffer, Session, Store
-from pyrmq.net.connection import Connection
+from pyrmq.net.server.connection import Connection
 from pyrmq.txn.machine import PendingHalf
 
 

@@ -19,8 +19,8 @@ import trio
 import pyrmq
 from pyrmq.cli import main
 from pyrmq.cli.mqadmin.run import find
+from pyrmq.client.consumer.offsets import BrokerOffsets
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.offsets import BrokerOffsets
 from pyrmq.server import Running
 from tests.e2e.command import environment
 

@@ -16,8 +16,8 @@ import pytest
 import trio
 
 import pyrmq.testing
-from pyrmq.broker import consume_stats
-from pyrmq.broker import stats as stats_module
+from pyrmq.broker.stats import broker_stats as stats_module
+from pyrmq.broker.stats import consume_stats
 from pyrmq.net import fastjson
 from pyrmq.server import Running
 from tests.e2e.admin import create_topic

@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from pyrmq import ClientError, ConsumeFrom, ConsumeMessageHook, TransactionState, aio, sync
-from pyrmq.client.listener import Outcome, outcome_of
-from pyrmq.client.member import Member
+from pyrmq.client.consumer.member import Member
+from pyrmq.client.transaction.listener import Outcome, outcome_of
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.oms.promise import Promise

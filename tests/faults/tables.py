@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.deleted_topics import DeletedTopics
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.deleted_topics import DeletedTopics
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
@@ -50,7 +50,7 @@ def make(root: Path) -> Image:
     folder = root / "config"
     with_store = Store(root / "store", commit_log_file_size=4096)
     try:
-        with patch("pyrmq.broker.topics.system_topics", return_value=[]):  # a small file
+        with patch("pyrmq.broker.tables.topics.system_topics", return_value=[]):  # a small file
             topics, deleted, groups, offsets = tables = load(folder, with_store)
         assert isinstance(topics, TopicTable)
         assert isinstance(deleted, DeletedTopics)
@@ -61,7 +61,7 @@ def make(root: Path) -> Image:
         topics.create_send_back(LONG_TOPIC, 2)
         deleted.finish({"Gone": [(0, 3), (1, 7)]})
         for group in ("G", "other"):
-            with patch("pyrmq.broker.groups.now_ms", return_value=TIME):
+            with patch("pyrmq.broker.tables.groups.now_ms", return_value=TIME):
                 groups.find(group)
             for queue_id in range(4):
                 offsets.commit("T", group, queue_id, 5 + queue_id)

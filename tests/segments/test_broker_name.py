@@ -14,8 +14,8 @@ import pyrmq
 import pyrmq.sync
 import pyrmq.testing
 from pyrmq.broker import store_name
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.system_topics import system_topics
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.tables.system_topics import system_topics
 from pyrmq.errors import CheckpointError, SegmentOptionError
 from pyrmq.model.broker_name import told
 from pyrmq.model.topic import TopicConfig

@@ -20,7 +20,7 @@ from pyrmq.errors import (
     SegmentOptionError,
     UnknownTopicError,
 )
-from pyrmq.net.blocking_channel import BlockingChannels
+from pyrmq.net.client.blocking_channel import BlockingChannels
 from spark_ext import schema as schemas
 from spark_ext import selecting
 from spark_ext.broker.partition import BrokerSplit

@@ -13,7 +13,8 @@ import pytest
 
 import pyrmq
 from pyrmq import aio, sync
-from pyrmq.client import consumer_options, option_types
+from pyrmq.client import option_types
+from pyrmq.client.consumer import consumer_options
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

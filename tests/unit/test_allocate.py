@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.client.allocate import Configured, Strategy, average, average_by_circle
-from pyrmq.client.allocate_hash import ConsistentHash, queue_text, ring_hash
-from pyrmq.client.allocate_rooms import MachineRoom, MachineRoomNearby
+from pyrmq.client.consumer.allocate import (
+    Configured,
+    Strategy,
+    average,
+    average_by_circle,
+)
+from pyrmq.client.consumer.allocate_hash import ConsistentHash, queue_text, ring_hash
+from pyrmq.client.consumer.allocate_rooms import MachineRoom, MachineRoomNearby
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
 

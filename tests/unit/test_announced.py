@@ -9,7 +9,7 @@ import pytest
 
 from pyrmq.broker import announced
 from pyrmq.broker.announced import with_addresses
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
 
 HOSTS = {"mq": "10.0.0.7", "machine": "10.0.0.8", "lonely": "127.0.1.1"}

@@ -45,7 +45,7 @@ def real_imports(scripts: Callable[[str], ModuleType]) -> dict[str, set[str]]:
 
 
 def _part(path: str) -> str:
-    """`net` of pyrmq/net/server.py, `spark_ext` of spark_ext/source.py."""
+    """`net` of pyrmq/net/server/server.py, `spark_ext` of spark_ext/source.py."""
     top, _, inside = path.partition("/")
     return inside.split("/")[0].split(".")[0] if top == "pyrmq" else top
 

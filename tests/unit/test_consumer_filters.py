@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from pyrmq.broker import consumer_filters, filter_data
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.consumer_filters import ConsumerFilters, bitmap_len
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.loop_time import LoopTime
+from pyrmq.broker.tables import consumer_filters, filter_data
+from pyrmq.broker.tables.consumer_filters import ConsumerFilters, bitmap_len
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, SubscriptionError
 from pyrmq.model.subscription import SQL92, Subscription

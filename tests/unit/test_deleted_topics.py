@@ -12,10 +12,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file, deleted_topics
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.deleted_topics import DeletedTopics
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.tables import config_file, deleted_topics
+from pyrmq.broker.tables.deleted_topics import DeletedTopics
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.topic import TopicConfig
 from tests.support.thorough import examples

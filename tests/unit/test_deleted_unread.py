@@ -12,15 +12,15 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import deleted_unread
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.deleted_unread import DeletedUnread
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.tables import deleted_unread
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.deleted_unread import DeletedUnread
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson

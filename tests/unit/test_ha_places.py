@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.ha_master import GRACE, HaServer
-from pyrmq.broker.ha_places import MAX_SLAVES, HaPlaces
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.log_history import places
-from pyrmq.broker.peers import REMEMBERED, Peers
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.replication.log_history import places
+from pyrmq.broker.replication.master import GRACE, HaServer
+from pyrmq.broker.replication.peers import REMEMBERED, Peers
+from pyrmq.broker.replication.places import MAX_SLAVES, HaPlaces
 from pyrmq.net.address import Address, parse_address
-from pyrmq.net.channel import Channels
+from pyrmq.net.client.channel import Channels
 
 OWN = ("10.0.0.1", 10911)
 nobody = cast("Channels", None)
@@ -199,7 +199,7 @@ async def test_strangers_of_the_first_moments_go_once_it_is_known_who_is_registe
         peers.answered = True
         server._end_strangers()
         assert len(master.serving) == 1, "it may be about to be registered"
-        monkeypatch.setattr("pyrmq.broker.ha_master.GRACE", -GRACE)
+        monkeypatch.setattr("pyrmq.broker.replication.master.GRACE", -GRACE)
         server._end_strangers()
         with trio.fail_after(20):
             assert await stream.receive_some(1) == b""

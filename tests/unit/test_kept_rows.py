@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.delay import DelayOffsets
-from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.request_modes import RequestModes
-from pyrmq.broker.rows import Rows
-from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.requests.request_modes import RequestModes
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.groups import Group, GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.rows import Rows
+from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.namesrv.kv import KvConfig
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.turns import Turns
 
 FUTURE = b'{ "x" : [1.0,1e2, "\\u00e4", null] }'
 """How nothing here would write it."""

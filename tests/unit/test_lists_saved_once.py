@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.group_admin import GroupProcessor
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.locks import QueueLocks
-from pyrmq.broker.new_queues import NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.queues import QueueProcessor
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.requests.group_admin import GroupProcessor
+from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.locks import QueueLocks
+from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import ServiceNotAvailableError
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.locks import LIFETIME, QueueLocks
-from pyrmq.broker.new_queues import NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.queues import QueueProcessor
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.locks import LIFETIME, QueueLocks
+from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import ResponseError
 from pyrmq.model.message import MessageQueue
@@ -37,7 +37,7 @@ def locks() -> QueueLocks:
 
 
 def test_no_more_than_the_bound(locks: QueueLocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyrmq.broker.locks.MAX_LOCKS", 3)
+    monkeypatch.setattr("pyrmq.broker.tables.locks.MAX_LOCKS", 3)
     assert locks.lock("g", "a", Q[:2], 0) == Q[:2]
     assert locks.lock("h", "b", Q, 0) == Q[:1]
     assert locks.lock("g", "a", Q, 1) == Q[:2], "what is held is renewed"

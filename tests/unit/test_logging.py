@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pyrmq.client.reports import Reports
+from pyrmq.client.consumer.reports import Reports
 from pyrmq.model.message import MessageQueue
 
 
@@ -19,7 +19,7 @@ def printed(program: str) -> str:
     return ran.stdout + ran.stderr
 
 
-WARN = "import logging; logging.getLogger('pyrmq.client.reports').warning('from pyrmq'); "
+WARN = "import logging; logging.getLogger('pyrmq.client.consumer.reports').warning('from pyrmq'); "
 
 
 def test_a_library_prints_nothing_by_itself() -> None:

@@ -20,8 +20,13 @@ from pyrmq.model.retry import RetryPolicy
 from pyrmq.model.route import BrokerData, QueueData, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
-from pyrmq.net.name_servers import NameServers, RouteTable
-from pyrmq.net.procedure import Invoke, Pause, Procedure, Result
+from pyrmq.net.client.name_servers import NameServers, RouteTable
+from pyrmq.net.client.procedure import (
+    Invoke,
+    Pause,
+    Procedure,
+    Result,
+)
 from tests.support import wire
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker import new_queues
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.new_queues import YOUNG, NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.tables import new_queues
+from pyrmq.broker.tables.new_queues import YOUNG, NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 

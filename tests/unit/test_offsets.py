@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file, offsets
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import PREDEFINED, GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.tables import config_file, offsets
+from pyrmq.broker.tables.groups import PREDEFINED, GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.net import fastjson
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.offsets import OffsetTable
 from pyrmq.broker.page_cache import PageCache
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Store
 from tests.support.waiting import eventually
 

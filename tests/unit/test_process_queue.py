@@ -8,8 +8,8 @@ import trio.testing
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pyrmq.client import process_queue
-from pyrmq.client.process_queue import (
+from pyrmq.client.consumer import process_queue
+from pyrmq.client.consumer.process_queue import (
     TRANSITIONS,
     Event,
     Limits,

@@ -14,10 +14,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from tests.support.scripted.script import HANG_UP

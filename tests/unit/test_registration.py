@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.broker import rows
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables import rows
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import MULTI_TAG, DataVersion, TopicConfig
 from pyrmq.net import fastjson

@@ -15,9 +15,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file, rows
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.rows import Rows
+from pyrmq.broker.tables import config_file, rows
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.rows import Rows
 from pyrmq.net import fastjson
 
 

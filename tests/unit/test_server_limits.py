@@ -11,13 +11,18 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import admin_tables, ask_clients, reply, request_modes
-from pyrmq.broker.ask_clients import ClientQuestions
-from pyrmq.broker.clients import Client, ConsumerGroup
-from pyrmq.broker.consume_queries import MAX_QUEUES, ConsumeQueryProcessor
-from pyrmq.broker.notices import MAX_KEPT, Notices, tell
-from pyrmq.broker.reply import ReplyProcessor
-from pyrmq.broker.request_modes import RequestModes
+from pyrmq.broker.requests import (
+    admin_tables,
+    ask_clients,
+    reply,
+    request_modes,
+)
+from pyrmq.broker.requests.ask_clients import ClientQuestions
+from pyrmq.broker.requests.consume_queries import MAX_QUEUES, ConsumeQueryProcessor
+from pyrmq.broker.requests.reply import ReplyProcessor
+from pyrmq.broker.requests.request_modes import RequestModes
+from pyrmq.broker.tables.clients import Client, ConsumerGroup
+from pyrmq.broker.tables.notices import MAX_KEPT, Notices, tell
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import (
     InvalidParameterError,
@@ -32,7 +37,7 @@ from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net import fastjson
-from pyrmq.net.turns import TURN
+from pyrmq.net.server.turns import TURN
 from tests.hostile.requests import broker_rows, namesrv_rows
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from pyrmq.broker import role
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.ha_slave import Master, State
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.replicating import Replicating
-from pyrmq.broker.slave_sync import SlaveSync
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.replication import role
+from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.slave import Master, State
+from pyrmq.broker.replication.slave_sync import SlaveSync
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.net.clock import now_ms
@@ -126,7 +126,7 @@ async def test_the_tables_are_those_of_the_master_that_the_log_follows(
     config = BrokerConfig(broker_role="SLAVE", broker_id=1, namesrv_addr="n:1")
     store = cast("Any", SimpleNamespace(native=None))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyrmq.broker.replicating.HaSlave", lambda *_, **__: None)
+        patch.setattr("pyrmq.broker.replication.replicating.HaSlave", lambda *_, **__: None)
         replicating = Replicating(config, store, [], as_name_servers_say, 0, cast("Any", None))
     assert replicating.replication is not None
     replicating.replication.master = compared

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import subscribed
-from pyrmq.broker.subscribed import MEMBER, SUBSCRIPTION, TAG, Subscribed, cost
+from pyrmq.broker.tables import subscribed
+from pyrmq.broker.tables.subscribed import (
+    MEMBER,
+    SUBSCRIPTION,
+    TAG,
+    Subscribed,
+    cost,
+)
 from pyrmq.errors import InvalidParameterError, SystemBusyError
 from tests.unit.build import FakeConnection
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.broker.topic_attributes import changed
+from pyrmq.broker.tables.topic_attributes import changed
 from pyrmq.errors import InvalidParameterError, ResponseError
 
 

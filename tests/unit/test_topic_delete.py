@@ -16,15 +16,16 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import config_file, groups, housekeeping, topic_delete
-from pyrmq.broker.clients import Client, ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker import housekeeping
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topic_delete import TopicDeletion
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables import config_file, groups, topic_delete
+from pyrmq.broker.tables.clients import Client, ClientTable
+from pyrmq.broker.tables.groups import Group, GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_delete import TopicDeletion
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, SystemBusyError
 from tests.support.waiting import eventually_trio

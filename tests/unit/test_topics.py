@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.topics import TopicTable, check_sendable
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.tables.topics import TopicTable, check_sendable
 from pyrmq.engine import Store
 from pyrmq.errors import (
     InvalidParameterError,

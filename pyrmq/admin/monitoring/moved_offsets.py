@@ -14,7 +14,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.record import ReceivedMessage, decode_records
 from pyrmq.net import fastjson
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
 
 TOPIC = "OFFSET_MOVED_EVENT"
 PULL_COUNT = 32

@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker import config_file
 from pyrmq.broker.broker import Broker
-from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.tables import PersistentTable
 from tests.faults.inject.lives import World
 
 NAMES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")

@@ -1,0 +1,103 @@
+"""What a broker runs for its role: a master's HA port, or a slave's connection to its master."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.replication import SYNC_MASTER
+from pyrmq.broker.replication.master import HaServer
+from pyrmq.broker.replication.peers import Peers
+from pyrmq.broker.replication.places import HaPlaces
+from pyrmq.broker.replication.slave import Master, Replication, State
+from pyrmq.engine import HaMaster, HaSlave, Store
+from pyrmq.net.address import parse_address
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class Replicating:
+    """Replication of one broker. `server`: a master's; `replication`: a slave's. `master` waits
+    until the name servers have said who a slave's master is."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        sockets: list[socket.socket],
+        master: Callable[[], Awaitable[Master]],
+        since: int,
+        peers: Peers,
+    ) -> None:
+        self._config = config
+        self._known = master
+        self.since = since
+        """When it became what it is by an operator's word, ms; 0: it is as configured."""
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when a slave has got or lost its master."""
+        self.server: HaServer | None = None
+        self.replication: Replication | None = None
+        if config.is_slave:
+            slave = HaSlave(
+                store.native,
+                heartbeat_interval=config.ha_send_heartbeat_interval,
+                housekeeping_interval=config.ha_housekeeping_interval,
+            )
+            self.replication = Replication(store, slave, self._master, lambda: self.on_changed())
+        else:
+            if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
+                log.warning(
+                    "brokerRole=SYNC_MASTER with inSyncReplicas=1 waits for no slave: set "
+                    "inSyncReplicas=2 to have messages on two machines before they are acknowledged"
+                )
+            limit = config.max_ha_transfer_byte_in_second
+            masters = HaMaster(
+                store.native,
+                in_sync_replicas=config.in_sync_replicas,
+                min_in_sync_replicas=config.min_in_sync_replicas,
+                auto_in_sync_replicas=config.enable_auto_in_sync_replicas,
+                max_gap=config.ha_max_gap_not_in_sync,
+                transfer_batch_size=config.ha_transfer_batch_size,
+                heartbeat_interval=config.ha_send_heartbeat_interval,
+                housekeeping_interval=config.ha_housekeeping_interval,
+                most_per_second=limit if config.ha_flow_control_enable else None,
+            )
+            places = HaPlaces(peers, config.ha_address_allow_list)
+            self.server = HaServer(sockets, masters, places)
+
+    async def _master(self) -> Master:
+        """haMasterAddress goes before what the name servers say of the HA port. Without name
+        servers the master's own port is the one before."""
+        fixed = self._config.ha_master_address
+        if not fixed:
+            return await self._known()
+        host, port = parse_address(fixed)
+        if not self._config.namesrv_addr:
+            return Master((host, port - 1), (host, port))
+        return Master((await self._known()).broker, (host, port))
+
+    async def followed(self) -> Master:
+        """The master that a slave's log follows, whatever name servers say since: its log was
+        compared. Where it follows none, the one that it would."""
+        replication = self.replication
+        if replication is not None and self.has_master() and replication.master is not None:
+            return replication.master
+        return await self._master()
+
+    def is_slave(self, peer: str) -> bool:
+        """Whether a peer (`host:port`) of this master is where a slave of it may be."""
+        return self.server is not None and self.server.has_place(peer)
+
+    def has_master(self) -> bool:
+        """Whether a slave's master is there."""
+        replication = self.replication
+        return replication is not None and replication.state is State.FOLLOWING
+
+    async def start(self, tasks: Tasks) -> None:
+        if self.server is not None:
+            await tasks.start(self.server.run)
+        if self.replication is not None:
+            tasks.start_soon(self.replication.run)

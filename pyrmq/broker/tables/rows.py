@@ -1,0 +1,99 @@
+"""The rows of a large table as JSON: each is encoded again only when it changed."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any, Generic, Self, TypeVar
+
+import trio
+
+from pyrmq.net.fastjson import Encoded
+from pyrmq.net.server.turns import TURN
+
+K = TypeVar("K")
+
+
+class Rows(Encoded, Generic[K]):
+    """Encoded rows of a table that changes while they are made.
+
+    `freeze` takes the table as it is in that moment. `encode` then does the work in turns. A row
+    that is about to change before its turn is encoded first, so that what `members` returns is the
+    table that was frozen. `row` encodes the row of a key; one that is empty is left out.
+    """
+
+    def __init__(self, row: Callable[[K], bytes]) -> None:
+        self._row = row
+        self._encoded: dict[K, bytes] = {}
+        self._frozen: OrderedDict[K, None] = OrderedDict()
+        """Rows that are to be encoded as they are. (A dict would be slow to lose its first one.)"""
+        self._changed: OrderedDict[K, None] = OrderedDict()
+        """Rows that changed since the table was frozen."""
+        self._removed: set[K] = set()
+        """Rows that were removed since then: the frozen table still has them."""
+        self._kept: dict[Any, bytes] = {}
+        """Rows that are written as they were found."""
+
+    def keep(self, rows: Mapping[Any, bytes]) -> None:
+        """Encoded rows that the table does not have: they are written as they are. One that the
+        table makes or removes takes their place."""
+        self._kept.update(rows)
+
+    def keeps(self, key: K) -> bool:
+        """Whether this is such a row."""
+        return key in self._kept
+
+    def change(self, key: K) -> None:
+        """Has to be called before a row changes, or is made."""
+        if key in self._frozen:
+            self._encode(key)
+        self._changed[key] = None
+        self._removed.discard(key)
+
+    def remove(self, key: K) -> None:
+        """Has to be called before a row is removed; it may be made again."""
+        if key in self._frozen:
+            self._encode(key)
+        self._changed.pop(key, None)
+        self._removed.add(key)
+
+    def freeze(self) -> Self:
+        """From now on this is the table as it is now. What was frozen before is no more."""
+        for key in self._removed:
+            self._encoded.pop(key, None)
+        if self._kept:
+            for key in (*self._removed, *self._changed):
+                self._kept.pop(key, None)
+        self._removed.clear()
+        if self._frozen:
+            self._frozen.update(self._changed)
+            self._changed.clear()
+        else:
+            self._frozen, self._changed = self._changed, self._frozen
+        return self
+
+    def _encode(self, key: K) -> None:
+        self._encoded[key] = self._row(key)
+        del self._frozen[key]
+
+    async def encode(self) -> None:
+        """Encodes what is frozen, in turns; then `members` is quick, and safe in any thread until
+        the next `freeze`."""
+        end = time.monotonic() + TURN
+        while self._frozen:
+            self._encode(next(iter(self._frozen)))
+            if time.monotonic() >= end:
+                await trio.lowlevel.checkpoint()
+                end = time.monotonic() + TURN
+
+    def encoded(self, key: K) -> bytes:
+        """The row of one key, as it was encoded last."""
+        return self._encoded[key]
+
+    def members(self) -> Iterable[bytes]:
+        """The rows of the frozen table."""
+        while self._frozen:
+            self._encode(next(iter(self._frozen)))
+        return filter(None, chain(self._encoded.values(), self._kept.values()))

@@ -1,0 +1,170 @@
+"""DELETE_TOPIC_IN_BROKER and CLEAN_UNUSED_TOPIC: a topic goes, and all that belongs to it.
+[AdminBrokerProcessor.deleteTopic, cleanUnusedTopic]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence, Set
+
+import trio
+
+from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.requests import fields
+from pyrmq.broker.requests.bounded import Bounded
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.engine import Command, Store
+from pyrmq.errors import (
+    InvalidParameterError,
+    PyrmqError,
+    ServiceNotAvailableError,
+)
+from pyrmq.escape import escape
+from pyrmq.model.names import RETRY_PREFIX, check_topic
+from pyrmq.net.command import Response
+from pyrmq.net.server.answers import Elsewhere
+from pyrmq.net.server.connection import Connection
+
+log = logging.getLogger(__name__)
+
+WAITING = 64
+"""Deletions that wait for their turn; more are refused."""
+AT_ONCE = 256
+"""Topics that go together: their files are written once."""
+
+
+def never(topic: str) -> bool:
+    return False
+
+
+class TopicDeletion:
+    """`end_pulls(topics)` answers the pulls that are parked on topics. The messages stay in the log
+    until retention deletes its files; only their keys and ids lead to them. A topic that is made
+    again goes on with the offsets of its queues."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        store: Store,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        end_pulls: Callable[[Set[str]], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._end_pulls = end_pulls
+        self._one = trio.Lock()
+        """So many topics at a time."""
+        self._commands = Bounded("deletions of topics", 1, WAITING)
+
+    def delete(self, connection: Connection, command: Command) -> Elsewhere:
+        """DELETE_TOPIC_IN_BROKER. An unknown topic is no error, as in RocketMQ. The name servers
+        know before this is answered, so that no registration brings the topic back that they are
+        asked to delete next."""
+        topic = fields.text(command, "topic")
+        if self._topics.get(topic) is None:
+            check_topic(topic)
+        if self._topics.is_system(topic):
+            raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
+        log.info("%s deletes topic %s", escape(connection.peer), escape(topic))
+        return self._commands.begin(self._delete(topic))
+
+    async def _delete(self, topic: str) -> Response:
+        await self.remove([topic, *self._pop_retry_topics(topic)])
+        if self._topics.tell_first is not None:
+            await self._topics.tell_first()
+        return Response()
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """The topics in which POP consumers retry messages of this one. By its name, one of them
+        may as well be the retry topic of a group; if there is such a group, it stays.
+        [KeyBuilder]"""
+        if not self._config.now.clear_retry_topic_when_delete_topic:
+            return []
+        names = [f"{group}{sep}{topic}" for group in self._offsets.groups_of(topic) for sep in "+_"]
+        return [
+            RETRY_PREFIX + name
+            for name in names
+            if name not in self._groups.groups and self._topics.get(RETRY_PREFIX + name) is not None
+        ]
+
+    async def remove(self, topics: Sequence[str], keep: Callable[[str], bool] = never) -> None:
+        """Removes topics: their configuration, the offsets that groups have of them, and what their
+        queues hold. Who pulls from one is told. Those for which `keep` holds when their turn has
+        come stay: things may be others by then. ServiceNotAvailableError if a file cannot be
+        written: they are gone for now."""
+        for start in range(0, len(topics), AT_ONCE):
+            await self._remove(topics[start : start + AT_ONCE], keep)
+
+    async def _remove(self, topics: Sequence[str], keep: Callable[[str], bool]) -> None:
+        async with self._one:
+            gone = {topic for topic in topics if not keep(topic)}
+            known = {topic for topic in gone if self._topics.begin_removal(topic)}
+            try:
+                for topic in gone:
+                    self._offsets.remove_topic(topic)
+                self._end_pulls(gone)
+                await self._save(self._topics)
+                ends, failed = await trio.to_thread.run_sync(self._delete_data, gone, known)
+                self._topics.deleted.finish(ends)
+            finally:
+                for topic in gone:
+                    self._topics.end_removal(topic)
+            await self._offsets.forget(lambda t, _: t in gone and self._topics.get(t) is None)
+        if failed is not None:
+            raise failed
+        for table in (self._topics, self._offsets):
+            unsaved = await self._save(table)
+            if unsaved is not None:
+                raise ServiceNotAvailableError(
+                    f"topic[{topics[0]}] is deleted, but this cannot be saved: {unsaved.strerror}"
+                )
+
+    async def _save(self, table: PersistentTable) -> OSError | None:
+        try:
+            await table.save_if_changed()
+        except OSError as e:
+            return e
+        return None
+
+    def _delete_data(
+        self, topics: set[str], known: set[str]
+    ) -> tuple[dict[str, list[tuple[int, int]]], Exception | None]:
+        """Where the queues of each topic go on, and what failed first."""
+        ends: dict[str, list[tuple[int, int]]] = {}
+        failure: Exception | None = None
+        stored = self._stored() if len(known) < len(topics) else set()
+        for topic in sorted(topics):
+            if topic in known or topic in stored:
+                try:
+                    ends[topic] = self._store.delete_topic(topic)
+                except (OSError, PyrmqError) as e:
+                    failure = failure or e
+        return ends, failure
+
+    def _stored(self) -> set[str]:
+        """Topics with messages that can be read."""
+        return {topic for topic, _, low, high in self._store.queues() if low < high}
+
+    def clean_unused(self, connection: Connection, command: Command) -> Elsewhere:
+        """CLEAN_UNUSED_TOPIC: messages go whose topic has no configuration. They came to a topic
+        that was deleted, being delayed or in a transaction, or a deletion failed."""
+        log.info("%s cleans unused topics", escape(connection.peer))
+        return self._commands.begin(self._clean_unused())
+
+    async def _clean_unused(self) -> Response:
+        stored = await trio.to_thread.run_sync(self._stored)
+        unused = sorted(topic for topic in stored if not self._is_used(topic))
+        for topic in unused:
+            log.info("unused topic %s goes", escape(topic))
+        await self.remove(unused, self._is_used)
+        return Response()
+
+    def _is_used(self, topic: str) -> bool:
+        return self._topics.get(topic) is not None or self._topics.is_system(topic)

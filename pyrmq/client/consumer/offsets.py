@@ -1,0 +1,236 @@
+"""Where a group is in its queues, kept by the brokers, and how far the queues reach.
+[RemoteBrokerOffsetStore]"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from enum import Enum
+from typing import Protocol
+
+import trio
+
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.replicas import Replicas
+from pyrmq.errors import (
+    ClientError,
+    PyrmqError,
+    QueryNotFoundError,
+    TopicNotExistError,
+)
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue
+from pyrmq.net.client.answer import number
+
+log = logging.getLogger(__name__)
+
+LOOK, LOOK_PAUSE = 1.0, 5.0
+"""Seconds that looking for a master may take, and until it is looked for again."""
+ASKED = 32
+"""Queues of a broker that are looked at, at most: a group has offsets in the first ones, as queues
+are added behind them."""
+V5_0_0 = 401
+"""The version of brokers from which on they know the field setZeroIfNotFound. [MQVersion]"""
+
+
+class ConsumeFrom(Enum):
+    """Where a group starts in a queue of which the broker knows no offset for it: behind the last
+    message, at the first one, or at the first that was stored at or after a time. As text its name.
+    [ConsumeFromWhere]"""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class OffsetStore(Protocol):
+    """Keeps the next offset to consume of each queue."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """None if there is none. PyrmqError."""
+        ...
+
+    async def has_any(self, topic: str) -> bool:
+        """Whether there are offsets of the topic, of any queue, from before this client. PyrmqError
+        where it is not known."""
+        ...
+
+    async def reach(self, queue: MessageQueue) -> bool:
+        """Whether a `write` that follows waits for nothing else; a failure is logged."""
+        ...
+
+    async def write(self, queue: MessageQueue, offset: int) -> str:
+        """Who keeps it now; empty after a failure, which is logged."""
+        ...
+
+    def keeper(self, queue: MessageQueue) -> str:
+        """Who would keep what is written now, as far as that is known."""
+        ...
+
+    async def find_keeper(self, queue: MessageQueue) -> None:
+        """Before the last write: looks again for who is to keep it."""
+        ...
+
+    async def flush(self) -> None:
+        """What was written is kept for good, as far as that is this store's to do."""
+        ...
+
+
+class BrokerOffsets:
+    """The offsets of one group, kept by the queues' brokers: masters, and slaves while those are
+    away. What a slave has got meanwhile its master learns from the members that go on or leave, and
+    from the slave."""
+
+    def __init__(self, client: ClientInstance, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._replicas = Replicas(client)
+        self._looked: dict[tuple[str, str], float] = {}
+        """When a master may be looked for again, by topic and broker name."""
+        self._looking: dict[tuple[str, str], trio.Lock] = {}
+        """Held while it is looked for."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        topic, broker = queue.topic, queue.broker_name
+        has_master = await self._replicas.has_master(topic, broker)
+        channel, replica = await self._replicas.serving(topic, broker)
+        try:
+            answer = await channel.request(
+                RequestCode.QUERY_CONSUMER_OFFSET, {**_place(queue), "consumerGroup": self._group}
+            )
+        except QueryNotFoundError:
+            if replica.is_slave and has_master:  # to start anew by its word could leave much out
+                raise ClientError(
+                    f"the slave at {replica.address} knows no offset of {queue}, and its master "
+                    "cannot be asked"
+                ) from None
+            return None
+        return number(answer, "offset")
+
+    async def has_any(self, topic: str) -> bool:
+        """Asks all brokers of the topic at once, each for the offsets of its first queues up to the
+        first that it has. None of them hears of the group by that."""
+        try:
+            route = await self._client.route(topic)
+        except TopicNotExistError:
+            return False
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in sorted(route.subscribe_queues(topic)):
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        found = False
+        failures: list[PyrmqError] = []
+
+        async def of_broker(queues: list[MessageQueue]) -> None:
+            nonlocal found
+            try:
+                if await self._has_one_of(queues[:ASKED]):
+                    found = True
+                    nursery.cancel_scope.cancel()
+            except PyrmqError as e:
+                failures.append(e)
+
+        async with trio.open_nursery() as nursery:
+            for queues in by_broker.values():
+                nursery.start_soon(of_broker, queues)
+        if failures and not found:
+            raise failures[0]
+        return found
+
+    async def _has_one_of(self, queues: list[MessageQueue]) -> bool:
+        """Of one broker: it, or the first replica that can be reached."""
+        failure: PyrmqError | None = None
+        for replica in self._replicas.known(queues[0].topic, queues[0].broker_name):
+            try:
+                channel = await self._client.channel(replica.address)
+                for queue in queues:
+                    with suppress(QueryNotFoundError):
+                        answer = await channel.request(
+                            RequestCode.QUERY_CONSUMER_OFFSET,
+                            {
+                                **_place(queue),
+                                "consumerGroup": self._group,
+                                "setZeroIfNotFound": False,
+                            },
+                        )
+                        # Older brokers do not know the field: of them 0 says nothing.
+                        if number(answer, "offset") or answer.version >= V5_0_0:
+                            return True
+            except PyrmqError as e:
+                failure = failure or e
+            else:
+                return False
+        if failure is not None:
+            raise failure
+        return False
+
+    async def reach(self, queue: MessageQueue) -> bool:
+        try:
+            await self._replicas.serving(queue.topic, queue.broker_name)
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            return False
+        return True
+
+    async def write(self, queue: MessageQueue, offset: int) -> str:
+        try:
+            channel, replica = await self._replicas.serving(queue.topic, queue.broker_name)
+            fields = {**_place(queue), "consumerGroup": self._group, "commitOffset": offset}
+            await channel.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        except PyrmqError as e:
+            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            return ""
+        return replica.address
+
+    def keeper(self, queue: MessageQueue) -> str:
+        known = self._replicas.known(queue.topic, queue.broker_name)
+        return known[0].address if known else ""
+
+    async def find_keeper(self, queue: MessageQueue) -> None:
+        """Where a slave would keep it, the master is looked for: it may be back, and the next owner
+        of the queue asks there. One that is away is looked for once in a while, for all queues of
+        a topic: the others wait for that. Each topic has a route of its own."""
+        broker = queue.broker_name
+        place = queue.topic, broker
+        async with self._looking.setdefault(place, trio.Lock()):
+            now = trio.current_time()
+            known = self._replicas.known(queue.topic, broker)
+            if not known or not known[0].is_slave or now < self._looked.get(place, now):
+                return
+            self._looked[place] = now + LOOK_PAUSE
+            with trio.move_on_after(LOOK):
+                await self._replicas.greet_master(queue.topic, broker)
+
+    async def flush(self) -> None:
+        """Brokers do it by themselves."""
+
+
+class QueueEnds:
+    """What brokers say of the extent of their queues; slaves while their masters are away."""
+
+    def __init__(self, client: ClientInstance) -> None:
+        self._replicas = Replicas(client)
+
+    async def first(self, queue: MessageQueue) -> int:
+        """The offset of the first message that is there."""
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
+
+    async def end(self, queue: MessageQueue) -> int:
+        """The offset behind the last message."""
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
+
+    async def at(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of the first message that was stored at or after a time, ms since 1970."""
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        return await self._ask(queue, code, timestamp=timestamp)
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
+        channel, _ = await self._replicas.serving(queue.topic, queue.broker_name)
+        return number(await channel.request(code, {**_place(queue), **more}), "offset")
+
+
+def _place(queue: MessageQueue) -> dict[str, str | int | bool]:
+    return {"topic": queue.topic, "queueId": queue.queue_id}

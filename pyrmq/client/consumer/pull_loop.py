@@ -1,0 +1,186 @@
+"""Pulling one queue, as long as this member holds it. [DefaultMQPushConsumerImpl.pullMessage]"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from pyrmq.client.consumer.process_queue import ProcessQueue
+from pyrmq.client.consumer.pull_source import PullSource
+from pyrmq.client.consumer.reports import Reports
+from pyrmq.client.consumer.statistics import Statistics
+from pyrmq.client.instance import ClientInstance
+from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyError
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
+from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.record import Room
+from pyrmq.model.subscription import Subscription
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+
+log = logging.getLogger(__name__)
+
+SUSPEND_MS = 15_000
+PULL_TIMEOUT = 30.0
+RETRY = (1.0, 10.0)
+"""Seconds until a pull that a broker refused is tried again: the first, doubled up to the last."""
+CONNECT_RETRY = (0.1, 1.0)
+"""The same without a connection, and where only a slave is there that will not do."""
+BUSY_DELAY = 0.02
+HOLD_DELAY = 0.05
+LITE_FLAG = 0x10
+"""Of sysFlag: the pull is that of a lite pull consumer. [PullSysFlag]"""
+RETRY_TOPIC = "RETRY_TOPIC"
+"""Property with the topic of a message that was sent back. [MessageConst]"""
+
+
+@dataclass(frozen=True, slots=True)
+class PullOptions:
+    """`batch`: messages that one pull brings at most; `interval`: seconds from one to the next;
+    `suspend_ms`: how long a broker may wait for a message; `lite`: the pulls are those of a lite
+    pull consumer; `hold` says whether all queues have to wait."""
+
+    batch: int = 32
+    interval: float = 0.0
+    suspend_ms: int = SUSPEND_MS
+    lite: bool = False
+    hold: Callable[[], bool] | None = None
+
+
+class PullLoop:
+    """`deliver` gets each queue's messages in order; `moved` is told where a queue goes on whose
+    broker has not the offset that was asked for."""
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        reports: Reports,
+        options: PullOptions,
+        statistics: Statistics,
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        moved: Callable[[ProcessQueue, int], None],
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._subs = subscriptions
+        self._reports = reports
+        self._options = options
+        self._statistics = statistics
+        self._deliver = deliver
+        self._moved = moved
+
+    async def run(self, process: ProcessQueue) -> None:
+        """Pulls until the queue is given up."""
+        refused, lost = RETRY[0], CONNECT_RETRY[0]
+        source = PullSource(self._client, process.queue)
+        while not process.dropped:
+            await process.wait_for_room()
+            while self._options.hold is not None and self._options.hold():  # noqa: ASYNC110 - rare
+                await trio.sleep(HOLD_DELAY)
+            try:
+                messages = await self._pull(process, source)
+            except PyrmqError as e:
+                if source.failed(e):
+                    continue
+                if isinstance(e, SystemBusyError) and not source.is_slave:
+                    await trio.sleep(BUSY_DELAY)
+                    continue
+                self._reports.waiting(process.queue, str(e))
+                if isinstance(e, ConnectError) or source.is_slave:
+                    await trio.sleep(lost)
+                    lost = min(2 * lost, CONNECT_RETRY[1])
+                else:
+                    await trio.sleep(refused)
+                    refused = min(2 * refused, RETRY[1])
+                continue
+            self._reports.settled(process.queue)
+            refused, lost = RETRY[0], CONNECT_RETRY[0]
+            if messages:
+                process.put(messages)
+                self._deliver(process, messages)
+            if self._options.interval:
+                await trio.sleep(self._options.interval)
+
+    async def _pull(self, process: ProcessQueue, source: PullSource) -> list[ReceivedMessage]:
+        queue = process.queue
+        sub = self._subs[queue.topic]
+        channel = await source.channel()
+        fields = pull_fields(
+            queue.topic,
+            queue.queue_id,
+            process.next_offset,
+            self._options.batch,
+            broker=queue.broker_name,
+            group=self._group,
+            suspend_ms=self._options.suspend_ms,
+            expression=sub.sub_string,
+            expression_type=sub.expression_type,
+            version=sub.version,
+        )
+        code = RequestCode.PULL_MESSAGE
+        if self._options.lite:
+            code = RequestCode.LITE_PULL_MESSAGE
+            fields["sysFlag"] = int(fields["sysFlag"]) | LITE_FLAG
+        process.last_pull = time.time_ns() // 1_000_000
+        began = trio.current_time()
+        answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
+        pulled = read_pull(answer)
+        source.answered(pulled, process.next_offset)
+        following = pulled.next_offset
+        if pulled.status is PullStatus.OFFSET_ILLEGAL and following >= 0:
+            self._moved(process, following)
+            return []
+        messages: list[ReceivedMessage] = []
+        if following < process.next_offset:
+            raise ProtocolError(f"a pull at {process.next_offset} continues at {following}")
+        if pulled.status is PullStatus.FOUND:
+            pulled.next_beyond(process.next_offset)
+            room = Room(cuts=True)
+            messages = read_messages(queue, pulled.body, process.next_offset, sub, room)
+            following = room.next_offset(process.next_offset, following)
+            took = trio.current_time() - began
+            self._statistics.of(queue.topic).pulled(len(messages), took)
+        process.advance(following)
+        return messages
+
+
+def read_messages(
+    queue: MessageQueue, body: bytes, start: int, sub: Subscription, room: Room
+) -> list[ReceivedMessage]:
+    """The messages of a pull's answer that are wanted, as far as there is `room`. One that was sent
+    back has the topic that it had. An inner batch comes whole, also when the pull began in the
+    middle of it."""
+    report = partial(_report_damage, queue)
+    messages = decode_records(body, report, broker_name=queue.broker_name, room=room)
+    if messages and messages[0].queue_offset < start:
+        messages = [message for message in messages if message.queue_offset >= start]
+    if sub.tags:
+        messages = [message for message in messages if sub.wants(message.tags)]
+    if queue.topic.startswith(RETRY_PREFIX):
+        for message in messages:
+            restore_topic(message)
+    return messages
+
+
+def restore_topic(message: ReceivedMessage) -> None:
+    """A message of a retry topic gets the topic that it was sent to."""
+    original = message.properties.get(RETRY_TOPIC)
+    if original and message.topic.startswith(RETRY_PREFIX):
+        message.topic = original
+
+
+def _report_damage(queue: MessageQueue, error: ProtocolError) -> None:
+    log.error(
+        "%s queue %d: a damaged message is left out: %s",
+        escape(queue.topic),
+        queue.queue_id,
+        escape(error),
+    )

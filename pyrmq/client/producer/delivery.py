@@ -1,0 +1,314 @@
+"""Attempts to send: which queue, how long, and what comes after a failure.
+[DefaultMQProducerImpl.sendDefaultImpl]"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Selector
+from pyrmq.client.producer.faults import FaultTable, QueueChooser
+from pyrmq.client.producer.in_flight import InFlight
+from pyrmq.client.producer.outgoing import Outgoing
+from pyrmq.client.producer.refusals import check_kind
+from pyrmq.client.recent_topics import keep
+from pyrmq.engine import Command
+from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.message import MessageQueue, SendResult, SendStatus
+from pyrmq.model.retry import may_send_again
+from pyrmq.model.route import TopicRoute
+from pyrmq.net.client.channel import Channel
+from pyrmq.net.client.send import queue_text, stored_at
+
+if TYPE_CHECKING:
+    # Imported where it is used: most producers need none.
+    from pyrmq.client.producer.detector import Detector
+
+log = logging.getLogger(__name__)
+
+SLOW_LINK = 1 << 20
+"""Bytes a second that a body has to leave with before its attempt is given up."""
+ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
+"""Answers after which a newer route may have other brokers."""
+_STATUS = {status.value: status for status in SendStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """How often and how long is tried; the names are those of `Producer`'s options."""
+
+    timeout: float
+    attempt_timeout: float | None
+    retry_times: int
+    retry_codes: frozenset[int]
+    retry_another_broker_when_not_store_ok: bool
+    send_latency_fault: bool
+    start_detector: bool = False
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One message on its way."""
+
+    request: Outgoing
+    queue: MessageQueue | None
+    select: Selector | None
+    limit: float
+    """Seconds for all attempts."""
+    deadline: float
+    tried: list[str] = field(default_factory=list)
+    """Names of brokers, one for each attempt that chose one."""
+    failure: PyrmqError | None = None
+    stored: SendResult | None = None
+    """Where an attempt has stored it, less safely than asked."""
+
+    @property
+    def avoid(self) -> str | None:
+        """The broker of the last attempt."""
+        return self.tried[-1] if self.tried else None
+
+
+class Delivery:
+    """Sends requests; `channel_of` opens the connection that a queue's broker is reached by,
+    `channel_now` gives it if it is open.
+
+    Topics and queues are as brokers know them.
+    """
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        rules: SendRules,
+        in_flight: InFlight,
+        channel_of: Callable[[MessageQueue, str], Awaitable[Channel]],
+        channel_now: Callable[[MessageQueue, str], Channel | None],
+    ) -> None:
+        self._client = client
+        self._rules = rules
+        self._in_flight = in_flight
+        self._channel_of = channel_of
+        self._channel_now = channel_now
+        self._queues: dict[str, tuple[TopicRoute, list[MessageQueue]]] = {}
+        """Those of routes that are known, by topic."""
+        self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
+        self._chooser = QueueChooser(self._faults)
+        self.timeout = rules.timeout
+        client.topics.forgotten.append(self._forget)
+
+    def detector(self) -> Detector | None:
+        """What looks after brokers that could not be reached, if the rules want one."""
+        if self._faults is None or not self._rules.start_detector:
+            return None
+        from pyrmq.client.producer.detector import Detector
+
+        return Detector(self._client, self._faults, lambda: list(self._queues))
+
+    def _forget(self, topics: set[str]) -> None:
+        """All but these are not sent to any more."""
+        keep(self._queues, topics)
+        self._chooser.forget(topics)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Queues that can be sent to; waits for the first broker. TopicNotExistError, ConnectError
+        if no name server answers, ClientError if there is none."""
+        try:
+            find = partial(self._client.publish_route, topic)
+            route = await self._client.first_broker.once_there(find)
+        except ConnectError as e:
+            raise ConnectError(f"{e}{self._client.no_answer()}") from e
+        queues = self._queues_of(topic, route)
+        if not queues:
+            raise ClientError(f"no broker takes messages of topic {topic}")
+        return queues
+
+    def _queues_of(self, topic: str, route: TopicRoute) -> list[MessageQueue]:
+        kept = self._queues.get(topic)
+        if kept is None or kept[0] is not route:
+            kept = self._queues[topic] = route, route.publish_queues(topic)
+        return kept[1]
+
+    async def choose(
+        self, topic: str, select: Selector | None = None, avoid: str | None = None
+    ) -> MessageQueue:
+        queues = await self.queues(topic)
+        if not select:
+            return self._chooser.choose(queues, avoid)
+        chosen = select(list(queues))
+        check_kind("what `select` chose", chosen, (MessageQueue,), "one of the queues it is given")
+        return chosen
+
+    async def deliver(
+        self,
+        request: Outgoing,
+        queue: MessageQueue | None,
+        select: Selector | None,
+        timeout: float | None,
+    ) -> SendResult:
+        """Sends until a broker has it, or the attempts or the time are used up."""
+        rules, size = self._rules, len(request.body)
+        limit = rules.timeout if timeout is None else timeout
+        left = 0 if queue or select else rules.retry_times
+        sending = _Sending(request, queue, select, limit, trio.current_time() + limit)
+        if not self._in_flight.try_enter(size):
+            await self._wait_for_room(sending)
+        try:
+            while True:
+                try:
+                    result = await self._attempt(sending, left)
+                except PyrmqError as e:
+                    if not may_send_again(e, rules.retry_codes):
+                        if sending.stored is None:
+                            raise
+                        return sending.stored
+                    sending.failure = e
+                    log.info("an attempt to send failed: %s", escape(e))
+                else:
+                    again = left and rules.retry_another_broker_when_not_store_ok
+                    if result.status is SendStatus.SEND_OK or not again:
+                        return result
+                    sending.stored = result
+                if not left or trio.current_time() >= sending.deadline:
+                    return self._given_up(sending)
+                await self._refresh(sending, left)
+                left -= 1
+        finally:
+            self._in_flight.leave(size)
+
+    async def _wait_for_room(self, sending: _Sending) -> None:
+        entered = False
+        with trio.move_on_at(sending.deadline):
+            await self._in_flight.enter(len(sending.request.body))
+            entered = True
+        if not entered:
+            raise RequestTimeoutError(
+                f"not sent: there was no room among the messages in flight for {sending.limit:g} s "
+                "(max_in_flight, max_in_flight_bytes)"
+            )
+
+    def _given_up(self, sending: _Sending) -> SendResult:
+        if sending.stored is not None:
+            return sending.stored
+        failure = sending.failure
+        assert failure is not None
+        if not sending.tried:
+            raise failure  # no broker is known: it says why
+        brokers = ", ".join(dict.fromkeys(sending.tried))
+        if trio.current_time() >= sending.deadline:
+            raise RequestTimeoutError(
+                f"message to {sending.request.topic} not acknowledged in {sending.limit:g} s "
+                f"(brokers tried: {brokers}): {failure}"
+            ) from failure
+        failure.add_note(f"attempts: {len(sending.tried)}, brokers tried: {brokers}")
+        raise failure
+
+    def _target_now(self, sending: _Sending) -> MessageQueue | None:
+        """Where the next attempt goes, if that is known at once."""
+        topic = sending.request.topic
+        route = self._client.known_route(topic)
+        if route is None or sending.select is not None:
+            return None
+        queues = self._queues_of(topic, route)
+        return self._chooser.choose(queues, sending.avoid) if queues else None
+
+    async def _target(self, sending: _Sending) -> MessageQueue:
+        """The same, where the route has to be asked for, or the user chooses."""
+        topic, select, avoid = sending.request.topic, sending.select, sending.avoid
+        target = None
+        with trio.move_on_at(sending.deadline):
+            target = await self.choose(topic, select, avoid)
+        if target is None:
+            raise RequestTimeoutError(
+                f"no route of topic {topic} in {sending.limit:g} s{self._client.no_answer()}"
+            )
+        return target
+
+    async def _attempt(self, sending: _Sending, left: int) -> SendResult:
+        """One attempt, with `left` others to come."""
+        request = sending.request
+        target = sending.queue or self._target_now(sending) or await self._target(sending)
+        broker, began = target.broker_name, trio.current_time()
+        sending.tried.append(broker)
+        until = self._until(sending, left, began)
+        try:
+            channel = self._channel_now(target, request.topic)
+            now = began
+            if channel is None:
+                with trio.move_on_at(until):
+                    channel = await self._channel_of(target, request.topic)
+                now = trio.current_time()
+            if channel is None:
+                missing = self._client.first_broker.missing
+                why = self._client.no_answer() if missing else ""
+                raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
+            answer = await channel.call(
+                request.code,
+                request.fields + queue_text(target.queue_id, broker),
+                request.body,
+                timeout=max(until - now, 0),
+            )
+            result = _result(answer, target, request.key)
+        except ResponseError:
+            if self._faults is not None:
+                self._faults.failed(broker, reachable=False)
+            raise
+        except (ConnectionError, TimeoutError):
+            if self._faults is not None:
+                # With a detector it is for that one to find out.
+                self._faults.failed(broker, reachable=not self._rules.start_detector)
+            raise
+        if self._faults is not None:
+            self._faults.answered(broker, trio.current_time() - began)
+        return result
+
+    def _until(self, sending: _Sending, left: int, began: float) -> float:
+        """When an attempt has taken its part of the time. A large body needs more of it."""
+        if not left:
+            return sending.deadline
+        part = self._rules.attempt_timeout
+        if part is None:
+            share = (sending.deadline - began) / (left + 1)
+            part = max(share, len(sending.request.body) / SLOW_LINK)
+        return min(began + part, sending.deadline)
+
+    async def _refresh(self, sending: _Sending, left: int) -> None:
+        """A new route, if there is one soon: the next attempt needs its time. None for a broker
+        that just refused: many senders would ask the name server at once."""
+        failure = sending.failure
+        if failure is None or (
+            isinstance(failure, ResponseError) and failure.code not in ROUTE_CODES
+        ):
+            return
+        now = trio.current_time()
+        try:
+            with trio.move_on_at(now + (sending.deadline - now) / (left + 1)):
+                await self._client.route(sending.request.topic, fresh=True)
+        except PyrmqError as e:
+            log.info("routes not refreshed: %s", escape(e))
+
+
+def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
+    status = _STATUS.get(answer.code)
+    if status is None:
+        raise ResponseError.of(answer.code, answer.remark or "")
+    queue_id, offset = stored_at(answer)
+    ext = answer.ext
+    return SendResult(
+        status,
+        key,
+        ext.get("msgId", ""),
+        queue
+        if queue_id == queue.queue_id
+        else MessageQueue(queue.topic, queue.broker_name, queue_id),
+        offset,
+        ext.get("transactionId"),
+        ext.get("MSG_REGION", "DefaultRegion"),
+        ext.get("TRACE_ON") != "false",
+    )

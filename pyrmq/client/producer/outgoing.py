@@ -1,0 +1,231 @@
+"""Messages as requests: checked, with their ids, compressed.
+[DefaultMQProducerImpl.sendKernelImpl]"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+
+from pyrmq.client.producer.refusals import check_kind, check_topic, encode_properties
+from pyrmq.client.producer.unique_key import key_address
+from pyrmq.engine import MessageText, unique_key
+from pyrmq.errors import ClientError, UnsendableMessageError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.compression import CompressionType, compress
+from pyrmq.model.message import Message
+from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.namespace import with_namespace
+from pyrmq.model.properties import (
+    DELAY,
+    INSTANCE_ID,
+    MESSAGE_TYPE,
+    REPLY,
+    TIMER_PROPERTIES,
+    UNIQ_KEY,
+)
+from pyrmq.model.record import encode_entry
+from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
+from pyrmq.net.client.send import send_code, send_text
+
+COMPRESS_HERE = 16 << 10
+"""Bodies up to so many bytes are compressed on the event loop: that takes less than a thread."""
+LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
+_LEVEL = re.compile(r"-?[0-9]{1,9}")
+"""A delay level as text; Apache's brokers answer another one with an error of their own."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A send request but for its queue; `key` has the UNIQ_KEYs of its messages, joined by commas,
+    `topic` its namespace, `fields` is what `send_text` makes."""
+
+    code: int
+    topic: str
+    key: str
+    fields: str
+    body: bytes
+    sys_flag: int = 0
+    message: Message | None = None
+    """What it was made of; None for a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How messages become requests; `group` is that of the broker."""
+
+    group: str
+    namespace: str
+    max_message_size: int
+    compress_over: int
+    compress_type: CompressionType
+    compress_level: int
+
+
+class Packer:
+    """Makes requests of messages. It changes no message."""
+
+    def __init__(self, packing: Packing) -> None:
+        check_kind(
+            "compress_type", packing.compress_type, (CompressionType,), "a pyrmq.CompressionType"
+        )
+        low, high = LEVELS[packing.compress_type]
+        if not isinstance(packing.compress_level, int) or not low <= packing.compress_level <= high:
+            raise ClientError(
+                f"compress_level {packing.compress_level!r}: a level of {packing.compress_type} is "
+                f"{low} to {high}"
+            )
+        self._how = packing
+        self._address = key_address()
+        self._usual = MessageText(
+            Message, self._address, packing.namespace, packing.max_message_size
+        )
+        self.entry_of_usual = self._usual.entry
+        """As `usual_entry`, for a topic whose name was checked."""
+        self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
+
+    def check(self, message: Message) -> None:
+        """NotSentError unless it can be sent, ClientError for what is no message."""
+        if not isinstance(message, Message):
+            check_kind("what is sent", message, (Message,), "a Message")
+        check_topic(message.topic)
+        message.check()
+        if not message.body:
+            raise UnsendableMessageError("the message body is empty")
+        if len(message.body) > self._how.max_message_size:
+            raise UnsendableMessageError(
+                f"the message body has {len(message.body)} bytes, the limit is "
+                f"{self._how.max_message_size}"
+            )
+        if message.properties:
+            self._check_properties(message)
+
+    def _check_properties(self, message: Message) -> None:
+        for name in TIMER_PROPERTIES & message.properties.keys():
+            raise UnsendableMessageError(f"property {name}: set deliver_at or delay instead")
+        level = message.properties.get(DELAY)
+        if level is not None and not _LEVEL.fullmatch(level):
+            raise UnsendableMessageError(f"property {DELAY}: set delay_time_level or delay instead")
+        if TRAN_MSG in message.properties:
+            raise UnsendableMessageError(
+                f"property {TRAN_MSG}: TransactionalProducer.send_in_transaction sets it"
+            )
+
+    def properties(self, message: Message) -> dict[str, str]:
+        """All properties of a message, with an id if it has none."""
+        properties = message.all_properties()
+        if UNIQ_KEY not in properties:
+            properties[UNIQ_KEY] = unique_key(self._address)
+        if self._how.namespace:
+            properties[INSTANCE_ID] = self._how.namespace
+        return properties
+
+    async def plain(self, message: Message) -> Outgoing:
+        """The request for a message, which is checked."""
+        usual = self._usual.properties(message)
+        if usual is None:
+            self.check(message)
+            return await self.single(message, self.properties(message))
+        check_topic(message.topic)
+        return await self._request(message, *usual)
+
+    async def single(
+        self, message: Message, properties: dict[str, str], sys_flag: int = 0
+    ) -> Outgoing:
+        """The request for a checked message with these properties."""
+        text = encode_properties(properties)
+        reply = properties.get(MESSAGE_TYPE) == REPLY
+        return await self._request(message, properties[UNIQ_KEY], text, sys_flag, reply=reply)
+
+    async def _request(
+        self, message: Message, key: str, properties: str, sys_flag: int = 0, *, reply: bool = False
+    ) -> Outgoing:
+        how, body = self._how, message.body
+        if len(body) >= how.compress_over:
+            args = (body, how.compress_type, how.compress_level)
+            if len(body) <= COMPRESS_HERE:
+                body = compress(*args)
+            else:
+                body = await trio.to_thread.run_sync(compress, *args, limiter=self._threads)
+            sys_flag |= how.compress_type.sys_flag
+        topic = message.topic if reply else with_namespace(how.namespace, message.topic)
+        fields = send_text(how.group, topic, properties, flag=message.flag, sys_flag=sys_flag)
+        code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
+        return Outgoing(code, topic, key, fields, body, sys_flag, message)
+
+    def usual_entry(self, message: Message) -> tuple[str, bytes] | None:
+        """As `entry`, if the message is a usual one (see MessageText)."""
+        usual = self._usual.entry(message)
+        if usual is not None:
+            check_topic(message.topic)
+        return usual
+
+    def entry(self, message: Message) -> tuple[str, bytes]:
+        """A message, which is checked, as part of a batch: its id, and its bytes there.
+        UnsendableMessageError for one that goes into no batch."""
+        usual = self.usual_entry(message)
+        if usual is not None:
+            return usual
+        self.check(message)
+        return self._packed(message)
+
+    def batch_entry(self, message: Message) -> tuple[str, bytes] | None:
+        """As `entry`; None for a message that has to be sent alone."""
+        usual = self.usual_entry(message)
+        if usual is not None:
+            return usual
+        self.check(message)
+        if PRODUCER_GROUP in message.properties:
+            return None
+        try:
+            return self._packed(message)
+        except UnsendableMessageError:
+            return None
+
+    def _packed(self, message: Message) -> tuple[str, bytes]:
+        check_batchable(message)
+        properties = self.properties(message)
+        text = encode_properties(properties)
+        return properties[UNIQ_KEY], encode_entry(message.flag, message.body, text)
+
+    def batch(self, messages: Sequence[Message]) -> Outgoing:
+        """The request for messages that are stored in a row."""
+        if not messages:
+            raise UnsendableMessageError("a batch needs at least one message")
+        first = messages[0]
+        entries = []
+        for message in messages:
+            entry = self.entry(message)
+            if message.topic != first.topic or message.wait_store_ok != first.wait_store_ok:
+                raise UnsendableMessageError(
+                    "the messages of a batch share topic and wait_store_ok"
+                )
+            entries.append(entry)
+        return self.batch_of(first, entries)
+
+    def batch_of(self, first: Message, entries: Sequence[tuple[str, bytes]]) -> Outgoing:
+        """The request for entries that belong together; `first` is the message of one of them."""
+        key = ",".join([key for key, _ in entries])
+        body = b"".join([entry for _, entry in entries])
+        if len(body) > self._how.max_message_size:
+            raise UnsendableMessageError(
+                f"the batch has {len(body)} bytes, the limit is {self._how.max_message_size}: "
+                "split it, or use send_batches"
+            )
+        wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
+        topic = with_namespace(self._how.namespace, first.topic)
+        fields = send_text(self._how.group, topic, wait, flag=0, batch=True)
+        return Outgoing(send_code(True), topic, key, fields, body)
+
+
+def check_batchable(message: Message) -> None:
+    """UnsendableMessageError for a message that goes into no batch."""
+    if message.topic.startswith(RETRY_PREFIX):
+        raise UnsendableMessageError("a batch goes to no retry topic")
+    if message.is_delayed:
+        raise UnsendableMessageError("the messages of a batch cannot be delayed")
+    if message.properties.get(MESSAGE_TYPE) == REPLY:
+        raise UnsendableMessageError("a reply goes into no batch")

@@ -1,0 +1,51 @@
+"""Who looks on while a consumer has messages: a tracer with a producer of its own, and hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyrmq.client.trace.options import check_trace, sender_group
+
+if TYPE_CHECKING:
+    from pyrmq.client.consumer.consume_hooks import Observer
+    from pyrmq.client.hooks import ConsumeMessageHook
+    from pyrmq.client.namespaces import Namespace
+    from pyrmq.client.trace.trace import Tracer
+
+
+def observer_of(
+    group: str, hooks: Sequence[ConsumeMessageHook], tracer: Tracer | None
+) -> Observer | None:
+    """None if there is nobody. ClientError for what is no hook."""
+    if not hooks:
+        return tracer
+    from pyrmq.client.consumer.consume_hooks import ConsumeHooks
+
+    return ConsumeHooks(group, hooks, tracer)
+
+
+def consumer_tracer(
+    group: str,
+    names: Namespace,
+    trace: bool,
+    topic: str,
+    *,
+    namesrv: str | None,
+    namespace_v2: str,
+) -> Tracer | None:
+    """What a consumer of a group records with; None unless it has `trace`."""
+    check_trace(trace, topic)
+    if not trace:
+        return None
+    # Imported here: most consumers need neither.
+    from pyrmq.client.producer.producer import Producer
+    from pyrmq.client.trace.trace import Tracer
+
+    sender = Producer(
+        sender_group(names.wire(group), "CONSUME"),
+        namesrv=namesrv,
+        namespace_v2=namespace_v2,
+        send_timeout=5.0,
+    )
+    return Tracer(sender, group, namespace=names.name, topic=topic)
