@@ -1,4 +1,4 @@
-"""What requests about users and about access lists have in common."""
+"""The common part of requests about users and access lists."""
 
 from __future__ import annotations
 

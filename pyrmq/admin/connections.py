@@ -1,4 +1,4 @@
-"""Who is connected to brokers: the members of a consumer group."""
+"""Clients that are connected to brokers: the members of a consumer group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PUSH = "CONSUME_PASSIVELY"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One client that is connected. [Connection]"""
+    """One connected client. [Connection]"""
 
     client_id: str
     address: str
@@ -49,7 +49,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTo:
-    """One topic of a subscription, and which of its messages. [SubscriptionData]"""
+    """One topic of a subscription, and its expression. [SubscriptionData]"""
 
     topic: str
     expression: str
@@ -71,7 +71,7 @@ class SubscribedTo:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConnections:
-    """The members of a group that is online. [ConsumerConnection]"""
+    """The members of a connected group. [ConsumerConnection]"""
 
     group: str
     consume_type: str
@@ -107,19 +107,19 @@ class ConsumerConnections:
 
 
 def offline(group: str) -> ResponseError:
-    """CONSUMER_NOT_ONLINE, for a group whose members no broker knows."""
+    """CONSUMER_NOT_ONLINE, for a group without members at any broker."""
     return ResponseError(
         f"Not found the consumer group connection: {group}", ResponseCode.CONSUMER_NOT_ONLINE
     )
 
 
 class GroupConnections(Part):
-    """The part of `admin.groups` that tells who is online."""
+    """The part of `admin.groups` that shows connected members."""
 
     async def connections(self, group: str, *, broker: str | None = None) -> ConsumerConnections:
-        """The members of a group, as `broker` (`host:port`) or the first broker that knows any has
-        them. ResponseError with CONSUMER_NOT_ONLINE if none does; TopicNotExistError for a group
-        that has no retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
+        """The members of a group, from `broker` (`host:port`) or the first broker that knows any.
+        Raises ResponseError with CONSUMER_NOT_ONLINE if none does, and TopicNotExistError for a
+        group without a retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
         if broker is not None:
             addresses = [broker]
         else:

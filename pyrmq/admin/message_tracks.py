@@ -1,4 +1,5 @@
-"""Tracks: what each group that consumes a topic has made of a message, as its offsets tell."""
+"""Tracks: whether each group that consumes a topic has consumed a message, according to its
+offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class TrackType(Enum):
 
     CONSUMED = "CONSUMED"
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
-    """The group is behind it, and does not want its tag."""
+    """The group's offset is behind it, and the group does not want its tag."""
     PULL = "PULL"
     """The group pulls, and may keep its offsets elsewhere."""
     NOT_CONSUME_YET = "NOT_CONSUME_YET"
@@ -35,7 +36,7 @@ class TrackType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One group. `error`: why nothing is known, `CODE:… DESC:…` where a server said it."""
+    """One group. `error`: why its state is unknown, `CODE:… DESC:…` if a server said it."""
 
     group: str
     type: TrackType
@@ -43,12 +44,12 @@ class Track:
 
 
 class MessageTracks(Part):
-    """The part of `admin.messages` that tells who has consumed a message."""
+    """The part of `admin.messages` that finds which groups have consumed a message."""
 
     async def tracks(self, message: ReceivedMessage) -> Partial[Track]:
-        """What each group that consumes the message's topic has made of it, by group; a group that
-        cannot be asked has a Track that says why. TopicNotExistError; the error of a broker if
-        none told its groups. [messageTrackDetail]"""
+        """The state of the message in each group that consumes its topic, by group; a group that
+        cannot be asked has a Track with the reason. Raises TopicNotExistError, and the error of a
+        broker if none listed its groups. [messageTrackDetail]"""
         groups = await TopicStats(self._link).groups(message.topic)
         broker = message.broker_name or await self._broker_at(message.store_host)
         found: dict[str, Track] = {}

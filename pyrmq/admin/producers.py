@@ -1,4 +1,4 @@
-"""Producers: who is connected to brokers."""
+"""Producers that are connected to brokers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyrmq.model.versions import version_name
 
 @dataclass(frozen=True, slots=True)
 class ProducerInstance:
-    """One producer, as its broker has it. [ProducerInfo]"""
+    """One producer, as its broker reports it. [ProducerInfo]"""
 
     client_id: str
     remote_ip: str
     language: str
     version: int
     last_update: int
-    """When it was heard of, ms since 1970."""
+    """The time of its last heartbeat, ms since 1970."""
 
     @property
     def version_name(self) -> str:
@@ -44,7 +44,7 @@ class Producers(Part):
     """`admin.producers`."""
 
     async def connections(self, group: str, topic: str) -> list[Connection]:
-        """The producers of a group, as the first broker of the topic that knows any has them.
+        """The producers of a group, from the first broker of the topic that knows any. Raises
         ResponseError if none does. [GET_PRODUCER_CONNECTION_LIST]"""
         last: PyrmqError = ClientError(f"no broker has topic {topic}")
         for replica in await self._link.brokers_of(topic):

@@ -104,7 +104,7 @@ class SeenFile:
         return [s for s in map(_seen, rows[: 4 * MAX_SEEN]) if s is not None]
 
     def _load(self) -> dict[str, list[Any]]:
-        """The rows by name server; none for a file that is not there, or cannot be meant."""
+        """The rows by name server; none for a file that is missing or invalid."""
         if self.path is None:
             return {}
         try:

@@ -1,4 +1,4 @@
-"""What clients wrote about a message to the trace topic. [TraceDataEncoder, TraceView]"""
+"""Records of clients about a message in the trace topic. [TraceDataEncoder, TraceView]"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_FIELDS = 32
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One thing that a client did with a message."""
+    """One action of a client with a message."""
 
     kind: str
     """`Pub`: it was sent; `SubAfter`: it was consumed."""
@@ -22,13 +22,13 @@ class Trace:
     group: str
     client_host: str
     time: int
-    """When it was done, or the record written; ms since 1970."""
+    """The time of the action, or of the record; ms since 1970."""
     cost_ms: int
     success: bool
 
 
 def read_traces(message: ReceivedMessage) -> list[Trace]:
-    """The records of a message of the trace topic; what is none is left out."""
+    """The records in a message of the trace topic; invalid ones are skipped."""
     found = []
     for text in message.raw_body.decode(errors="replace").split(RECORD_END):
         fields = text.split(FIELD_END, _MOST_FIELDS)
