@@ -2,7 +2,7 @@
 
     python examples/broadcast.py [--namesrv HOST:PORT]
 
-Each web server of a shop keeps prices in memory; a changed price has to reach all of them. Each
+Each web server of a shop keeps prices in memory; each of them must get a changed price. Each
 member keeps its own offsets, in a file.
 """
 
@@ -27,9 +27,9 @@ async def web_server(namesrv: str, name: str, offsets: Path, began: int) -> None
         {"Prices": "*"},
         namesrv=namesrv,
         message_model=MessageModel.BROADCASTING,
-        instance_name=name,  # members on one machine need names, for their files
+        instance_name=name,  # members on one machine need different names for their files
         offset_folder=offsets,  # default: ~/.rocketmq_offsets
-        consume_from=ConsumeFrom.TIMESTAMP,  # when this server began to read the prices
+        consume_from=ConsumeFrom.TIMESTAMP,  # the time when this server loaded the prices
         consume_timestamp=began,
     ) as consumer:
         async for message in consumer:

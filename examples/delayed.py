@@ -31,7 +31,7 @@ async def main(namesrv: str) -> None:
             waited = time.time() - message.born_timestamp / 1000
             print(f"{message.keys[0]}: not paid after {waited:.1f} s, seats are free again")
             if message.msg_id == sent.msg_id:
-                consumer.acknowledge(message)  # `break` asks for no next one, which would do it
+                consumer.acknowledge(message)  # needed before a `break`
                 break
 
 

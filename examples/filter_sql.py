@@ -44,7 +44,7 @@ async def main(namesrv: str) -> None:
         await consume(namesrv, "van", VAN, {ids[0], ids[3]})
         await consume(namesrv, "bicycle", BICYCLE, {ids[2], ids[4]})
     except ResponseError as error:
-        sys.exit(str(error))  # it says what to do when the broker takes no SQL
+        sys.exit(str(error))  # the text says what to do if the broker does not accept SQL
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Selecting messages by tag: the broker leaves out what a group does not want.
+"""Selecting messages by tag: the broker sends a group only the messages that it wants.
 
     python examples/filter_tags.py [--namesrv HOST:PORT]
 

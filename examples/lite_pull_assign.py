@@ -1,4 +1,4 @@
-"""Reading chosen queues from a chosen time on, without sharing them with anybody.
+"""Reading chosen queues, starting at a chosen time, without sharing them in a group.
 
     python examples/lite_pull_assign.py [--namesrv HOST:PORT]
 
@@ -36,7 +36,7 @@ async def main(namesrv: str) -> None:
             await consumer.seek(queue, first)
         while left > 0:
             for message in await consumer.poll():
-                # By id: a send that was tried again may be there twice.
+                # By id: a message of a retried send may be stored twice.
                 payments[message.msg_id] = (message.keys[0], int(message.body))
                 left -= 1
     paid: Counter[str] = Counter()

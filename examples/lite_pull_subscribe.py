@@ -32,8 +32,8 @@ async def main(namesrv: str) -> None:
         pull_batch_size=32,
     ) as consumer:
         while missing:
-            messages = await consumer.poll(timeout=5)  # of one queue; none after five seconds
-            # By id: as all consumers, it may get a message twice.
+            messages = await consumer.poll(timeout=5)  # of one queue; empty after 5 seconds
+            # By id: any consumer may get a message twice.
             warehouse |= {message.msg_id: message.body for message in messages}
             await consumer.commit()
             missing.difference_update(message.msg_id for message in messages)

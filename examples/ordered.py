@@ -27,7 +27,7 @@ async def main(namesrv: str) -> None:
     async with Producer("shop", namesrv=namesrv) as producer:
 
         async def live(order: str) -> None:
-            for step in STEPS:  # the next step is sent when the broker has this one
+            for step in STEPS:  # sends the next step when the broker has this one
                 message = Message("OrderSteps", step.encode(), keys=order)
                 missing.add((await producer.send(message, sharding_key=order)).msg_id)
 
@@ -36,8 +36,8 @@ async def main(namesrv: str) -> None:
                 nursery.start_soon(live, order)
 
     def follow(message: ReceivedMessage) -> None:
-        """A plain function: it runs in a thread and may block. What it raises on comes again before
-        anything else of the queue."""
+        """A plain function: it runs in a thread and may block. If it raises, it gets the same
+        message again, before any later message of the queue."""
         if message.msg_id in missing:
             seen[message.keys[0]].append(message.body.decode())
         missing.discard(message.msg_id)

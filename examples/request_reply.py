@@ -1,9 +1,9 @@
-"""Request and reply: a question that is sent as a message, and the answer to it.
+"""Request and reply: a message as a request, and its reply.
 
     python examples/request_reply.py [--namesrv HOST:PORT]
 
-A shop asks for prices; which member of the group "price-service" answers, and where it runs, is
-nothing that it needs to know. `request` raises RequestTimeoutError when no answer came in time.
+A shop asks for prices. It need not know which member of the group "price-service" answers, and
+where that runs. `request` raises RequestTimeoutError if no reply comes in time.
 """
 
 from __future__ import annotations

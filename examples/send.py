@@ -1,9 +1,9 @@
-"""Sending: acknowledged, many at a time, one-way, and what is refused.
+"""Sending: acknowledged, many at a time, one-way; and errors.
 
     python examples/send.py [--namesrv HOST:PORT]
 
-A shop reports its orders. The first one is sent as a web request does it, which waits for the
-broker; a hundred more as an import does it, all at once; clicks may be lost.
+A shop sends its orders. The first send waits for the broker, as in a web request. Then a hundred
+orders are sent concurrently, as in an import. Clicks are sent one-way, because they may be lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyrmq import Message, Producer, PyrmqError, SendResult
 
 async def main(namesrv: str) -> None:
     async with Producer("shop", namesrv=namesrv) as producer:
-        # Returns when the broker has the message: after a failure it tries again by itself.
+        # Returns when the broker has the message. After a failure it tries again by itself.
         result = await producer.send(Message("Orders", b"1 book", tags="created", keys="order-1"))
         print(f"order-1: {result.status}")
 
@@ -33,7 +33,7 @@ async def main(namesrv: str) -> None:
                 nursery.start_soon(report, number)
         print(f"order-2 to order-101: {len(results)} sent, each of them acknowledged")
 
-        # Returns when the bytes are on their way: nobody says whether they arrive.
+        # Returns when the bytes are sent. It does not learn whether they arrive.
         await producer.send_oneway(Message("Clicks", b"/books/42"))
         print("a click: sent, not acknowledged")
 

@@ -20,7 +20,7 @@ PLACE_OF_KEYS = {"Pub": 7, "SubBefore": 7, "SubAfter": 5}
 
 
 async def main(namesrv: str) -> None:
-    # Records leave in the background, within five seconds and when the client is left.
+    # Records are sent in the background, within five seconds and when the client closes.
     async with Producer("shop", namesrv=namesrv, trace=True) as producer:
         sent = await producer.send(Message("Invoices", b"12.50", keys="invoice-1"))
     await consume(namesrv, sent.msg_id)
@@ -33,7 +33,7 @@ async def main(namesrv: str) -> None:
         consume_from=ConsumeFrom.FIRST_OFFSET,
     ) as consumer:
         async for message in consumer:
-            # Its keys are the ids and keys of the messages that are recorded in it.
+            # Its keys are the ids and keys of the recorded messages.
             if sent.msg_id not in message.keys:
                 continue
             for record in message.body.decode().rstrip("\x02").split("\x02"):

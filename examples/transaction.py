@@ -2,9 +2,9 @@
 
     python examples/transaction.py [--namesrv HOST:PORT]
 
-Three orders in a shop with a database: one is stored, one is refused, and of the third the broker
-never hears what became of it. It asks, with its default configuration after 6 to 40 seconds. With
-an SQL database `pyrmq.outbox` does most of this (examples/outbox.py).
+Three orders in a shop with a database: one is stored, one is refused, and for the third the broker
+gets no outcome. So it asks for it, in its default configuration after 6 to 40 seconds. With an SQL
+database `pyrmq.outbox` does most of this (examples/outbox.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Orders:
 
     def execute_local_transaction(self, message: Message, books: int) -> TransactionState:
         if books > STOCK:
-            return TransactionState.ROLLBACK  # nothing was written, and nothing will be
+            return TransactionState.ROLLBACK  # nothing was or will be written
         with closing(sqlite3.connect(self.database)) as connection, connection:
             row = (message.transaction_id, books)
             connection.execute("INSERT INTO orders VALUES (?, ?)", row)
@@ -48,12 +48,12 @@ class Orders:
         return TransactionState.COMMIT
 
     def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
-        """The broker asks any producer of the group, so that the answer comes from the database."""
+        """The broker asks any producer of the group, so the answer must come from the database."""
         with closing(sqlite3.connect(self.database)) as connection:
             query = "SELECT 1 FROM orders WHERE id = ?"
             found = connection.execute(query, (message.transaction_id,)).fetchone()
         print(f"{message.keys[0]}: the broker asks; {'stored' if found else 'not known'}")
-        # Not there does not mean rolled back: its transaction may still be under way.
+        # A missing row does not mean rolled back: the transaction may still be running.
         return TransactionState.COMMIT if found else TransactionState.UNKNOWN
 
 

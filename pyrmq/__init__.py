@@ -2,11 +2,11 @@
 
     from pyrmq import Message, Producer, PushConsumer
 
-What users need is here. Each name is loaded from the module that defines it when it is first asked
-for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have the clients for asyncio
-and for plain code, `pyrmq.oms` has OpenMessaging's, `pyrmq.testing` is an embedded broker for
-tests, `pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it
-`from pyrmq import *` leaves it out, and asking for it says what to install.
+Everything that users need is here. Each name is loaded from its module at first use, so `import
+pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have the clients for asyncio and for
+blocking code, `pyrmq.oms` has OpenMessaging's, `pyrmq.testing` is an embedded broker for tests,
+`pyrmq.errors` has all errors. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
+omits it, and using it raises an error that says what to install.
 
 The package itself imports from the modules that define a name, never from here.
 """

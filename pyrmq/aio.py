@@ -1,13 +1,12 @@
-"""The clients for asyncio: the same names, and each call is awaited.
+"""pyrmq's clients for asyncio: the same classes, and each call is awaited.
 
     from pyrmq.aio import Message, Producer
 
     async with Producer("group", namesrv="127.0.0.1:9876") as producer:
         await producer.send(Message("TopicTest", b"Hello"))
 
-They run on one background thread, which starts with the first client that is entered and ends with
-the last one. A task that is cancelled cancels its call. Options, results and errors are those of
-`pyrmq`.
+All clients run in one background thread, which starts with the first client that is opened and ends
+with the last. Cancelling a task cancels its call. Options, results and errors are those of `pyrmq`.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Operators' parts, and what needs SQLAlchemy, are loaded when they are asked for."""
+        """Loads Admin, and Outbox with SQLAlchemy, at first use."""
         if name not in ("Admin", "Outbox"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(import_module(f"pyrmq.aio_{name.lower()}"), name)
@@ -79,7 +78,8 @@ R = TypeVar("R")
 
 class PendingSend:
     """As `pyrmq.PendingSend`: a message that `send_soon` has taken. `await pending.result()`, or
-    `await pending`, gives its SendResult or raises its error, also when the producer was left."""
+    `await pending`, gives its SendResult or raises its error, also after the producer was
+    closed."""
 
     def __init__(self, face: Face[Any], pending: pending_sends.PendingSend) -> None:
         self._face = face
@@ -87,11 +87,11 @@ class PendingSend:
 
     @property
     def done(self) -> bool:
-        """Whether the result, or the error, is there."""
+        """Whether there is a result or an error."""
         return self._pending.done
 
     async def result(self) -> SendResult:
-        """Where the message went. Errors are those of `send`."""
+        """The SendResult. Raises the errors of `send`."""
         if self._pending.done:
             return self._pending.result_now()
         return await asyncio.wrap_future(self._face._submit(self._pending.result))
@@ -104,7 +104,7 @@ S = TypeVar("S", bound=producers.Producer)
 
 
 class _Sender(Client[S]):
-    """What all producers do."""
+    """The common methods of producers."""
 
     queues = awaited(producers.Producer.queues)
     send = awaited(producers.Producer.send)
@@ -116,8 +116,8 @@ class _Sender(Client[S]):
 
     @property
     def unsent(self) -> int:
-        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
-        producer was left, those that failed and nobody has asked for."""
+        """Messages of `send_soon` that no broker has answered yet. After closing: those that failed
+        and whose results were never awaited."""
         return self._client.unsent
 
     async def send_soon(
@@ -155,7 +155,7 @@ class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     send_in_transaction = awaited(transactions.TransactionalProducer.send_in_transaction)
 
     def statistics(self) -> TransactionStatistics:
-        """What was done so far."""
+        """Counters since the start."""
         return self._client.statistics()
 
 
@@ -182,8 +182,9 @@ class _Bridged:
 def _bridge(
     function: Callable[..., Awaitable[R]], calls: Calls, *, awaited: bool = False
 ) -> Callable[..., Coroutine[Any, Any, R]]:
-    """The function, called in the asyncio loop. Unless user code has `awaited` the call, what it
-    raises that is no Exception is a RuntimeError: it must not end the background thread's tasks."""
+    """The function, called in the asyncio loop. If it raises something that is no Exception, that
+    becomes a RuntimeError, so that it does not end the tasks of the background thread, unless user
+    code has `awaited` the call."""
 
     @wraps(function)
     async def call(*args: Any) -> R:
@@ -231,7 +232,7 @@ class PushConsumer(Client[consumers.PushConsumer]):
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """The queues that this consumer has now."""
         return self._client.assigned
 
 
@@ -271,13 +272,13 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """The queues that this consumer has now."""
         return self._client.assigned
 
 
 class Loop:
-    """`async for` over a consumer. What it had for a task that was cancelled meanwhile is there for
-    the next one."""
+    """`async for` over a consumer. If its task is cancelled, the next loop gets the message that it
+    was waiting for."""
 
     def __init__(self, consumer: PushConsumer | LitePullConsumer) -> None:
         self._face: Face[Any] = consumer

@@ -38,7 +38,7 @@ def awaited(
 def streamed(
     method: Callable[Concatenate[Any, P], AsyncIterator[R]],
 ) -> Callable[Concatenate[Any, P], AsyncGenerator[R, None]]:
-    """An async generator of a client, as one of asyncio. Who stops before its end closes it
+    """An async generator of a client, as one of asyncio. If you stop before its end, close it
     (`contextlib.aclosing`)."""
 
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncGenerator[R, None]:
@@ -106,12 +106,13 @@ class Client(Face[C]):
         self._calls = calls or Calls()
 
     async def start(self) -> Self:
-        """As entering an `async with`: connects. `close` has to follow."""
+        """The same as entering an `async with`: connects. Call `close` afterwards."""
         return await self.__aenter__()
 
     async def close(self) -> None:
-        """As leaving an `async with`: sends what is held, tells the brokers, and returns when that
-        is done. Nothing if it was not started, or is closed already."""
+        """The same as leaving an `async with`: sends held messages, unregisters from the brokers,
+        and returns when that is done. Does nothing if the client was not started, or is already
+        closed."""
         if self._opened is not None:
             await self.__aexit__(None, None, None)
 

@@ -1,12 +1,13 @@
-"""The clients for plain code: the same names, and each call blocks.
+"""pyrmq's clients for blocking code: the same classes, and each call blocks.
 
     from pyrmq.sync import Message, Producer
 
     with Producer("group", namesrv="127.0.0.1:9876") as producer:
         producer.send(Message("TopicTest", b"Hello"))
 
-They run on one background thread, which starts with the first client that is entered and ends with
-the last one; any number of threads may call them. Options, results and errors are those of `pyrmq`.
+All clients run in one background thread, which starts with the first client that is opened and ends
+with the last. Any number of threads may call them. Options, results and errors are those of
+`pyrmq`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Operators' parts, and what needs SQLAlchemy, are loaded when they are asked for."""
+        """Loads Admin, and Outbox with SQLAlchemy, at first use."""
         if name not in ("Admin", "Outbox"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(import_module(f"pyrmq.sync_{name.lower()}"), name)
@@ -67,8 +68,8 @@ R = TypeVar("R")
 
 
 class PendingSend:
-    """As `pyrmq.PendingSend`: a message that `send_soon` has taken. `pending.result()` blocks until
-    there is its SendResult, or raises its error, also when the producer was left."""
+    """As `pyrmq.PendingSend`: a message that `send_soon` has taken. `pending.result()` waits for
+    its SendResult or raises its error, also after the producer was closed."""
 
     def __init__(self, face: Face[Any], pending: pending_sends.PendingSend) -> None:
         self._face = face
@@ -76,11 +77,11 @@ class PendingSend:
 
     @property
     def done(self) -> bool:
-        """Whether the result, or the error, is there."""
+        """Whether there is a result or an error."""
         return self._pending.done
 
     def result(self) -> SendResult:
-        """Where the message went. Errors are those of `send`."""
+        """The SendResult. Raises the errors of `send`."""
         if self._pending.done:
             return self._pending.result_now()
         return self._face._running.call(self._pending.result)
@@ -90,7 +91,7 @@ S = TypeVar("S", bound=producers.Producer)
 
 
 class _Sender(Client[S]):
-    """What all producers do."""
+    """The common methods of producers."""
 
     queues = blocking(producers.Producer.queues)
     send = blocking(producers.Producer.send)
@@ -102,8 +103,8 @@ class _Sender(Client[S]):
 
     @property
     def unsent(self) -> int:
-        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
-        producer was left, those that failed and nobody has asked for."""
+        """Messages of `send_soon` that no broker has answered yet. After closing: those that failed
+        and whose results were never awaited."""
         return self._client.unsent
 
     def send_soon(self, message: Message, *, queue: MessageQueue | None = None) -> PendingSend:
@@ -136,7 +137,7 @@ class TransactionalProducer(_Sender[transactions.TransactionalProducer]):
     send_in_transaction = blocking(transactions.TransactionalProducer.send_in_transaction)
 
     def statistics(self) -> TransactionStatistics:
-        """What was done so far."""
+        """Counters since the start."""
         return self._client.statistics()
 
 
@@ -169,7 +170,7 @@ class PushConsumer(Client[consumers.PushConsumer]):
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """The queues that this consumer has now."""
         return self._client.assigned
 
 
@@ -209,13 +210,13 @@ class LitePullConsumer(Client[lite_pulls.LitePullConsumer]):
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now."""
+        """The queues that this consumer has now."""
         return self._client.assigned
 
 
 class Loop:
-    """A loop over a consumer. What it had when it was interrupted (Ctrl-C) is there for the next
-    one."""
+    """A loop over a consumer. If it is interrupted (Ctrl-C), the next loop gets the message that it
+    was waiting for."""
 
     def __init__(self, consumer: PushConsumer | LitePullConsumer) -> None:
         self._face: Face[Any] = consumer

@@ -34,8 +34,8 @@ def blocking(
 def streamed(
     method: Callable[Concatenate[Any, P], AsyncIterator[R]],
 ) -> Callable[Concatenate[Any, P], Iterator[R]]:
-    """An async generator of a client, as a generator. Who stops before its end closes it, or leaves
-    that to Python."""
+    """An async generator of a client, as a generator. If you stop before its end, close it, or
+    leave that to Python."""
 
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[R]:
         return _read(self._running, partial(method, self._client, *args, **options))
@@ -60,12 +60,13 @@ class Client(Face[C]):
     """A client as a plain context manager; leaving it drains."""
 
     def start(self) -> Self:
-        """As entering a `with`: connects. `close` has to follow."""
+        """The same as entering a `with`: connects. Call `close` afterwards."""
         return self.__enter__()
 
     def close(self) -> None:
-        """As leaving a `with`: sends what is held, tells the brokers, and returns when that is
-        done. Nothing if it was not started, or is closed already."""
+        """The same as leaving a `with`: sends held messages, unregisters from the brokers, and
+        returns when that is done. Does nothing if the client was not started, or is already
+        closed."""
         if self._opened is not None:
             self.__exit__(None, None, None)
 

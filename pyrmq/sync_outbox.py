@@ -1,4 +1,4 @@
-"""`pyrmq.outbox.Outbox` for plain code."""
+"""`pyrmq.outbox.Outbox` for blocking code."""
 
 from __future__ import annotations
 

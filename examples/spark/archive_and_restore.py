@@ -1,4 +1,4 @@
-"""A topic to Parquet, and back into another topic of a running broker.
+"""Archives a topic as Parquet, and restores it into another topic of a running broker.
 
 python examples/spark/archive_and_restore.py
 """

@@ -27,7 +27,7 @@ PUSH = "CONSUME_PASSIVELY"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One client that is connected. [Connection]"""
+    """One connected client. [Connection]"""
 
     client_id: str
     address: str
@@ -50,7 +50,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTo:
-    """One topic of a subscription, and which of its messages. [SubscriptionData]"""
+    """One topic of a subscription, and its expression. [SubscriptionData]"""
 
     topic: str
     expression: str
@@ -72,7 +72,7 @@ class SubscribedTo:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConnections:
-    """The members of a group that is online. [ConsumerConnection]"""
+    """The members of a connected group. [ConsumerConnection]"""
 
     group: str
     consume_type: str
@@ -108,19 +108,19 @@ class ConsumerConnections:
 
 
 def offline(group: str) -> ResponseError:
-    """CONSUMER_NOT_ONLINE, for a group whose members no broker knows."""
+    """CONSUMER_NOT_ONLINE, for a group without members at any broker."""
     return ResponseError(
         f"Not found the consumer group connection: {group}", ResponseCode.CONSUMER_NOT_ONLINE
     )
 
 
 class GroupConnections(Part):
-    """The part of `admin.groups` that tells who is online."""
+    """The part of `admin.groups` that shows connected members."""
 
     async def connections(self, group: str, *, broker: str | None = None) -> ConsumerConnections:
-        """The members of a group, as `broker` (`host:port`) or the first broker that knows any has
-        them. ResponseError with CONSUMER_NOT_ONLINE if none does; TopicNotExistError for a group
-        that has no retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
+        """The members of a group, from `broker` (`host:port`) or the first broker that knows any.
+        Raises ResponseError with CONSUMER_NOT_ONLINE if none does, and TopicNotExistError for a
+        group without a retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
         if broker is not None:
             addresses = [broker]
         else:
@@ -155,14 +155,14 @@ class GroupConnections(Part):
 
 @dataclass(frozen=True, slots=True)
 class ProducerInstance:
-    """One producer, as its broker has it. [ProducerInfo]"""
+    """One producer, as its broker reports it. [ProducerInfo]"""
 
     client_id: str
     remote_ip: str
     language: str
     version: int
     last_update: int
-    """When it was heard of, ms since 1970."""
+    """The time of its last heartbeat, ms since 1970."""
 
     @property
     def version_name(self) -> str:
@@ -183,7 +183,7 @@ class Producers(Part):
     """`admin.producers`."""
 
     async def connections(self, group: str, topic: str) -> list[Connection]:
-        """The producers of a group, as the first broker of the topic that knows any has them.
+        """The producers of a group, from the first broker of the topic that knows any. Raises
         ResponseError if none does. [GET_PRODUCER_CONNECTION_LIST]"""
         last: PyrmqError = ClientError(f"no broker has topic {topic}")
         for replica in await self._link.brokers_of(topic):

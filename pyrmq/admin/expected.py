@@ -1,7 +1,8 @@
-"""Which brokers there should be: those that an `expect` list names, and those seen before.
+"""Brokers that should exist: those in an `expect` list, and those seen before.
 
-A name server forgets a broker that is dead after some minutes. Then nothing tells of it any more,
-and what is left of the cluster looks whole."""
+A name server forgets a dead broker after some minutes. After that, nothing shows that the broker
+existed, and the rest of the cluster looks complete.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ class SeenFile:
         return [s for s in map(_seen, rows[: 4 * MAX_SEEN]) if s is not None]
 
     def _load(self) -> dict[str, list[Any]]:
-        """The rows by name server; none for a file that is not there, or cannot be meant."""
+        """The rows by name server; none for a file that is missing or invalid."""
         if self.path is None:
             return {}
         try:
@@ -164,9 +165,10 @@ def _seen(row: Any) -> Seen | None:
 
 
 MAX_SEEN = 4_096
-"""Most brokers that are remembered; the ones that were not seen for longest are forgotten first."""
+"""Most remembered brokers; those that were not seen for longest are forgotten first."""
 KEEP_MS = 30 * 86_400_000
-"""For so long a broker that name servers do not know is missed. After that it counts as gone."""
+"""For so long a broker that name servers do not know counts as missing. After that it is
+forgotten."""
 MAX_EXPECTED = 1_024
 MAX_NAME = 255
 
@@ -176,7 +178,7 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A broker that should be there. `cluster`: empty if any; `replicas`: the master and its
+    """A broker that should exist. `cluster`: empty for any; `replicas`: the number of master and
     slaves."""
 
     broker_name: str
@@ -185,7 +187,7 @@ class Expectation:
 
     @classmethod
     def parse(cls, text: str) -> Expectation:
-        """`[CLUSTER/]BROKER[:REPLICAS]`. ConfigError for anything else."""
+        """`[CLUSTER/]BROKER[:REPLICAS]`. Raises ConfigError for anything else."""
         name, colon, many = text.strip().rpartition(":")
         if not colon:
             name, many = many, "1"
@@ -200,7 +202,7 @@ class Expectation:
 
 
 def parse_expected(texts: Iterable[str]) -> list[Expectation]:
-    """The brokers of a list. ConfigError."""
+    """The brokers of a list. Raises ConfigError."""
     found = [Expectation.parse(text) for text in texts if text.strip()]
     if len(found) > MAX_EXPECTED:
         raise ConfigError(f"more than {MAX_EXPECTED} brokers are expected")
@@ -209,7 +211,7 @@ def parse_expected(texts: Iterable[str]) -> list[Expectation]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A broker as a name server had it. `at`: when it was seen last, ms since 1970."""
+    """A broker in a name server's answer. `at`: the time of the last one, ms since 1970."""
 
     cluster: str
     broker_name: str
@@ -224,25 +226,25 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Missing:
-    """A broker that should be there and that no name server knows. `cluster` and `address` are
-    empty, and `seen` is 0, where only the `expect` list knows of it."""
+    """A broker that should exist and that no name server knows. If only the `expect` list names it,
+    `cluster` and `address` are empty and `seen` is 0."""
 
     cluster: str
     broker_name: str
     broker_id: int
     address: str = ""
     seen: int = 0
-    """When it was seen last, ms since 1970."""
+    """When it was last seen, ms since 1970."""
     whole: bool = True
     """Whether no broker of this name is there."""
     why: str = "it is expected"
-    """Where it was not seen: who says that it should be there."""
+    """Why it should exist, if it was never seen."""
     no_more: str = "take it from the expect list"
-    """What to do then if it is gone for good."""
+    """What to do if it is gone for good."""
 
     @property
     def label(self) -> str:
-        """What it is called where an address would stand."""
+        """Its label in the place of an address."""
         number = "" if self.whole else f" id {self.broker_id}"
         if not self.whole and self.broker_id == MASTER_ID:
             number = "'s master"
@@ -250,7 +252,7 @@ class Missing:
 
     @property
     def text(self) -> str:
-        """What is wrong, and what can be done."""
+        """The problem, and what to do."""
         if not self.seen:
             return f"{self.label} is missing: {self.why}, and no name server knows it"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.seen / 1000))
@@ -258,7 +260,7 @@ class Missing:
 
     @property
     def error(self) -> BrokerMissingError:
-        """What a request to it fails with."""
+        """The error of a request to it."""
         error = BrokerMissingError(self.text)
         if not self.seen:
             error.hint = f"start it, or {self.no_more}"
@@ -266,8 +268,8 @@ class Missing:
 
 
 class Expected:
-    """What should be there, learnt from each ClusterInfo that is noted. `on_changed` is called when
-    what was seen should be kept."""
+    """The brokers that should exist, learnt from each ClusterInfo that is noted. `on_changed` is
+    called when what was seen should be stored."""
 
     def __init__(
         self,
@@ -287,11 +289,11 @@ class Expected:
 
     @property
     def seen(self) -> list[Seen]:
-        """What was seen, by cluster, name and id."""
+        """The brokers that were seen, by cluster, name and id."""
         return [self._seen[place] for place in sorted(self._seen)]
 
     def take(self, seen: Iterable[Seen]) -> None:
-        """Adds what was seen by others, or before."""
+        """Adds brokers that were seen by others, or earlier."""
         oldest = self._now() - KEEP_MS
         for one in seen:
             known = self._seen.get(one.place)
@@ -300,7 +302,7 @@ class Expected:
         self._limit()
 
     def note(self, info: ClusterInfo) -> None:
-        """Takes over what a name server knows."""
+        """Adds the brokers that a name server knows."""
         now = self._now()
         there: dict[Place, str] = {}
         for broker in info.brokers.values():
@@ -328,8 +330,8 @@ class Expected:
         self._seen.pop(place, None)
 
     def missing(self, info: ClusterInfo) -> list[Missing]:
-        """The replicas that should be there and that a name server does not know, by cluster, name
-        and id."""
+        """The replicas that should exist and that a name server does not know, by cluster, name and
+        id."""
         found: dict[tuple[str, int], Missing] = {}
         oldest = self._now() - self.keep_ms
         there = {name: set(b.broker_addrs) for name, b in info.brokers.items()}
@@ -354,7 +356,7 @@ class Expected:
         return sorted(found.values())
 
     def missing_names(self, info: ClusterInfo) -> list[Missing]:
-        """Of the names of which no broker is there one each: the master, or the first slave."""
+        """For each name without any broker one replica: the master, or the first slave."""
         found: dict[str, Missing] = {}
         for one in self.missing(info):
             if one.whole:
@@ -362,8 +364,7 @@ class Expected:
         return list(found.values())
 
     def without_master(self, info: ClusterInfo) -> list[Missing]:
-        """The names without a master: those that are missing, and those of which only slaves are
-        there."""
+        """The names without a master: missing ones, and those with only slaves."""
         found = {one.broker_name: one for one in self.missing_names(info)}
         for one in self.missing(info):
             if one.broker_id == MASTER_ID:

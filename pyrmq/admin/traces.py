@@ -26,7 +26,7 @@ _MOST_FIELDS = 32
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One thing that a client did with a message."""
+    """One action of a client with a message."""
 
     kind: str
     """`Pub`: it was sent; `SubAfter`: it was consumed."""
@@ -35,13 +35,13 @@ class Trace:
     group: str
     client_host: str
     time: int
-    """When it was done, or the record written; ms since 1970."""
+    """The time of the action, or of the record; ms since 1970."""
     cost_ms: int
     success: bool
 
 
 def read_traces(message: ReceivedMessage) -> list[Trace]:
-    """The records of a message of the trace topic; what is none is left out."""
+    """The records in a message of the trace topic; invalid ones are skipped."""
     found = []
     for text in message.raw_body.decode(errors="replace").split(RECORD_END):
         fields = text.split(FIELD_END, _MOST_FIELDS)
@@ -83,7 +83,7 @@ class TrackType(Enum):
 
     CONSUMED = "CONSUMED"
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
-    """The group is behind it, and does not want its tag."""
+    """The group's offset is behind it, and the group does not want its tag."""
     PULL = "PULL"
     """The group pulls, and may keep its offsets elsewhere."""
     NOT_CONSUME_YET = "NOT_CONSUME_YET"
@@ -94,7 +94,7 @@ class TrackType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One group. `error`: why nothing is known, `CODE:… DESC:…` where a server said it."""
+    """One group. `error`: why its state is unknown, `CODE:… DESC:…` if a server said it."""
 
     group: str
     type: TrackType
@@ -102,12 +102,12 @@ class Track:
 
 
 class MessageTracks(Part):
-    """The part of `admin.messages` that tells who has consumed a message."""
+    """The part of `admin.messages` that finds which groups have consumed a message."""
 
     async def tracks(self, message: ReceivedMessage) -> Partial[Track]:
-        """What each group that consumes the message's topic has made of it, by group; a group that
-        cannot be asked has a Track that says why. TopicNotExistError; the error of a broker if
-        none told its groups. [messageTrackDetail]"""
+        """The state of the message in each group that consumes its topic, by group; a group that
+        cannot be asked has a Track with the reason. Raises TopicNotExistError, and the error of a
+        broker if none listed its groups. [messageTrackDetail]"""
         groups = await TopicStats(self._link).groups(message.topic)
         broker = message.broker_name or await self._broker_at(message.store_host)
         found: dict[str, Track] = {}

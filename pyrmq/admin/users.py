@@ -54,7 +54,7 @@ STATUSES = ("enable", "disable")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user; what a broker does not say, and what a change leaves as it is, is None."""
+    """A user. None is a value that a broker does not report, or that a change leaves as it is."""
 
     name: str
     password: str | None = None
@@ -81,13 +81,13 @@ class User:
 
 
 class Users(AccessPart):
-    """`admin.users`. Where a method takes `broker` (`host:port`) and `cluster`, one of both has to
-    be given. Changes go to all brokers of a cluster, what is asked to its masters."""
+    """`admin.users`. Methods with `broker` (`host:port`) and `cluster` need one of the two. Changes
+    go to all brokers of a cluster, questions to its masters."""
 
     async def create(
         self, user: User, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """ConfigError for a user without a name or a password. [AUTH_CREATE_USER]"""
+        """Raises ConfigError for a user without a name or a password. [AUTH_CREATE_USER]"""
         if not user.name.strip() or not user.password:
             raise ConfigError("a user has a name and a password")
         return await self._change(RequestCode.AUTH_CREATE_USER, user, broker, cluster)
@@ -95,7 +95,7 @@ class Users(AccessPart):
     async def update(
         self, user: User, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """Changes what is not None of password, type and status. [AUTH_UPDATE_USER]"""
+        """Changes password, type and status, each unless it is None. [AUTH_UPDATE_USER]"""
         if user.password is None and user.type is None and user.status is None:
             raise ConfigError("say what changes: the password, the type or the status")
         return await self._change(RequestCode.AUTH_UPDATE_USER, user, broker, cluster)
@@ -111,7 +111,7 @@ class Users(AccessPart):
     async def get(
         self, name: str, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[User | None]:
-        """The user as each broker has it; None where it has none. [AUTH_GET_USER]"""
+        """The user as each broker has it; None if it has none. [AUTH_GET_USER]"""
 
         async def one(address: str) -> User | None:
             return await self._at(address, name)
@@ -121,7 +121,7 @@ class Users(AccessPart):
     async def list(
         self, filter: str = "", *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[list[User]]:
-        """The users of each broker whose names have `filter` in them. [AUTH_LIST_USER]"""
+        """The users of each broker whose names contain `filter`. [AUTH_LIST_USER]"""
 
         async def one(address: str) -> list[User]:
             return await self._all_at(address, filter)
@@ -129,7 +129,7 @@ class Users(AccessPart):
         return await self._ask_masters(one, broker, cluster)
 
     async def copy(self, source: str, target: str, names: Sequence[str] = ()) -> Outcomes[None]:
-        """Gives users of one broker, or all of them, to another one; an Outcome by user."""
+        """Copies users of one broker, or all of them, to another one; an Outcome for each user."""
         if names:
             found: builtins.list[tuple[str, User | None]] = [
                 (name, await self._at(source, name)) for name in names

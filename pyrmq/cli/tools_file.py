@@ -84,7 +84,7 @@ VARIABLE = "PYRMQ_EXPECT"
 
 def wanted() -> list[Expectation]:
     """Those of PYRMQ_EXPECT (separated by blanks, commas or semicolons), or else the list `expect`
-    of `conf/tools.yml` below ROCKETMQ_HOME. ConfigError for what cannot be meant."""
+    of `conf/tools.yml` below ROCKETMQ_HOME. Raises ConfigError for an invalid value."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return _parsed(VARIABLE, re.split(r"[\s,;]+", named))
@@ -107,7 +107,7 @@ def _parsed(where: str, texts: list[str]) -> list[Expectation]:
 
 
 def seen_file(namesrv: str) -> SeenFile:
-    """What was seen through name servers. ConfigError for a list that cannot be meant."""
+    """What was seen through name servers. Raises ConfigError for an invalid list."""
     return SeenFile(path_of(), parse_addresses(namesrv))
 
 

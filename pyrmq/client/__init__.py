@@ -1,7 +1,7 @@
-"""Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers.
+"""Clients on trio: producers and consumers for the brokers of pyrmq and Apache RocketMQ.
 
-Each name is loaded from the module that defines it when it is first asked for: a program that only
-sends does not wait for the consumers, nor one that imports all for what it does not use.
+Each name is loaded from its module at first use, so a program that only sends does not load the
+consumers, and unused names cost nothing.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from pyrmq.errors import RequestTimeoutError
 
 @contextmanager
 def within(seconds: float, what: str, why: Callable[[], str] = str) -> Iterator[None]:
-    """RequestTimeoutError with these texts unless the block comes to its end in time. ClientError
-    for what is no number of seconds."""
+    """Raises RequestTimeoutError with these texts if the block does not end in time, and
+    ClientError for an invalid number of seconds."""
     check_seconds("timeout", seconds, 0)
     with trio.move_on_after(seconds) as limit:
         yield

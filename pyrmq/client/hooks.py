@@ -1,4 +1,4 @@
-"""What users hook into sending and consuming. [SendMessageHook, ConsumeMessageHook]"""
+"""Hooks of users into sending and consuming. [SendMessageHook, ConsumeMessageHook]"""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ C = TypeVar("C", bound="SendContext | ConsumeContext")
 
 @dataclass(slots=True)
 class SendContext:
-    """One call of a producer. `result` or `error` is there in `after`, neither if the call was
-    cancelled, or was a one-way send. `seconds`: what it took, with all attempts. `memo` is the
-    hooks' own."""
+    """One call of a producer. In `after` there is a `result` or an `error`, or neither for a
+    cancelled call or a one-way send. `seconds`: the duration with all attempts. `memo` is free for
+    the hooks."""
 
     group: str
     topic: str
     messages: Sequence[Message]
-    """Several for a batch. `before` may give them properties."""
+    """Several messages for a batch. `before` may add properties to them."""
     oneway: bool = False
     result: SendResult | ReceivedMessage | None = None
-    """A ReceivedMessage for `request`."""
+    """For `request` a ReceivedMessage."""
     error: Exception | None = None
     seconds: float = 0.0
     memo: dict[str, Any] = field(default_factory=dict)
 
 
 class ConsumeOutcome(Enum):
-    """What came of messages. [ConsumeReturnType]"""
+    """The outcome of consuming messages. [ConsumeReturnType]"""
 
     SUCCESS = "consumed"
     TIME_OUT = "the listener took longer than consume_timeout"
@@ -52,8 +52,8 @@ class ConsumeOutcome(Enum):
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """Messages of one topic that are consumed together. `status` is there in `after`, `memo` is the
-    hooks' own."""
+    """Messages of one topic that are consumed together. `status` is set in `after`. `memo` is free
+    for the hooks."""
 
     group: str
     topic: str
@@ -64,28 +64,30 @@ class ConsumeContext:
 
 
 class SendMessageHook:
-    """Is called before and after a send; derive from it. Plain functions, which must not block:
-    they run in the client's event loop. What they raise is logged, and costs no message."""
+    """Its methods are called before and after a send; derive from it. They are plain functions that
+    must not block, because they run in the client's event loop. What they raise is logged; the
+    message is sent all the same."""
 
     def before(self, context: SendContext) -> None:
-        """The messages are checked, nothing was sent."""
+        """The messages are checked and not sent yet."""
 
     def after(self, context: SendContext) -> None:
-        """Sent, or failed. Hooks are called in the opposite order."""
+        """The send has succeeded or failed. Hooks are called in reverse order."""
 
 
 class ConsumeMessageHook:
-    """Is called before and after messages are consumed; otherwise as SendMessageHook."""
+    """Its methods are called before and after messages are consumed; otherwise as
+    SendMessageHook."""
 
     def before(self, context: ConsumeContext) -> None:
-        """A listener is about to have them, or a loop."""
+        """A listener or a loop is about to get the messages."""
 
     def after(self, context: ConsumeContext) -> None:
-        """The listener is through with them. Hooks are called in the opposite order."""
+        """The listener has finished with the messages. Hooks are called in reverse order."""
 
 
 def check_hooks(hooks: Iterable[object], kind: type[H]) -> tuple[H, ...]:
-    """ClientError unless all are of this kind."""
+    """Raises ClientError unless all hooks are of this kind."""
     if isinstance(hooks, str | bytes) or not isinstance(hooks, Iterable):
         raise ClientError(f"hooks is {hooks!r:.80}; it must be a list of {kind.__name__}s")
     found: list[H] = []
@@ -97,7 +99,7 @@ def check_hooks(hooks: Iterable[object], kind: type[H]) -> tuple[H, ...]:
 
 
 def call_hooks(functions: Iterable[Callable[[C], object]], context: C) -> None:
-    """Each of them; what one raises is logged."""
+    """Calls each hook; logs what one raises."""
     for function in functions:
         try:
             function(context)

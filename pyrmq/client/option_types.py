@@ -1,7 +1,7 @@
 """Options of clients by type: one table for type checkers and for the checks when a client is made.
 
-A TypedDict has the options of a client; `check_types` refuses a value of another type, before
-anything is done with it. Ranges are checked where an option is used.
+A TypedDict lists the options of a client. `check_types` refuses a value of another type before
+anything else happens. Ranges are checked where an option is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyrmq.model.compression import CompressionType
 
 
 class ProducerOptions(TypedDict, total=False):
-    """As `Producer` takes them."""
+    """Options of `Producer`."""
 
     namesrv: str | None
     namespace: str
@@ -48,7 +48,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class TransactionOptions(TypedDict, total=False):
-    """What `TransactionalProducer` takes besides."""
+    """Options that only `TransactionalProducer` has."""
 
     topics: Iterable[str] | str | None
     check_concurrency: int
@@ -57,18 +57,18 @@ class TransactionOptions(TypedDict, total=False):
 
 
 class TransactionalProducerOptions(ProducerOptions, TransactionOptions, total=False):
-    """All of them."""
+    """All options of `TransactionalProducer`."""
 
 
 class AdminOptions(TypedDict, total=False):
-    """As `Admin` takes them."""
+    """Options of `Admin`."""
 
     namesrv: str
     timeout: float | None
 
 
 Kind = tuple[Callable[[object], bool], str]
-"""Whether a value is of a kind, and its name in words."""
+"""A test of a value's type, and the name of that type for errors."""
 _NAMESRV = "one text, 'host:port' or 'host:port;host:port',"
 _PLAIN: dict[Any, Kind] = {
     NoneType: (lambda v: v is None, "None"),
@@ -84,7 +84,7 @@ _PLAIN: dict[Any, Kind] = {
 
 
 def check_types(options: type, given: Mapping[str, object]) -> None:
-    """ClientError for the first option that is of another type than its TypedDict says."""
+    """Raises ClientError for the first option whose type differs from its TypedDict."""
     for name, kinds in _kinds(options).items():
         if name in given and not any(fits(given[name]) for fits, _ in kinds):
             words = [word for _, word in kinds]
@@ -114,5 +114,5 @@ def _kinds_of(hint: Any) -> Iterable[Kind]:
 
 
 def _is_of(kind: type) -> Callable[[object], bool]:
-    """A text is a sequence, but nobody means it as one."""
+    """A text is a sequence too, but is not accepted as one."""
     return lambda value: isinstance(value, kind) and not isinstance(value, str | bytes)

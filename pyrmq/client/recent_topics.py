@@ -1,5 +1,5 @@
-"""Which topics a client has used lately: others are forgotten, so that a producer which sends to
-very many topics does not grow with their number."""
+"""Forgets topics that a client has not used lately, so that a producer for very many topics does
+not grow with their number."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 LIFETIME = 300.0
 """Seconds of a generation."""
 MOST = 4096
-"""Topics of a generation: each costs a request whenever routes are refreshed."""
+"""Topics of a generation, because each costs a request whenever routes are refreshed."""
 
 
 class RecentTopics:
-    """A topic is forgotten when it was not used in a whole generation. `used` is for whoever uses
-    one; `turn` is called now and then, and before a topic that was not known is added."""
+    """A topic is forgotten if it was not used in a whole generation. Call `used` for each use;
+    `turn` is called now and then, and before a new topic is added."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.used: set[str] = set()
         self.forgotten: list[Callable[[set[str]], None]] = []
-        """Called with the topics that stay: who has a table by topics forgets all others."""
+        """Called with the topics that stay; tables by topic then drop all others."""
         self._clock = clock
         self._since: float | None = None
 
     def turn(self) -> None:
-        """A generation may have come to its end."""
+        """Starts a new generation if it is time."""
         now = self._clock()
         if self._since is None:
             self._since = now
@@ -37,6 +37,6 @@ class RecentTopics:
 
 
 def keep(table: dict[str, Any], topics: set[str]) -> None:
-    """Removes all others."""
+    """Removes all other topics."""
     for topic in table.keys() - topics:
         del table[topic]

@@ -1,10 +1,9 @@
-"""Brokers know a client on every connection, also on one that was opened again.
+"""Registers a client with brokers on every connection, also after reconnecting.
 
-A broker lists those whose heartbeat came on a connection that lives. After it was restarted it
-lists nobody, and whoever asks it first for the members of its group takes all queues; so a lost
-connection is opened again at once, also by a member that has no queues there. Each broker has a
-task of its own: one whose machine is away holds up no other.
-[MQClientInstance, enableHeartbeatChannelEventListener]
+A broker lists the clients whose heartbeat came on a live connection. After a restart it lists
+nobody, and the first member that asks for its group would take all queues. So a lost connection is
+opened again at once, also by a member without queues there. Each broker has its own task, so an
+unreachable one delays no other. [MQClientInstance, enableHeartbeatChannelEventListener]
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from pyrmq.escape import escape
 log = logging.getLogger(__name__)
 
 RETRY = (0.05, 1.0)
-"""Seconds until the next try to reach a broker that is away: the first, doubled up to the last."""
+"""Seconds until an unreachable broker is tried again: the first pause, doubled up to the last."""
 FIND_RETRY = (0.5, ROUTE_INTERVAL)
-"""The same until brokers are looked for again that could not be found."""
+"""The same for finding the brokers again after a failure."""
 
 
 class Registration:
-    """Heartbeats to brokers that are new or came back, at once and not at the next turn. `find`
-    looks for brokers; whether it could. `tried` is set when all that were found at first have
+    """Sends heartbeats to new and returned brokers at once, before the next regular one. `find`
+    finds brokers and returns whether it could. `tried` is set when all brokers found at first have
     answered or failed."""
 
     def __init__(
@@ -87,7 +86,7 @@ class Registration:
         self._ended(address)
 
     def _ended(self, address: str = "") -> None:
-        """An attempt, or the search."""
+        """An attempt or a search has ended."""
         self._untried.discard(address)
         if not self._untried:
             self.tried.set()

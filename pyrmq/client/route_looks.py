@@ -1,4 +1,4 @@
-"""Routes that are asked for between two rounds, because a broker of theirs is gone or is back."""
+"""Extra requests for routes, when one of their brokers is gone or back."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pyrmq.client.recent_topics import keep
 from pyrmq.net.tasks import Tasks
 
 INTERVAL = (0.5, 10.0)
-"""Seconds from one look at a topic's route to the next: the first, doubled up to the last as long
-as nothing has changed."""
+"""Seconds between two requests for a topic's route: the first interval, doubled up to the last as
+long as nothing has changed."""
 
 
 class RouteLooks:
-    """`refresh` fetches the route of a topic and says whether it has changed."""
+    """`refresh` fetches the route of a topic and returns whether it has changed."""
 
     def __init__(self, tasks: Tasks, refresh: Callable[[str], Awaitable[bool]]) -> None:
         self._tasks = tasks
         self._refresh = refresh
         self._next: dict[str, tuple[float, float]] = {}
-        """When a topic may be looked at again, and how long it is from then on."""
+        """When a topic's route may be requested again, and the interval after that."""
 
     def look(self, topic: str) -> None:
-        """Begins a look, unless the last one was a moment ago."""
+        """Requests the route, unless the last request was a moment ago."""
         now = trio.current_time()
         due, wait = self._next.get(topic, (now, INTERVAL[0]))
         if now < due or not self._tasks.running:
@@ -39,5 +39,5 @@ class RouteLooks:
             self._next.pop(topic, None)
 
     def forget(self, topics: set[str]) -> None:
-        """All but these are not used any more."""
+        """Keeps only these topics."""
         keep(self._next, topics)

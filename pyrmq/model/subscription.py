@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: SubscriptionData and the tag expression."""
+"""A consumer's subscription to a topic: SubscriptionData and the tag expression."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
     async with access_point.create_producer() as producer:
         await producer.send(producer.create_bytes_message("Orders", b"Hello"))
 
-`pyrmq.oms.aio` has the same for asyncio, `pyrmq.oms.sync` for plain code. Errors are those of
-`pyrmq.errors`, under OpenMessaging's names as well.
+This is for trio; `pyrmq.oms.aio` is the same for asyncio, `pyrmq.oms.sync` for blocking code.
+Errors are those of `pyrmq.errors`, also under OpenMessaging's names.
 """
 
 from pyrmq.errors import MessageIllegalError as OMSMessageFormatError

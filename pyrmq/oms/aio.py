@@ -6,7 +6,7 @@
     async with access_point.create_producer() as producer:
         await producer.send(producer.create_bytes_message("Orders", b"Hello"))
 
-They run on the background thread of `pyrmq.aio`. A task that is cancelled cancels its call.
+The clients run on the background thread of `pyrmq.aio`. Cancelling a task cancels its call.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class _Lifecycle(Client[C]):
         self._leaving = asyncio.Lock()
 
     async def startup(self) -> None:
-        """As entering an `async with`."""
+        """The same as entering an `async with`."""
         await self.__aenter__()
 
     async def shutdown(self) -> None:
-        """As leaving an `async with`; nothing if it was not started, or is shut down already."""
+        """The same as leaving an `async with`. Does nothing if it was not started, or is already
+        shut down."""
         await self.__aexit__(None, None, None)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -66,8 +67,8 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
     async def send_async(
         self, message: BytesMessage, *, timeout: float | None = None
     ) -> asyncio.Future[SendResult]:
-        """Begins to send: `await future` gives what `send` gives. Headers that cannot be sent are
-        an error at once. Waits while 1024 of these sends are under way. Cancelling the future does
+        """Begins to send; `await future` gives the result of `send`. Headers that cannot be sent
+        raise at once. It waits while 1024 of these sends are in flight. Cancelling the future does
         not cancel the send."""
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # it cannot be cancelled
@@ -78,19 +79,19 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return self._client.attributes
 
 
 class _Consumer(OfConsumer, _Lifecycle[K]):
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return self._client.attributes
 
     async def detach_queue(self, queue: str) -> None:
-        """Gives a queue up; others of the group get its messages. ClientError for one that is not
-        attached."""
+        """Stops consuming a queue; other members of the group get its messages. Raises ClientError
+        if it is not attached."""
         if not self._was_opened:
             self._client.detach_first(queue)
         else:
@@ -98,13 +99,12 @@ class _Consumer(OfConsumer, _Lifecycle[K]):
 
 
 class PushConsumer(_Consumer[push_consumers.PushConsumer]):
-    """As `pyrmq.oms.PushConsumer`; async listeners run in the asyncio loop in which it was entered,
+    """As `pyrmq.oms.PushConsumer`; async listeners run in the asyncio loop in which it was opened,
     plain ones in worker threads."""
 
     async def attach_queue(self, queue: str, listener: Listener) -> None:
-        """Consumes a queue, which is a topic, before or after entering. listener: a function of a
-        message and a `Context`, async or plain. ClientError for a queue that is attached
-        already."""
+        """Consumes a queue (a topic), before or after opening. listener: a function of a message
+        and a `Context`, async or plain. Raises ClientError if the queue is already attached."""
         check_function("listener", listener, LISTENER)
         called = _bridge(listener, self._calls) if is_async(listener) else listener
         if not self._was_opened:
@@ -118,12 +118,12 @@ class PushConsumer(_Consumer[push_consumers.PushConsumer]):
 
 
 class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
-    """As `pyrmq.oms.PullConsumer`. Limit `receive` with its `timeout`: what it had for a task that
-    was cancelled meanwhile comes again only after `rmq.message.consume.timeout`."""
+    """As `pyrmq.oms.PullConsumer`. Limit `receive` by its `timeout`: a message that a cancelled
+    `receive` had already taken comes again only after `rmq.message.consume.timeout`."""
 
     async def attach_queue(self, queue: str) -> None:
-        """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
-        attached already."""
+        """Consumes a queue (a topic), before or after opening. Raises ClientError if it is already
+        attached."""
         if not self._was_opened:
             self._client.attach_first(queue, None)
         else:

@@ -1,7 +1,7 @@
 """The attributes of access points, producers and consumers. [OMSBuiltinKeys, NonStandardKeys]
 
-Each is accepted where it has a meaning, and nowhere else. An access point takes all that any of its
-producers and consumers takes.
+Each attribute is accepted only where it has a meaning. An access point accepts the attributes of
+all its producers and consumers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyrmq.oms.url import AccessPointUrl
 
 
 class Attribute(StrEnum):
-    """Names of attributes; plain texts do as well."""
+    """Names of attributes; plain strings work as well."""
 
     DRIVER_IMPL = "DRIVER_IMPL"
     ACCESS_POINTS = "ACCESS_POINTS"
@@ -34,7 +34,7 @@ class Attribute(StrEnum):
 
 
 class Kind(StrEnum):
-    """What attributes are for."""
+    """The kind of object that attributes are for."""
 
     PRODUCER = "a producer"
     PUSH_CONSUMER = "a push consumer"
@@ -98,8 +98,8 @@ _NOT_SUPPORTED = {
 
 
 def check_attributes(values: Mapping[str, Value] | None, kind: Kind | None = None) -> KeyValue:
-    """Attributes given to an access point, or to one of its producers and consumers. ConfigError,
-    NotSupportedError."""
+    """Checks attributes of an access point, or of one of its producers and consumers. Raises
+    ConfigError and NotSupportedError."""
     try:
         given = KeyValue(values)
     except ClientError as e:
@@ -128,8 +128,8 @@ def _rule(name: str) -> _Rule:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The attributes of one producer or consumer: its own, then those of its access point, then
-    the defaults."""
+    """The attributes of one producer or consumer: its own, then those of its access point, then the
+    defaults."""
 
     url: AccessPointUrl
     attributes: KeyValue
@@ -149,7 +149,7 @@ class Settings:
 
 
 def attributes_of_url(url: AccessPointUrl) -> KeyValue:
-    """What a URL says, as attributes."""
+    """The attributes in a URL."""
     return KeyValue(
         {
             Attribute.DRIVER_IMPL: "rocketmq",
@@ -162,7 +162,7 @@ def attributes_of_url(url: AccessPointUrl) -> KeyValue:
 def settings(
     url: AccessPointUrl, shared: KeyValue, own: Mapping[str, Value] | None, kind: Kind
 ) -> Settings:
-    """`shared` are checked already. ConfigError, NotSupportedError."""
+    """`shared` are already checked. Raises ConfigError and NotSupportedError."""
     rules = {name: rule for name, rule in _RULES.items() if kind in rule.kinds}
     defaults: dict[str, Value] = {
         name: rule.default for name, rule in rules.items() if rule.default is not None

@@ -1,4 +1,4 @@
-"""What push and pull consumers share: a group, its queues, and their lifecycle."""
+"""The common part of push and pull consumers: a group, its queues, and their lifecycle."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ L = TypeVar("L")
 
 
 class Consumer(OfConsumer, Generic[L]):
-    """`attached` has the queues and what belongs to each (a listener). The client begins with no
-    topic but the retry topic of its group; queues are subscribed as they are attached."""
+    """`attached` has the queues, each with its value (a listener). The client starts with only the
+    retry topic of its group; queues are subscribed when they are attached."""
 
     def __init__(
         self, settings: Settings, listener: Callable[[Any], Any] | None, **options: Any
@@ -47,7 +47,7 @@ class Consumer(OfConsumer, Generic[L]):
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
@@ -68,7 +68,7 @@ class Consumer(OfConsumer, Generic[L]):
             await self._client.__aexit__(*error)
 
     def attach_first(self, queue: str, what: L) -> None:
-        """Notes a queue that is subscribed later."""
+        """Notes a queue that is subscribed when the consumer opens."""
         self._check_not_left()
         check_topic(queue)
         if queue in self._attached:
@@ -91,8 +91,8 @@ class Consumer(OfConsumer, Generic[L]):
         del self._attached[queue]
 
     async def detach_queue(self, queue: str) -> None:
-        """Gives a queue up; others of the group get its messages. ClientError for one that is not
-        attached."""
+        """Stops consuming a queue; other members of the group get its messages. Raises ClientError
+        if it is not attached."""
         self.detach_first(queue)
         if self._tasks.running:
             await self._client.unsubscribe(self._topic(queue))

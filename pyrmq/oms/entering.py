@@ -1,4 +1,4 @@
-"""Where these clients run, and how they are entered."""
+"""Checks of the event loop, and opening."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyrmq.net.tasks import Tasks
 
 
 def check_entering() -> None:
-    """ClientError in an event loop that is not trio's."""
+    """Raises ClientError in an event loop that is not trio's."""
     try:
         library = current_async_library()
     except AsyncLibraryNotFoundError:
@@ -24,7 +24,7 @@ def check_entering() -> None:
 
 
 async def enter(client: AbstractAsyncContextManager[object], tasks: Tasks) -> None:
-    """Enters a client and then its tasks; where those cannot be, neither."""
+    """Opens a client and then its tasks; if the tasks fail, it closes the client."""
     check_entering()
     await client.__aenter__()
     try:

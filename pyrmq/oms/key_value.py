@@ -1,4 +1,4 @@
-"""Headers and attributes: names and values that are texts. [DefaultKeyValue]"""
+"""Headers and attributes: names and values are text. [DefaultKeyValue]"""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONG = 1 << 63
 
 
 class KeyValue(MutableMapping[str, str]):
-    """A dict of texts. Numbers that are put in become texts as Java writes and reads them.
+    """A dict of strings. Numbers become text in Java's format.
 
         headers = KeyValue(region="eu")
         headers["attempt"] = 3
         headers.get_int("attempt")
 
-    ClientError for what is neither str, int (of 64 bits) nor float.
+    Raises ClientError for a value that is neither str, int (of 64 bits) nor float.
     """
 
     __slots__ = ("_texts",)
@@ -60,7 +60,8 @@ class KeyValue(MutableMapping[str, str]):
         return self
 
     def get_int(self, name: str, default: int = 0) -> int:
-        """A value as a whole number, `default` if it is missing. ClientError if it is none."""
+        """A value as a whole number; `default` if it is missing. Raises ClientError if it is not a
+        number."""
         text = self._texts.get(name)
         if text is None:
             return default
@@ -69,7 +70,8 @@ class KeyValue(MutableMapping[str, str]):
         return int(text)
 
     def get_float(self, name: str, default: float = 0.0) -> float:
-        """A value as a number, `default` if it is missing. ClientError if it is none."""
+        """A value as a number; `default` if it is missing. Raises ClientError if it is not a
+        number."""
         text = self._texts.get(name)
         if text is None:
             return default

@@ -1,5 +1,5 @@
-"""Messages with system headers and user headers, and what they are in RocketMQ. [BytesMessageImpl,
-OMSUtil]"""
+"""Messages with system headers and user headers, and their conversion to RocketMQ's.
+[BytesMessageImpl, OMSUtil]"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyrmq.oms.key_value import KeyValue, Value
 
 
 class Header(StrEnum):
-    """Names of system headers; plain texts do as well. [Message.BuiltinKeys]"""
+    """Names of system headers; plain strings work as well. [Message.BuiltinKeys]"""
 
     MESSAGE_ID = "MESSAGE_ID"
     DESTINATION = "DESTINATION"
@@ -60,12 +60,13 @@ class BytesMessage:
 
         BytesMessage("Orders", b"...", user_headers={"region": "eu", "attempt": 1})
 
-    queue: the topic, header DESTINATION. user_headers: the user's own; TAGS among them is the tag
-    that RocketMQ's consumers select by. sys_headers, by `Header`: SEARCH_KEYS (keys, separated by
-    blanks), START_TIME (not before, ms since 1970; a timer message), STREAM_KEY (messages with one
-    key go to one queue of the topic, in order), TRACE_ID. Others are written when a message is
-    stored and delivered, and not sent, so that a message that was received can be sent on; or they
-    are refused by `send`.
+    queue: the topic, header DESTINATION.
+    user_headers: the user's own; TAGS is the tag by which RocketMQ's consumers select.
+    sys_headers, by `Header`: SEARCH_KEYS (keys, separated by blanks), START_TIME (earliest
+    delivery, ms since 1970; a timer message), STREAM_KEY (messages with the same key go to one
+    queue of the topic, in order), TRACE_ID. Headers that the system writes when it stores and
+    delivers a message are not sent, so you can send a received message again. `send` refuses all
+    others.
     """
 
     __slots__ = ("_body", "received", "sys_headers", "user_headers")
@@ -83,11 +84,11 @@ class BytesMessage:
         self.user_headers = KeyValue(user_headers)
         self.body = body
         self.received: ReceivedMessage | None = None
-        """As pyrmq has it: offsets, and the body as it is stored."""
+        """pyrmq's form of the message, with offsets and the stored body."""
 
     @property
     def body(self) -> bytes:
-        """The body. UndecodableBodyError for one that was received and cannot be decompressed."""
+        """The body. Raises UndecodableBodyError if a received body cannot be decompressed."""
         if self._body is None:
             assert self.received is not None
             return self.received.body
@@ -105,7 +106,7 @@ class BytesMessage:
 
     @property
     def message_id(self) -> str | None:
-        """Header MESSAGE_ID; None before it was sent."""
+        """Header MESSAGE_ID; None before the message is sent."""
         return self.sys_headers.get(Header.MESSAGE_ID)
 
     def __repr__(self) -> str:
@@ -116,7 +117,8 @@ class BytesMessage:
 
 
 def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
-    """As RocketMQ takes it, and its sharding key. NotSentError, NotSupportedError."""
+    """RocketMQ's form of a message, and its sharding key. Raises NotSentError and
+    NotSupportedError."""
     check_kind("what is sent", message, (BytesMessage,), "a BytesMessage")
     system = message.sys_headers
     for name in system:
@@ -149,7 +151,8 @@ def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
 
 
 def from_rocketmq(message: ReceivedMessage, namespace: str) -> BytesMessage:
-    """As OpenMessaging has it. Of RocketMQ's own properties only TAGS is a header."""
+    """OpenMessaging's form of a message. Of RocketMQ's own properties only TAGS becomes a
+    header."""
     properties = message.properties
     user = {
         name: text

@@ -25,14 +25,14 @@ from pyrmq.oms.promise import Promise, forward
 from pyrmq.oms.unsupported import OfProducer
 
 MAX_PENDING = 1024
-"""Sends of `send_async` at a time; further ones wait."""
+"""Most sends of `send_async` in flight; further ones wait."""
 MAX_TIMEOUT = 2**31 / 1000
 Converted = tuple[RocketMessage, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """message_id: what the message has as MESSAGE_ID. rocketmq: where it went."""
+    """message_id: the message's MESSAGE_ID. rocketmq: RocketMQ's result."""
 
     message_id: str
     rocketmq: RocketResult
@@ -40,13 +40,13 @@ class SendResult:
 
 class Producer(OfProducer):
     """Sends messages; an async context manager on trio. `MessagingAccessPoint.create_producer`
-    makes it.
+    creates it.
 
         async with access_point.create_producer() as producer:
             message = producer.create_bytes_message("Orders", b"...", user_headers={"region": "eu"})
             await producer.send(message)
 
-    Leaving it waits for what `send_async` has begun.
+    Closing waits for the sends that `send_async` has begun.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -65,7 +65,7 @@ class Producer(OfProducer):
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
@@ -92,15 +92,15 @@ class Producer(OfProducer):
         user_headers: Mapping[str, Value] | None = None,
         sys_headers: Mapping[str, Value] | None = None,
     ) -> BytesMessage:
-        """A message to a queue, which is a topic; as `BytesMessage`."""
+        """A message to a queue (a topic); as `BytesMessage`."""
         return BytesMessage(queue, body, user_headers=user_headers, sys_headers=sys_headers)
 
     async def send(self, message: BytesMessage, *, timeout: float | None = None) -> SendResult:
-        """Sends a message and waits until the broker has it; then it has a MESSAGE_ID.
+        """Sends a message and waits until the broker has it; then the message has a MESSAGE_ID.
 
-        timeout: seconds instead of OPERATION_TIMEOUT. Raises as `pyrmq.Producer.send`, before
-        anything is sent NotSupportedError and NotSentError; and ClientError where the broker has
-        the message, but not as safely as it is configured to.
+        timeout: seconds, instead of OPERATION_TIMEOUT. Raises NotSupportedError and NotSentError
+        before sending, ClientError if the broker stored the message with a status other than
+        SEND_OK, and otherwise as `pyrmq.Producer.send`.
         """
         self._check_entered()
         return await self._send(message, to_rocketmq(message), timeout)
@@ -108,8 +108,8 @@ class Producer(OfProducer):
     async def send_async(
         self, message: BytesMessage, *, timeout: float | None = None
     ) -> Promise[SendResult]:
-        """Begins to send: `await promise` gives what `send` gives. Headers that cannot be sent are
-        an error at once. Waits while 1024 of these sends are under way."""
+        """Begins to send; `await promise` gives the result of `send`. Headers that cannot be sent
+        raise at once. It waits while 1024 of these sends are in flight."""
         self._check_entered()
         converted = to_rocketmq(message)
         await self._slots.acquire()
@@ -124,8 +124,8 @@ class Producer(OfProducer):
         return promise
 
     async def send_oneway(self, message: BytesMessage) -> None:
-        """Sends without waiting for an answer: it may be lost without a word. What is known at
-        once is an error: as `pyrmq.Producer.send_oneway`, and NotSupportedError."""
+        """Sends without waiting for an answer, so a lost message is not noticed. Raises as
+        `pyrmq.Producer.send_oneway`, and NotSupportedError."""
         self._check_entered()
         converted, key = to_rocketmq(message)
         queue = None

@@ -1,4 +1,4 @@
-"""What a send under way will have come to. [DefaultPromise]"""
+"""The result of a send in flight. [DefaultPromise]"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def forward(promise: Promise[T], future: Future[T]) -> None:
-    """Gives the future of another thread what a promise comes to."""
+    """Copies the result of a promise to the future of another thread."""
 
     def done(promise: Promise[T]) -> None:
         error = promise.exception()
@@ -30,7 +30,8 @@ def forward(promise: Promise[T], future: Future[T]) -> None:
 
 
 class Promise(Generic[T]):
-    """A result that comes later: `await` it. The names are those of concurrent.futures.Future."""
+    """A result that comes later: `await` it. Its methods have the names of
+    concurrent.futures.Future."""
 
     def __init__(self) -> None:
         self._done = trio.Event()
@@ -43,11 +44,11 @@ class Promise(Generic[T]):
         return self.result()
 
     def done(self) -> bool:
-        """Whether it has a result, or an error."""
+        """Whether there is a result or an error."""
         return self._done.is_set()
 
     def result(self) -> T:
-        """The result, without waiting. Raises its error, or ClientError while it has neither."""
+        """The result, without waiting. Raises its error, or ClientError while there is neither."""
         if self._error is not None:
             raise self._error
         if not self._results:
@@ -55,26 +56,26 @@ class Promise(Generic[T]):
         return self._results[0]
 
     def exception(self) -> Exception | None:
-        """The error; None if there is a result. ClientError while there is neither."""
+        """The error; None if there is a result. Raises ClientError while there is neither."""
         if self._error is None:
             self.result()
         return self._error
 
     def add_done_callback(self, function: Callable[[Promise[T]], object]) -> None:
-        """Calls a plain function with this promise once it is done, or at once if it is. What it
-        raises is logged."""
+        """Calls a plain function with this promise when it is done, or at once if it already is.
+        What the function raises is logged."""
         if self.done():
             self._call(function)
         else:
             self._callbacks.append(function)
 
     def set_result(self, result: T) -> None:
-        """For who makes it."""
+        """For the code that made the promise."""
         self._results.append(result)
         self._finish()
 
     def set_exception(self, error: Exception) -> None:
-        """For who makes it."""
+        """For the code that made the promise."""
         self._error = error
         self._finish()
 

@@ -1,4 +1,4 @@
-"""OpenMessaging for plain code: the same names, and each call blocks.
+"""OpenMessaging for blocking code: the same names, and each call blocks.
 
     from pyrmq.oms.sync import MessagingAccessPoint
 
@@ -6,8 +6,8 @@
     with access_point.create_producer() as producer:
         producer.send(producer.create_bytes_message("Orders", b"Hello"))
 
-They run on the background thread of `pyrmq.sync`. `startup` and `shutdown` are there for programs
-that cannot use `with`.
+The clients run on the background thread of `pyrmq.sync`. Programs that cannot use `with` call
+`startup` and `shutdown`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class _Lifecycle(Client[C]):
         self._leaving = threading.Lock()
 
     def startup(self) -> None:
-        """As entering a `with`."""
+        """The same as entering a `with`."""
         self.__enter__()
 
     def shutdown(self) -> None:
-        """As leaving a `with`; nothing if it was not started, or is shut down already."""
+        """The same as leaving a `with`. Does nothing if it was not started, or is already shut
+        down."""
         self.__exit__(None, None, None)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -69,9 +70,9 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
     def send_async(
         self, message: BytesMessage, *, timeout: float | None = None
     ) -> Future[SendResult]:
-        """Begins to send; the future has what `send` gives. Its callbacks run in the background
-        thread: short ones, that block on nothing. Headers that cannot be sent are an error at once.
-        Waits while 1024 of these sends are under way."""
+        """Begins to send; the future gets the result of `send`. Its callbacks run in the background
+        thread and must not block. Headers that cannot be sent raise at once. It waits while 1024 of
+        these sends are in flight."""
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # it cannot be cancelled
         self._running.call(partial(producers.begin, self._client, message, timeout, future))
@@ -79,19 +80,19 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return self._client.attributes
 
 
 class _Consumer(OfConsumer, _Lifecycle[K]):
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return self._client.attributes
 
     def detach_queue(self, queue: str) -> None:
-        """Gives a queue up; others of the group get its messages. ClientError for one that is not
-        attached."""
+        """Stops consuming a queue; other members of the group get its messages. Raises ClientError
+        if it is not attached."""
         if not self._was_opened:
             self._client.detach_first(queue)
         else:
@@ -102,8 +103,8 @@ class PushConsumer(_Consumer[push_consumers.PushConsumer]):
     """As `pyrmq.oms.PushConsumer`; listeners are plain functions, which run in worker threads."""
 
     def attach_queue(self, queue: str, listener: Listener) -> None:
-        """Consumes a queue, which is a topic, before or after entering. listener: a plain function
-        of a message and a `Context`. ClientError for a queue that is attached already."""
+        """Consumes a queue (a topic), before or after opening. listener: a plain function of a
+        message and a `Context`. Raises ClientError if the queue is already attached."""
         check_function("listener", listener, LISTENER)
         if is_async(listener):
             raise ClientError("the listener must be a plain function, not an async one")
@@ -121,8 +122,8 @@ class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
     __doc__ = pull_consumers.PullConsumer.__doc__
 
     def attach_queue(self, queue: str) -> None:
-        """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
-        attached already."""
+        """Consumes a queue (a topic), before or after opening. Raises ClientError if it is already
+        attached."""
         if not self._was_opened:
             self._client.attach_first(queue, None)
         else:
@@ -138,7 +139,7 @@ complete(PullConsumer, pull_consumers.PullConsumer, blocking, _FIRST)
 
 
 class MessagingAccessPoint(AccessPoint):
-    """As `pyrmq.oms.MessagingAccessPoint`, for plain code."""
+    """As `pyrmq.oms.MessagingAccessPoint`, for blocking code."""
 
     def create_producer(self, attributes: Mapping[str, Value] | None = None) -> Producer:
         return Producer(producers.Producer(self._settings(attributes, Kind.PRODUCER)))
@@ -152,10 +153,11 @@ class MessagingAccessPoint(AccessPoint):
         return PullConsumer(client)
 
     def startup(self) -> None:
-        """Nothing: an access point holds no connection. Programs of OpenMessaging call it."""
+        """Does nothing, because an access point has no connection. Programs of OpenMessaging call
+        it."""
 
     def shutdown(self) -> None:
-        """Nothing, as `startup`."""
+        """Does nothing, as `startup`."""
 
     create_producer.__doc__ = _OnTrio.create_producer.__doc__
     create_push_consumer.__doc__ = _OnTrio.create_push_consumer.__doc__

@@ -1,4 +1,5 @@
-"""What OpenMessaging has and RocketMQ, or this client, has not: each says what to use instead."""
+"""Features of OpenMessaging that RocketMQ, or this client, does not have; each error says what to
+use instead."""
 
 from __future__ import annotations
 

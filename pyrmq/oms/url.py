@@ -11,7 +11,7 @@ from pyrmq.errors import ConfigError, NotSupportedError
 MAX_URL = 4096
 MAX_SERVERS = 64
 NO_NAMESPACE = frozenset({"default", "default:default"})
-"""What the last part is in OpenMessaging's own examples; there it has no effect."""
+"""The last part in OpenMessaging's own examples, where it has no effect."""
 FORM = "oms:rocketmq://HOST:PORT[,HOST:PORT…]/NAMESPACE"
 
 _URL = re.compile(r"(oms|openmessaging):([^:/]*)://([^/]*)(?:/(.*))?", re.DOTALL)
@@ -21,8 +21,8 @@ _NAMESPACE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class AccessPointUrl:
-    """servers: name servers, `host:port` with `,` between them. region: the last part as it
-    stands; namespace: what it means, empty for none."""
+    """servers: name servers, `host:port` with `,` between them. region: the last part, unchanged.
+    namespace: its meaning, empty for none."""
 
     servers: str
     region: str
@@ -30,13 +30,13 @@ class AccessPointUrl:
 
     @property
     def namesrv(self) -> str:
-        """As pyrmq's clients take it."""
+        """In the form of pyrmq's clients."""
         return self.servers.replace(",", ";")
 
 
 def parse_url(url: str) -> AccessPointUrl:
-    """`oms:rocketmq://…` or `openmessaging:rocketmq://…`. ConfigError for what is no such URL,
-    NotSupportedError for another driver or an account."""
+    """`oms:rocketmq://…` or `openmessaging:rocketmq://…`. Raises ConfigError for an invalid URL,
+    and NotSupportedError for another driver or an account."""
     check_kind("the URL", url, (str,), "str")
     if len(url) > MAX_URL:
         raise ConfigError(f"the URL has {len(url)} characters; at most {MAX_URL} are possible")

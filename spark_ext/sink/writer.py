@@ -42,29 +42,29 @@ class Column:
 
 COLUMNS: dict[str, Column] = {
     "body": Column(
-        ("binary", "string"), "the message; the one column that must be there, never null or empty"
+        ("binary", "string"), "the message; the only required column, never null or empty"
     ),
     "topic": Column(
         ("string",),
-        "topic of the row; option `topic` wins over it, and without the option no row may lack it",
+        "topic of the row; option `topic` has precedence; without the option every row needs it",
     ),
     "tags": Column(("string",), "one tag"),
-    "keys": Column(("string",), "keys with blanks between them"),
+    "keys": Column(("string",), "keys, separated by blanks"),
     "properties": Column(
         ("map<string,string>",),
-        "properties of the user; pairs with a null or empty value are left out",
+        "user properties; pairs with a null or empty value are dropped",
     ),
     "shardingKey": Column(
         ("string",),
-        "rows with one key go to one queue, in their order (below); stored as `__SHARDINGKEY`",
+        "rows with the same key go to one queue, in order (see below); stored as `__SHARDINGKEY`",
     ),
-    "brokerName": Column(("string",), "the broker to send to; wins over the sharding key"),
-    "queueId": Column(("int", "bigint"), "the queue to send to; wins over the sharding key"),
+    "brokerName": Column(("string",), "the target broker; has precedence over the sharding key"),
+    "queueId": Column(("int", "bigint"), "the target queue; has precedence over the sharding key"),
     "delayTimeLevel": Column(
         ("int", "bigint"),
         "delay level, 1 to 18 (`messageDelayLevel` of the broker); null or 0: none",
     ),
-    "flag": Column(("int", "bigint"), "flag of the message, 0 without"),
+    "flag": Column(("int", "bigint"), "flag of the message; default 0"),
 }
 """All of them; the engine's list is native/crates/arrow/src/send_rows.rs."""
 

@@ -1,5 +1,5 @@
 """The file that says when alarms are raised and where they go. Every key that is unknown, and every
-value that cannot be meant, is a ConfigError that names it."""
+invalid value, is a ConfigError that names it."""
 
 from __future__ import annotations
 

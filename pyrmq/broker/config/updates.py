@@ -80,7 +80,7 @@ def _changed(config: BrokerConfig, updates: Mapping[str, Update]) -> BrokerConfi
 
 
 def load(path: Path) -> tuple[DataVersion, dict[str, Update]]:
-    """What the file has; ConfigError for what cannot be meant."""
+    """The content of the file. Raises ConfigError for invalid content."""
     content = config_file.load(path)
     table = content.get("updates", {})
     if not isinstance(table, dict):

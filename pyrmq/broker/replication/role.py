@@ -50,7 +50,7 @@ def _texts(values: object) -> dict[str, str] | None:
 
 
 def load(config: BrokerConfig, pinned: Mapping[str, str]) -> Role:
-    """The role of a store. ConfigError for a file that cannot be meant. `pinned`: keys that are set
+    """The role of a store. Raises ConfigError for an invalid file. `pinned`: keys that are set
     where no change reaches, and by what."""
     path = _path(config)
     content = config_file.load(path)

@@ -182,7 +182,7 @@ def _objects(data: dict[Any, Any], key: str) -> list[dict[Any, Any]]:
 
 
 def _check_groups(consumers: list[dict[Any, Any]], producers: list[dict[Any, Any]]) -> None:
-    """Refuses what cannot be meant, before anything is made of a part of the heartbeat."""
+    """Refuses invalid groups before any part of the heartbeat has an effect."""
     for group in [*consumers, *producers]:
         if not isinstance(group.get("groupName"), str):
             raise InvalidParameterError("groupName is needed, a text")

@@ -1,7 +1,7 @@
 """Attributes of topics and groups: which there are, and how they change. [TopicAttributes,
 SubscriptionGroupAttributes, AttributeParser, AttributeUtil]
 
-What cannot be meant is SYSTEM_ERROR, as in RocketMQ, but for a type of messages that the broker's
+An invalid attribute is SYSTEM_ERROR, as in RocketMQ, except a message type that the broker's
 configuration does not allow.
 """
 

@@ -1,9 +1,8 @@
 """Sharing queues among the consumers of a group.
 
 Each strategy takes all queues and all client ids, both sorted, and the own client id, and returns
-the own queues. Every member computes the same split from the same lists.
-[AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle,
-AllocateMessageQueueByConfig]
+the own queues. Every member computes the same result from the same lists.
+[AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle, AllocateMessageQueueByConfig]
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ Strategy = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQu
 
 
 def average(queues: Sequence[MessageQueue], ids: Sequence[str], own: str) -> list[MessageQueue]:
-    """Consecutive runs, the first ones a queue longer where it does not divide (AVG). Empty if
-    `own` is not among the ids."""
+    """Gives each member consecutive queues; if they do not divide evenly, the first members get one
+    more (AVG). Empty if `own` is not among the ids."""
     if own not in ids:
         return []
     share, rest = divmod(len(queues), len(ids))
@@ -32,17 +31,17 @@ def average(queues: Sequence[MessageQueue], ids: Sequence[str], own: str) -> lis
 def average_by_circle(
     queues: Sequence[MessageQueue], ids: Sequence[str], own: str
 ) -> list[MessageQueue]:
-    """One after the other around the circle (AVG_BY_CIRCLE). Empty if `own` is not among the
-    ids."""
+    """Deals the queues out to the members one by one (AVG_BY_CIRCLE). Empty if `own` is not among
+    the ids."""
     if own not in ids:
         return []
     return list(queues[ids.index(own) :: len(ids)])
 
 
 class Configured:
-    """The queues that it is made with, whoever else is in the group (CONFIG). That each queue has
-    one owner is the user's business; `queues` are those of all topics. Those that do not exist are
-    left out, and the group's retry topic is shared evenly."""
+    """The given queues, whoever else is in the group (CONFIG). The user must give each queue to
+    only one member. `queues` are those of all topics; missing ones are ignored. The group's retry
+    topic is shared evenly."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
         self._queues = frozenset(queues)
@@ -51,7 +50,7 @@ class Configured:
         self._topics = {queue.topic for queue in self._queues}
 
     def renamed(self, name: Callable[[str], str]) -> Configured:
-        """The same queues with other names of their topics."""
+        """The same queues with other topic names."""
         return Configured(replace(queue, topic=name(queue.topic)) for queue in self._queues)
 
     def __call__(

@@ -1,4 +1,4 @@
-"""Sharing queues by consistent hashing: few change hands when a member comes or goes.
+"""Sharing queues by consistent hashing: few queues move when a member comes or goes.
 [AllocateMessageQueueConsistentHash, ConsistentHashRouter]"""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ VIRTUAL_NODES = 10
 
 
 class ConsistentHash:
-    """CONSISTENT_HASH, as Java's client computes it; `virtual_nodes` places of each member on the
-    ring. (The Go client has another ring: a group must not mix the two.)"""
+    """CONSISTENT_HASH, as in Java's client; each member has `virtual_nodes` places on the ring. The
+    Go client has another ring, so do not mix both in one group."""
 
     def __init__(self, virtual_nodes: int = VIRTUAL_NODES) -> None:
         check_whole("virtual_nodes", virtual_nodes, 1, 1000)
@@ -32,7 +32,7 @@ class ConsistentHash:
         return [q for q in queues if owners[_next(places, ring_hash(queue_text(q)))] == own]
 
     def _ring_of(self, ids: tuple[str, ...]) -> tuple[list[int], dict[int, str]]:
-        """Of equal hashes the last one counts."""
+        """If hashes are equal, the last one counts."""
         if self._ring[0] != ids:
             owners = {ring_hash(f"{i}-{n}"): i for i in ids for n in range(self._nodes)}
             self._ring = ids, sorted(owners), owners
@@ -45,7 +45,7 @@ def ring_hash(text: str) -> int:
 
 
 def queue_text(queue: MessageQueue) -> str:
-    """What Java's MessageQueue prints as."""
+    """The text of a MessageQueue in Java."""
     return (
         f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
         f"queueId={queue.queue_id}]"
@@ -53,6 +53,6 @@ def queue_text(queue: MessageQueue) -> str:
 
 
 def _next(places: list[int], at: int) -> int:
-    """The first place at or behind `at`, around the ring."""
+    """The first place at or behind `at` on the ring."""
     index = bisect_left(places, at)
     return places[index] if index < len(places) else places[0]

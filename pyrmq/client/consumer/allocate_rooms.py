@@ -13,8 +13,8 @@ from pyrmq.model.message import MessageQueue
 
 
 class MachineRoom:
-    """Queues of brokers called `room@name`, of some rooms only (MACHINE_ROOM): consecutive runs of
-    equal length, and of what is left one for each of the first members."""
+    """Only queues of brokers called `room@name`, of the given rooms (MACHINE_ROOM): each member
+    gets an equal number of consecutive queues, and each of the first members one of the rest."""
 
     def __init__(self, rooms: Iterable[str]) -> None:
         if isinstance(rooms, str):
@@ -43,9 +43,9 @@ class MachineRoom:
 
 
 class MachineRoomNearby:
-    """Queues go to the members in their own room, and those of rooms without members to all
-    (MACHINE_ROOM_NEARBY). `room_of_queue` and `room_of_client` say where a queue and a client id
-    are; `inner` shares the queues of a room."""
+    """Gives queues to the members in their own room, and queues of rooms without members to all
+    (MACHINE_ROOM_NEARBY). `room_of_queue` and `room_of_client` return the room of a queue and of a
+    client id; `inner` shares the queues of a room."""
 
     def __init__(
         self,
@@ -61,7 +61,8 @@ class MachineRoomNearby:
     def __call__(
         self, queues: Sequence[MessageQueue], ids: Sequence[str], own: str
     ) -> list[MessageQueue]:
-        """Empty if `own` is not among the ids. ClientError for what is in no room."""
+        """Empty if `own` is not among the ids. Raises ClientError for a queue or client without a
+        room."""
         if own not in ids:
             return []
         of_rooms: dict[str, list[MessageQueue]] = defaultdict(list)

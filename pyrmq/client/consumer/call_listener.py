@@ -1,4 +1,4 @@
-"""Calling a consumer's listener, whatever kind of function it is, and what its answer means."""
+"""Calls a consumer's listener, of any kind, and interprets its result."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pyrmq.model.message import ReceivedMessage
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Any], Any]
-"""A function of a message, or of a list of messages where a batch size is set."""
+"""A function of a message, or of a list of messages with a batch size."""
 MAX_LEVEL = 2**31 - 1
 
 
 class ConsumeResult(Enum):
-    """What a listener may return; None means SUCCESS, and any other value is a failure.
+    """A listener may return it; None means SUCCESS, and any other value is a failure.
     [ConsumeConcurrentlyStatus, ConsumeOrderlyStatus]"""
 
     SUCCESS = "consumed"
@@ -36,11 +36,11 @@ class ConsumeResult(Enum):
 
 
 class ReconsumeLater(Exception):
-    """A listener raises it to have its message again, without a traceback in the log.
+    """A listener raises it to get its message again later, without a traceback in the log.
 
-    delay_level: the delay, as of `Message.delay_time_level`; 0: the broker chooses by the number
-    of deliveries; -1: not again, the message goes to the group's dead-letter topic. ClientError for
-    what is no level.
+    delay_level: as `Message.delay_time_level`; 0: the broker chooses by the number of deliveries;
+    -1: the message goes to the group's dead-letter topic at once. Raises ClientError if the level
+    is invalid.
     """
 
     def __init__(self, text: str = "", *, delay_level: int = 0) -> None:
@@ -50,17 +50,17 @@ class ReconsumeLater(Exception):
 
 
 class Caller:
-    """Calls a listener: an async one in the worker's task, a plain one in a thread of its own, of
-    which there are as many as workers. A cancellation leaves such a thread behind."""
+    """Calls a listener: an async one in the worker's task, a plain one in a thread; there are as
+    many threads as workers. A cancellation leaves such a thread running."""
 
     def __init__(self, listener: Listener, group: str, *, batch: bool, workers: int) -> None:
         self._listener = listener
         self._group = group
         self.batch = batch
-        """Whether it gets lists, also of one message."""
+        """Whether the listener gets lists, also for one message."""
         self._async = is_async(listener)
         self.direct = listener if self._async and not batch else None
-        """The listener itself, if it is called with each message in the worker's task."""
+        """The listener itself, if the worker's task calls it with each message."""
         self._threads = trio.CapacityLimiter(workers)
 
     async def __call__(self, messages: Sequence[ReceivedMessage]) -> object:
@@ -71,7 +71,7 @@ class Caller:
         return await answer if inspect.isawaitable(answer) else answer
 
     def failed(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Logs the exception that is being handled as one of the listener."""
+        """Logs the current exception as an error of the listener."""
         first, more = messages[0], len(messages) - 1
         text = described(first) + (f" and {more} after it" if more else "")
         log.exception(
@@ -81,16 +81,17 @@ class Caller:
 
 
 def described(message: ReceivedMessage) -> str:
-    """A message as logs name it; to be escaped."""
+    """A message's name in logs; escape it."""
     keys = f", keys {' '.join(message.keys):.200}" if message.keys else ""
     place = f"broker {message.broker_name}, queue {message.queue_id}, offset {message.queue_offset}"
     return f"message {message.msg_id:.100} of topic {message.topic} ({place}{keys})"
 
 
 def consumed(answer: object, count: int, batch: bool) -> int:
-    """How many of `count` messages, from the first on, an answer says are consumed. A listener that
-    gets batches may return that number (the index of the first that is not acknowledged), also of
-    a batch that is one message. ClientError for what is no answer: nothing is consumed then."""
+    """The number of consumed messages, counted from the first of `count`, that a listener's result
+    means. A listener for batches may return that number (the index of the first unacknowledged
+    message), also for a batch of one. Raises ClientError for an invalid result; then no message is
+    consumed."""
     if answer is None or answer is ConsumeResult.SUCCESS:
         return count
     if isinstance(answer, ConsumeResult):

@@ -14,14 +14,14 @@ from pyrmq.client.hooks import ConsumeMessageHook
 from pyrmq.model.message import ReceivedMessage
 
 Result = ConsumeResult | int | None
-"""What a listener may return; a number only where it gets lists."""
+"""The allowed results of a listener; a number only if it gets lists."""
 AsyncListener = (
     Callable[[ReceivedMessage], Awaitable[Result]]
     | Callable[[list[ReceivedMessage]], Awaitable[Result]]
 )
-"""An async function of a message, or of a list of messages where `batch_size` is more than 1."""
+"""An async function of a message, or, with `batch_size` above 1, of a list of messages."""
 PlainListener = Callable[[ReceivedMessage], Result] | Callable[[list[ReceivedMessage]], Result]
-"""The same, a plain function."""
+"""The same as a plain function."""
 Listener = AsyncListener | PlainListener
 
 
@@ -43,7 +43,7 @@ class _Both(TypedDict, total=False):
 
 
 class PushConsumerOptions(_Both, total=False):
-    """As `PushConsumer` takes them, without its listener."""
+    """Options of `PushConsumer` except its listener."""
 
     concurrency: int
     message_model: MessageModel
@@ -60,7 +60,7 @@ class PushConsumerOptions(_Both, total=False):
 
 
 class LitePullConsumerOptions(_Both, total=False):
-    """As `LitePullConsumer` takes them."""
+    """Options of `LitePullConsumer`."""
 
     auto_commit: bool
     auto_commit_interval: float

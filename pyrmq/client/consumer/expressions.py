@@ -1,4 +1,4 @@
-"""Asking brokers whether they take a subscription, before it is used. [checkClientInBroker]"""
+"""Checks subscriptions with brokers before they are used. [checkClientInBroker]"""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REFUSALS = (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR)
 async def check_expressions(
     client: ClientInstance, group: str, subscriptions: Iterable[Subscription]
 ) -> None:
-    """Raises what a broker of its topic answers that refuses an expression which is none of tags:
-    the first one that answers. What others refuse is logged when their queues are read."""
+    """Sends expressions other than tags to the brokers of their topics, and raises the error of the
+    first one that refuses. Later refusals are logged when queues are read."""
     for sub in subscriptions:
         if sub.expression_type == TAG:
             continue

@@ -1,7 +1,8 @@
-"""Receiving messages when one asks for them: a lite pull consumer. [DefaultLitePullConsumerImpl]
+"""Receiving messages by polling: a lite pull consumer. [DefaultLitePullConsumerImpl]
 
-Messages are pulled ahead in the background; `poll` takes them. Nothing is sent back to brokers and
-there is no retry topic: what is not committed is polled again by whoever has the queue next.
+The consumer pulls messages ahead in the background; `poll` takes them. Nothing is sent back to
+brokers, and there is no retry topic: messages that are not committed are polled again by the next
+owner of the queue.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ SUSPEND_MS = 20_000
 
 
 class Assigned:
-    """What `assign` returns. It may be awaited: until it is known where the queues begin."""
+    """The result of `assign`. Awaiting it waits until the start of the queues is known."""
 
     def __init__(self, placed: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._placed = placed
@@ -75,23 +76,25 @@ class LitePullConsumer:
                 for message in await consumer.poll():
                     ...
 
-    What `poll` returned counts as consumed at the next `poll`, or with `commit`. One task polls.
+    Polled messages count as consumed at the next `poll`, or with `commit`. One task polls.
 
-    group: name of the consumer group. subscriptions: topics and tag expressions or `Sql`; their
-    queues are shared with the other members of the group. Without it `assign` says which queues
-    this consumer has, whoever else has them. namesrv: as of PushConsumer; consume_from,
-    consume_timestamp, strategy, rebalance_interval: too.
-    auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue is given
-    up and when the consumer is left; otherwise only by `commit`.
-    namespace, namespace_v2, trace, trace_topic, hooks: as of PushConsumer; for them what is
-    polled is consumed.
-    pull_batch_size: messages that one pull brings, and `poll` returns, at most.
-    max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be polled, and
-    how far apart the first and the last of it may lie; max_cached_total: messages of all queues.
+    group: name of the consumer group.
+    subscriptions: topics, each with a tag expression or `Sql`; the group shares their queues.
+    Without subscriptions, `assign` chooses the queues of this consumer; other consumers may read
+    the same ones.
+    namesrv, consume_from, consume_timestamp, strategy, rebalance_interval: as for PushConsumer.
+    auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue moves to
+    another member, and when the consumer closes; otherwise only by `commit`.
+    namespace, namespace_v2, trace, trace_topic, hooks: as for PushConsumer; for trace and hooks a
+    polled message is consumed.
+    pull_batch_size: most messages of one pull and of one `poll`.
+    max_cached_messages, max_cached_bytes, max_span: pulling a queue pauses when so many of its
+    messages or bytes wait to be polled, or when the first and the last of them are so many offsets
+    apart. max_cached_total: the same for the messages of all queues.
 
-    UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid,
-    ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
-    refuses. What goes wrong later is logged and tried again.
+    Raises UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid, and
+    ConfigError without a name server. Opening raises the broker's error if it refuses an `Sql`.
+    Later problems are logged and retried.
     """
 
     def __init__(
@@ -204,26 +207,25 @@ class LitePullConsumer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Offsets are written (with `auto_commit`) and the group is left. What the last `poll`
-        returned counts as consumed only if it was committed. Polls that still wait have a
-        ClientError."""
+        """Writes offsets (with `auto_commit`) and leaves the group. The messages of the last `poll`
+        count as consumed only if they were committed. Polls that still wait raise ClientError."""
         self._polls.close()
         await self._member.leave(*error)
 
     def check_entered(self) -> None:
-        """ClientError outside of `async with`."""
+        """Raises ClientError outside of `async with`."""
         self._member.check_entered()
 
     # Which queues.
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues that this consumer has now, sorted."""
+        """The queues that this consumer has now, sorted."""
         return self._names.shown_queues(self._held.assigned())
 
     async def queues(self, topic: str, *, timeout: float = API_TIMEOUT) -> list[MessageQueue]:
-        """All queues of a topic that can be read, sorted. TopicNotExistError, RequestTimeoutError
-        after `timeout` seconds."""
+        """All readable queues of a topic, sorted. Raises TopicNotExistError, and
+        RequestTimeoutError after `timeout` seconds."""
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
@@ -233,7 +235,8 @@ class LitePullConsumer:
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
-        """Shares one more topic with the group. ClientError for a consumer that assigns."""
+        """Shares one more topic with the group. Raises ClientError if the consumer uses
+        `assign`."""
         if not self._shares:
             raise ClientError("this consumer assigns queues: it cannot subscribe as well")
         self.check_entered()
@@ -250,9 +253,9 @@ class LitePullConsumer:
         await self._member.begun([topic], until)
 
     def assign(self, queues: Iterable[MessageQueue], expression: str = ALL) -> Assigned:
-        """From now on this consumer has exactly these queues, with an expression for all their
-        topics. ClientError for a consumer that subscribes. With LAST_OFFSET, await what this
-        returns: what is sent to the queues after that is polled."""
+        """Gives this consumer exactly these queues, with one expression for all their topics.
+        Raises ClientError if the consumer has subscriptions. With LAST_OFFSET, await the result:
+        messages that are sent after that are polled."""
         if self._shares:
             raise ClientError("this consumer subscribes to topics: it cannot assign queues as well")
         self.check_entered()
@@ -280,15 +283,17 @@ class LitePullConsumer:
     # Messages.
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """The next messages of one queue, in order; none if none came in `timeout` seconds (0: what
-        is there). Those that the last call returned count as consumed."""
+        """The next messages of one queue, in order; an empty list if none arrived within `timeout`
+        seconds (0: only messages that are already here). The messages of the previous call then
+        count as consumed."""
         chunk = await self.poll_unseen(timeout)
         self.saw(chunk)
         return list(chunk)
 
     async def poll_unseen(self, timeout: float = 5.0) -> Chunk:
-        """As `poll`, for a caller in another thread, who may have given up meanwhile: what it gets
-        counts as consumed at the next call only if it `saw` it, else it is returned again."""
+        """As `poll`, for a caller in another thread that may have been cancelled. The messages
+        count as consumed at the next call only if the caller reported them with `saw`; otherwise
+        they are returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
         async with self._turn:  # a call that was given up comes to its end before
@@ -298,36 +303,37 @@ class LitePullConsumer:
         return chunk
 
     def saw(self, chunk: Chunk) -> None:
-        """A caller has what `poll_unseen` returned. May be called in any thread."""
+        """Reports that the caller has received the result of `poll_unseen`. Any thread may call
+        it."""
         self._polls.seen = chunk
 
     def __aiter__(self) -> MessageIterator:
-        """Each message counts as consumed when the next one is asked for."""
+        """Each message counts as consumed when the loop asks for the next one."""
         return MessageIterator(self)
 
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
-        """The next message of a queue that is not paused (what iterators are made of)."""
+        """The next message of a queue that is not paused. Iterators call it."""
         process, message = await self._polls.take()
         if self._observer is not None:
             self._observer.polled([message])
         return process, message
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
-        """One that was taken and is to come again."""
+        """Returns a taken message, so that it comes again."""
         self._polls.put_back(process, [message])
 
     def finish(self, process: ProcessQueue, message: ReceivedMessage) -> None:
-        """One that was taken is consumed."""
+        """Marks a taken message as consumed."""
         process.finish(message.queue_offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """`poll` returns nothing of these queues, and nothing more is pulled of them."""
+        """Stops pulling these queues; `poll` returns none of their messages."""
         for process in [self._process(queue) for queue in queues]:
             self._paused.add(process.queue)
             process.pause(True)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """They go on where they were paused."""
+        """Continues these queues where they were paused."""
         for process in [self._process(queue) for queue in queues]:
             self._paused.discard(process.queue)
             process.pause(False)
@@ -340,8 +346,8 @@ class LitePullConsumer:
     # Places.
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """The next `poll` of this queue begins at an offset. ClientError if the queue has not got
-        it, or is not assigned."""
+        """The next `poll` of this queue begins at an offset. Raises ClientError if the queue does
+        not have that offset, or is not assigned."""
         wire = self._process(queue).queue
         if type(offset) is not int:
             raise ClientError(f"the offset is {offset!r:.80}; a whole number is needed")
@@ -356,7 +362,7 @@ class LitePullConsumer:
         self._go(queue, await self._ends.first(wire))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """The next `poll` of this queue returns what is sent from now on."""
+        """The next `poll` of this queue returns messages that are sent from now on."""
         wire = self._process(queue).queue
         self._go(queue, await self._ends.end(wire))
 
@@ -371,13 +377,13 @@ class LitePullConsumer:
         return await self._ends.at(self._names.wire_queue(queue), timestamp)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The offset that the group goes on from; None if there is none yet."""
+        """The committed offset of the group; None if there is none yet."""
         self.check_entered()
         return await self._store.read(self._names.wire_queue(queue))
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Writes how far this consumer is: what `poll` has returned counts as consumed, or, of the
-        queues in `offsets`, all before these offsets. ClientError if a broker has not taken it."""
+        """Writes offsets: polled messages count as consumed; or, with `offsets`, all messages of
+        these queues before these offsets. Raises ClientError if a broker did not accept one."""
         self.check_entered()
         if offsets is None:
             self._polls.settle()
@@ -394,6 +400,6 @@ class LitePullConsumer:
 async def assign(
     consumer: LitePullConsumer, queues: Iterable[MessageQueue], expression: str = ALL
 ) -> None:
-    """From now on this consumer has exactly these queues, with an expression for all their topics.
-    What is sent to them after this is polled. ClientError for a consumer that subscribes."""
+    """Gives the consumer exactly these queues, with one expression for all their topics. Messages
+    that are sent after this are polled. Raises ClientError if the consumer has subscriptions."""
     await consumer.assign(queues, expression)

@@ -14,7 +14,7 @@ from pyrmq.errors import ClientError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitePullOptions:
-    """As LitePullConsumer takes them. ClientError from `check` for what cannot be meant."""
+    """Options of LitePullConsumer. `check` raises ClientError if one is invalid."""
 
     consume_from: ConsumeFrom
     consume_timestamp: int | None
@@ -49,7 +49,7 @@ class LitePullOptions:
         return Limits(self.max_cached_messages, self.max_cached_bytes, self.max_span)
 
     def texts(self) -> dict[str, object]:
-        """Under the names that RocketMQ's tools show."""
+        """The options as text, under the names that RocketMQ's tools show."""
         return {
             "autoCommit": self.auto_commit,
             "autoCommitIntervalMillis": int(self.auto_commit_interval * 1000),

@@ -1,8 +1,8 @@
-"""How far a member is that gets all messages: in a file of its own. [LocalFileOffsetStore]
+"""Offsets of a broadcasting member, in a file of its own. [LocalFileOffsetStore]
 
-`FOLDER/CLIENT_ID/GROUP/offsets.json` in the form of RocketMQ's Java client, which reads it as well;
-beside it `offsets.json.bak`, the one before. When a damaged file is written anew it stays there
-as `offsets.json.damaged`.
+`FOLDER/CLIENT_ID/GROUP/offsets.json` in the format of RocketMQ's Java client, which can read it
+too. `offsets.json.bak` is the previous version. When a damaged file is replaced, it is kept as
+`offsets.json.damaged`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _in_use: set[Path] = set()
 
 
 class LocalOffsets:
-    """`open` reads the file, `close` lets another consumer of this process have it."""
+    """`open` reads the file; `close` lets another consumer of this process use it."""
 
     def __init__(self, folder: Path | str | None, client_id: str, group: str) -> None:
         root = Path(folder) if folder is not None else FOLDER
         self.path = root.expanduser() / client_id / group / "offsets.json"
         self._offsets: dict[MessageQueue, int] = {}
         self._topics: set[str] = set()
-        """Those of which there were offsets in the file."""
+        """Topics with offsets in the file."""
         self._is_damaged = self._keep_damaged = False
-        """What was read was; it is there still."""
+        """Whether the file that was read is damaged and still there."""
         self._changed = False
         self._writing = trio.Lock()
 
     async def open(self) -> None:
-        """ClientError if there is a file that may not be read, or that another consumer has. Of a
-        damaged one the file before is read: that is logged, nothing is left out by it, but messages
-        may come again."""
+        """Raises ClientError if the file may not be read, or if another consumer uses it. If the
+        file is damaged, it reads the previous version and logs that; nothing is skipped, but
+        messages may come again."""
         if self.path in _in_use:
             raise ClientError(
                 f"{self.path} is another consumer's of this process: give one of them an "
@@ -68,7 +68,7 @@ class LocalOffsets:
         return self._offsets.get(queue)
 
     async def has_any(self, topic: str) -> bool:
-        """Of a damaged file nobody knows: it may have had some."""
+        """A damaged file may have had some."""
         await trio.lowlevel.checkpoint()
         return self._is_damaged or topic in self._topics
 
@@ -85,10 +85,10 @@ class LocalOffsets:
         return str(self.path)
 
     async def find_keeper(self, queue: MessageQueue) -> None:
-        """It is this file."""
+        """The file itself."""
 
     async def flush(self) -> None:
-        """Writes the file, if an offset has changed; a failure is logged."""
+        """Writes the file if an offset has changed; logs a failure."""
         async with self._writing:
             if not self._changed:
                 return
@@ -103,8 +103,8 @@ class LocalOffsets:
 
 
 def _read(path: Path) -> tuple[dict[MessageQueue, int], bool]:
-    """What is in the file, or the one before where it is not there or damaged; and whether it is
-    damaged: then there may have been more."""
+    """The offsets in the file, or in the previous version if the file is missing or damaged; and
+    whether it is damaged, so that there may have been more."""
     damage = ""
     for candidate in (path, _beside(path, "bak")):
         try:
@@ -136,7 +136,7 @@ def _read(path: Path) -> tuple[dict[MessageQueue, int], bool]:
 
 
 def _write(path: Path, offsets: Mapping[MessageQueue, int], former: Path) -> None:
-    """`former`: where the file goes that is there."""
+    """`former`: the new name of the existing file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = _beside(path, "tmp")
     durable_file.write(fresh, fastjson.parts({"offsetTable": encode_table(offsets)}, "\n"))

@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 LOOK, LOOK_PAUSE = 1.0, 5.0
 """Seconds that looking for a master may take, and until it is looked for again."""
 ASKED = 32
-"""Queues of a broker that are looked at, at most: a group has offsets in the first ones, as queues
-are added behind them."""
+"""Most queues of a broker that are asked about: a group has offsets in the first ones, because new
+queues are added behind them."""
 V5_0_0 = 401
 """The version of brokers from which on they know the field setZeroIfNotFound. [MQVersion]"""
 
 
 class ConsumeFrom(Enum):
-    """Where a group starts in a queue of which the broker knows no offset for it: behind the last
-    message, at the first one, or at the first that was stored at or after a time. As text its name.
+    """Where a group starts in a queue without an offset: at the end, at the first message, or at
+    the first message that was stored at or after a time. Its text is its name.
     [ConsumeFromWhere]"""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
@@ -51,39 +51,39 @@ class OffsetStore(Protocol):
     """Keeps the next offset to consume of each queue."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """None if there is none. PyrmqError."""
+        """The offset; None if there is none. Raises PyrmqError."""
         ...
 
     async def has_any(self, topic: str) -> bool:
-        """Whether there are offsets of the topic, of any queue, from before this client. PyrmqError
-        where it is not known."""
+        """Whether any queue of the topic had an offset before this client. Raises PyrmqError if
+        that is unknown."""
         ...
 
     async def reach(self, queue: MessageQueue) -> bool:
-        """Whether a `write` that follows waits for nothing else; a failure is logged."""
+        """Prepares a `write` so that it need not wait; logs a failure."""
         ...
 
     async def write(self, queue: MessageQueue, offset: int) -> str:
-        """Who keeps it now; empty after a failure, which is logged."""
+        """The present keeper of the offset; empty after a failure, which is logged."""
         ...
 
     def keeper(self, queue: MessageQueue) -> str:
-        """Who would keep what is written now, as far as that is known."""
+        """The keeper of an offset that is written now, as far as known."""
         ...
 
     async def find_keeper(self, queue: MessageQueue) -> None:
-        """Before the last write: looks again for who is to keep it."""
+        """Before the last write: finds the right keeper again."""
         ...
 
     async def flush(self) -> None:
-        """What was written is kept for good, as far as that is this store's to do."""
+        """Makes written offsets durable, as far as this store does that."""
         ...
 
 
 class BrokerOffsets:
     """The offsets of one group, kept by the queues' brokers: masters, and slaves while those are
-    away. What a slave has got meanwhile its master learns from the members that go on or leave, and
-    from the slave."""
+    away. A master gets the offsets of that time from members that stay or leave, and from the
+    slave."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
         self._client = client
@@ -92,7 +92,7 @@ class BrokerOffsets:
         self._looked: dict[tuple[str, str], float] = {}
         """When a master may be looked for again, by topic and broker name."""
         self._looking: dict[tuple[str, str], trio.Lock] = {}
-        """Held while it is looked for."""
+        """Held during the search for a master."""
 
     async def read(self, queue: MessageQueue) -> int | None:
         topic, broker = queue.topic, queue.broker_name
@@ -113,7 +113,7 @@ class BrokerOffsets:
 
     async def has_any(self, topic: str) -> bool:
         """Asks all brokers of the topic at once, each for the offsets of its first queues up to the
-        first that it has. None of them hears of the group by that."""
+        first that it has. The brokers do not learn of the group by that."""
         try:
             route = await self._client.route(topic)
         except TopicNotExistError:
@@ -141,7 +141,7 @@ class BrokerOffsets:
         return found
 
     async def _has_one_of(self, queues: list[MessageQueue]) -> bool:
-        """Of one broker: it, or the first replica that can be reached."""
+        """The same for one broker: it, or its first reachable replica."""
         failure: PyrmqError | None = None
         for replica in self._replicas.known(queues[0].topic, queues[0].broker_name):
             try:
@@ -190,9 +190,9 @@ class BrokerOffsets:
         return known[0].address if known else ""
 
     async def find_keeper(self, queue: MessageQueue) -> None:
-        """Where a slave would keep it, the master is looked for: it may be back, and the next owner
-        of the queue asks there. One that is away is looked for once in a while, for all queues of
-        a topic: the others wait for that. Each topic has a route of its own."""
+        """If a slave would keep the offset, it looks for the master, which may be back and which
+        the next owner of the queue asks. If the master is away, it looks once in a while, for all
+        queues of a topic; the others wait for that. Each topic has its own route."""
         broker = queue.broker_name
         place = queue.topic, broker
         async with self._looking.setdefault(place, trio.Lock()):
@@ -205,21 +205,22 @@ class BrokerOffsets:
                 await self._replicas.greet_master(queue.topic, broker)
 
     async def flush(self) -> None:
-        """Brokers do it by themselves."""
+        """Brokers flush offsets themselves."""
 
 
 class QueueEnds:
-    """What brokers say of the extent of their queues; slaves while their masters are away."""
+    """Asks brokers for the first and next offset of their queues, and slaves while the masters are
+    away."""
 
     def __init__(self, client: ClientInstance) -> None:
         self._replicas = Replicas(client)
 
     async def first(self, queue: MessageQueue) -> int:
-        """The offset of the first message that is there."""
+        """The offset of the first message."""
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
 
     async def end(self, queue: MessageQueue) -> int:
-        """The offset behind the last message."""
+        """The offset after the last message."""
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
 
     async def at(self, queue: MessageQueue, timestamp: int) -> int:

@@ -1,8 +1,8 @@
 """Receiving messages: a push consumer, member of a group. [DefaultMQPushConsumerImpl]
 
-"Push" as in RocketMQ: the client pulls with long polling and hands messages out. A message counts
-as consumed when the loop body (or the listener) is through with it; what was not consumed is
-delivered again, to this consumer or another one of the group (at least once).
+"Push" as in RocketMQ: the client pulls with long polling and passes messages on. A message counts
+as consumed when the loop body or the listener has finished with it. Other messages are delivered
+again, to this consumer or another one of the group (at least once).
 """
 
 from __future__ import annotations
@@ -68,48 +68,52 @@ class PushConsumer:
             async for message in consumer:
                 ...
 
-    A message counts as consumed when the loop asks for the next one, or `acknowledge` is called:
-    do that before a `break`. What is not consumed is delivered again (at least once).
+    A message counts as consumed when the loop asks for the next one, or when you call
+    `acknowledge`: do that before a `break`. Other messages are delivered again (at least once).
 
     group: name of the consumer group, 1 to 248 of the characters `%|a-zA-Z0-9_-`.
-    subscriptions: topics and tag expressions, `TagA || TagB`, or `*` for all; or `Sql`.
+    subscriptions: topics, each with a tag expression (`TagA || TagB`, or `*` for all) or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
-    namespace: topics and the group are `namespace%name` for brokers (and for a `strategy`).
-    namespace_v2: every request names it instead, as with RocketMQ 5's clients.
-    listener: a function that messages go to instead of the loop, consumed when it returns;
-    an async one runs in this trio loop, a plain one in a thread. One that it raises on goes back to
-    the broker, which delivers it again after a delay that grows with `message.reconsume_times`;
-    after `max_reconsume_times` (16) deliveries more it goes to the group's dead-letter topic. It
-    returns None or a ConsumeResult, of a batch also how many are consumed; any other value is a
-    failure.
-    concurrency: calls of the listener at a time, 20 by default. batch_size: with more than 1 it
-    gets lists of up to so many messages of a queue.
-    consume_from: where a new group starts, by default behind the last message at the time when
-    entering returns, which waits up to 3 s for that. consume_timestamp: the time for
-    ConsumeFrom.TIMESTAMP, ms since 1970. Queues that are new to a group with offsets in others of
-    the topic are read from their first message.
-    strategy: how queues are shared among the members of the group, `average` (default),
-    `average_by_circle` and others; all members have the same.
-    message_model: MessageModel.BROADCASTING gives every member all messages; each keeps its offsets
-    in a file, `offset_folder`/CLIENT_ID/GROUP/offsets.json (default ~/.rocketmq_offsets), where the
-    client id is IP@`instance_name` (default DEFAULT). What a listener fails on is left then.
-    orderly: each queue is consumed by one member at a time, strictly in order. A message that the
-    listener raises on is given to it again after `suspend_time` seconds, before anything else of
-    its queue; there is no limit to that unless `max_reconsume_times` is one.
+    namespace: on brokers (and in a `strategy`) topics and the group are called `namespace%name`.
+    namespace_v2: names stay as they are, and every request has this namespace as a field, as with
+    RocketMQ 5's clients.
+    listener: a function that gets the messages instead of the loop:
+    an async one runs in this trio loop, a plain one in a thread.
+    Returning acknowledges the message. If it raises, the message goes back to the broker, which
+    delivers it again after a delay that grows with `message.reconsume_times`; after
+    `max_reconsume_times` (16) further deliveries it goes to the group's dead-letter topic. It
+    returns None or a ConsumeResult, for a batch also the number of consumed messages; any other
+    value is a failure.
+    concurrency: calls of the listener at a time; default 20. batch_size: with more than 1 the
+    listener gets lists of up to so many messages of a queue.
+    consume_from: where a new group starts. The default is the end at the time when the consumer has
+    opened; opening waits up to 3 s for that. consume_timestamp: the time for ConsumeFrom.TIMESTAMP,
+    ms since 1970. If a group has offsets in a topic, it reads new queues of that topic from their
+    first message.
+    strategy: how the members of the group share queues: `average` (default), `average_by_circle`
+    and others; the same in all members.
+    message_model: MessageModel.BROADCASTING gives every member all messages. Each member keeps its
+    offsets in a file, `offset_folder`/CLIENT_ID/GROUP/offsets.json (default ~/.rocketmq_offsets);
+    the client id is IP@`instance_name` (default DEFAULT). Messages that the listener fails on are
+    skipped.
+    orderly: one member at a time consumes a queue, strictly in order. If the listener raises, it
+    gets the same message again after `suspend_time` seconds, before any later message of the queue,
+    without limit unless you set `max_reconsume_times`.
     consume_timeout: seconds after which a message that a listener still has is sent back.
-    close_grace: seconds that listeners under way have to return when the consumer is left; then
-    they are cancelled, and their messages are delivered again.
-    pull_batch_size, pull_interval: messages that one pull brings at most, seconds between two.
-    max_cached_messages, max_cached_bytes, max_span: of each queue what may wait to be consumed,
-    and how far apart the first and the last of it may lie, before pulling pauses.
+    close_grace: seconds that running listeners have to return when the consumer closes; then they
+    are cancelled, and their messages are delivered again.
+    pull_batch_size, pull_interval: most messages of one pull; seconds between two pulls.
+    max_cached_messages, max_cached_bytes, max_span: pulling a queue pauses when so many of its
+    messages or bytes wait to be consumed, or when the first and the last of them are so many
+    offsets apart.
     persist_interval, rebalance_interval: seconds.
-    trace: what was consumed is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
+    trace: record consumed messages in trace_topic, by default RMQ_SYS_TRACE_TOPIC.
     hooks: ConsumeMessageHooks, called before and after messages are consumed.
 
-    UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid,
-    ConfigError without a name server. Entering raises what a broker says of an `Sql` that it
-    refuses (SubscriptionError, ResponseError). What goes wrong later (no route, a broker that is
-    away) is logged and tried again.
+    Raises UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid, and
+    ConfigError without a name server. Opening raises the broker's error (SubscriptionError,
+    ResponseError) if it refuses an `Sql`. Later problems (no route, an unreachable broker) are
+    logged and retried.
     """
 
     def __init__(
@@ -192,7 +196,7 @@ class PushConsumer:
         )
         self._observer = observer_of(group, hooks, tracer)
         self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
-        """What loops have, by the message's id()."""
+        """Messages that loops have, by the message's id()."""
         rule = StartRule(store, QueueEnds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
@@ -231,8 +235,8 @@ class PushConsumer:
 
     @property
     def assigned(self) -> list[MessageQueue]:
-        """Queues of the subscribed topics that this consumer has now, sorted; empty until the
-        first rebalance. (It may have queues of the group's retry topic besides.)"""
+        """The queues of the subscribed topics that this consumer has now, sorted; empty before the
+        first rebalance. (It may also have queues of the group's retry topic.)"""
         mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
         return self._names.shown_queues(mine)
 
@@ -259,9 +263,9 @@ class PushConsumer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing is pulled any more, listeners under way get their grace, then they are cancelled.
-        Whatever fails there, offsets are written and the group is left. Loops that still wait for a
-        message have a ClientError."""
+        """Stops pulling, gives running listeners their grace and then cancels them. Whatever fails
+        there, it writes offsets and leaves the group. Loops that still wait for a message raise
+        ClientError."""
         self._held.stop()
         self._ready.close()
         try:
@@ -282,8 +286,8 @@ class PushConsumer:
     # Changes while it runs.
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
-        """Consumes one more topic. All members of a group have to have the same subscriptions.
-        ClientError for a topic that is subscribed already, and raises as entering does."""
+        """Consumes one more topic. All members of a group must have the same subscriptions. Raises
+        ClientError if the topic is already subscribed, and otherwise as opening does."""
         self.check_entered()
         check_topic(topic)
         topic = self._names.wire(topic)
@@ -299,9 +303,9 @@ class PushConsumer:
             await self._member.begun([topic], until)
 
     async def unsubscribe(self, topic: str) -> None:
-        """Gives a topic up. What its listener has now it may end; what it has not begun is
-        delivered to others of the group, or again when the topic is subscribed again. ClientError
-        for one that is not subscribed."""
+        """Stops consuming a topic. Its running listener calls may finish. Messages that no listener
+        has begun are delivered to other members, or again after a new subscription. Raises
+        ClientError if the topic is not subscribed."""
         self.check_entered()
         topic = self._names.wire(topic)
         if topic not in self._subs or topic == self._retry_topic:
@@ -311,14 +315,14 @@ class PushConsumer:
         await self._client.heartbeat()
 
     def suspend(self) -> None:
-        """Nothing more is pulled until `resume`. What waits for the listener or the loop already is
+        """Stops pulling until `resume`. Messages that already wait for the listener or the loop are
         still consumed."""
         self._suspended = True
         for process in self._held.table.values():
             process.pause(True)
 
     def resume(self) -> None:
-        """Goes on after `suspend`."""
+        """Pulls again after `suspend`."""
         self._suspended = False
         for process in self._held.table.values():
             process.pause(False)
@@ -327,7 +331,7 @@ class PushConsumer:
             self._deliver(*entry)
 
     def is_suspended(self) -> bool:
-        """Whether it was suspended and not resumed since."""
+        """Whether the consumer is suspended."""
         return self._suspended
 
     def _taken(self, process: ProcessQueue) -> None:
@@ -341,31 +345,31 @@ class PushConsumer:
         return MessageIterator(self)
 
     def check_entered(self) -> None:
-        """ClientError outside of `async with`."""
+        """Raises ClientError outside of `async with`."""
         self._member.check_entered()
 
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
-        """The next message with the queue to `finish` it on (what iterators are made of)."""
+        """The next message, with the queue for `finish` or `put_back`. Iterators call it."""
         process, (message,) = await self._ready.take()
         if self._observer is not None:
             self._observed[id(message)] = message, self._observer.consuming([message])
         return process, message
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
-        """One that was taken and is to come again."""
+        """Returns a taken message, so that it comes again."""
         self._observed.pop(id(message), None)
         self._ready.put_back([(process, [message])])
 
     def finish(self, process: ProcessQueue, message: ReceivedMessage, *, done: bool = True) -> None:
-        """One that was taken is consumed, or was sent back."""
+        """Marks a taken message as consumed or sent back."""
         process.finish(message.queue_offset)
         if self._observer is not None and id(message) in self._observed:
             _, consuming = self._observed.pop(id(message))
             self._observer.listened(consuming, done, raised=False)
 
     def acknowledge(self, message: ReceivedMessage) -> None:
-        """Counts a message as consumed before the loop asks for the next one. The offset is
-        written at the next turn (every five seconds) and when the consumer is left."""
+        """Acknowledges a message before the loop asks for the next one. The offset is written
+        within five seconds, and when the consumer closes."""
         process = self._process_of(message)
         if process is not None:
             self.finish(process, message)
@@ -373,12 +377,13 @@ class PushConsumer:
     async def send_back(
         self, message: ReceivedMessage, *, delay_level: int = BROKERS_CHOICE
     ) -> None:
-        """Gives a message back to its broker: the group gets it again after a delay, and in the end
-        it goes to the dead-letter topic. Here it counts as consumed then.
+        """Sends a message back to its broker. The group gets it again after a delay; after too many
+        deliveries it goes to the dead-letter topic. For this consumer the message then counts as
+        consumed.
 
-        delay_level: as of `Message.delay_time_level`; 0: the broker chooses by the number of
-        deliveries; -1: to the dead-letter topic at once. ClientError if the message is not one that
-        waits to be acknowledged here; otherwise raises what the request raises.
+        delay_level: as `Message.delay_time_level`; 0: the broker chooses by the number of
+        deliveries; -1: to the dead-letter topic at once. Raises ClientError if the message does not
+        wait to be acknowledged here, and otherwise as the request does.
         """
         check_whole("delay_level", delay_level, -1, MAX_LEVEL)
         process = self._process_of(message)

@@ -17,11 +17,11 @@ from pyrmq.client.producer.refusals import check_kind
 from pyrmq.errors import ClientError
 
 UNLIMITED = 2**31 - 1
-"""Deliveries of a message that is consumed in order, unless it is said otherwise."""
+"""Deliveries of a message that is consumed in order, unless the user sets a limit."""
 
 
 class MessageModel(Enum):
-    """Whether the members of a group share the messages, or each of them gets all. As text its
+    """Whether the members of a group share the messages, or each member gets all. Its text is its
     name. [MessageModel]"""
 
     CLUSTERING = "CLUSTERING"
@@ -33,7 +33,7 @@ class MessageModel(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushOptions:
-    """As PushConsumer takes them. ClientError from `check` for what cannot be meant."""
+    """Options of PushConsumer. `check` raises ClientError if one is invalid."""
 
     listener: Callable[[Any], Any] | None
     concurrency: int
@@ -108,7 +108,7 @@ class PushOptions:
 
     @property
     def max_times(self) -> int:
-        """Deliveries after the first one before a message counts as dead."""
+        """Further deliveries before a message goes to the dead-letter topic."""
         if self.max_reconsume_times is not None:
             return self.max_reconsume_times
         return UNLIMITED if self.orderly else MAX_RECONSUME_TIMES
@@ -119,7 +119,7 @@ class PushOptions:
         return Limits(self.max_cached_messages, self.max_cached_bytes, span)
 
     def texts(self) -> dict[str, object]:
-        """Under the names that RocketMQ's tools show."""
+        """The options as text, under the names that RocketMQ's tools show."""
         return {
             "PROP_THREADPOOL_CORE_SIZE": self.concurrency,
             "allocateMessageQueueStrategy": getattr(
@@ -142,7 +142,7 @@ class PushOptions:
 
 
 def _check_instance_name(name: str) -> None:
-    """It is the end of a client id, which is the name of a folder in broadcasting."""
+    """It ends the client id, which is the name of a folder when broadcasting."""
     if not 0 < len(name) <= 128:
         raise ClientError("instance_name must have 1 to 128 characters")
     if not name.isprintable() or "/" in name:

@@ -1,4 +1,4 @@
-"""Saying why nothing comes: once for each reason, not at every try, and not for every queue."""
+"""Logs why nothing arrives: once for each reason, not at every try and not for every queue."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Reports:
         self._last: dict[str | MessageQueue, str] = {}
 
     def waiting(self, subject: str | MessageQueue, why: str, level: int = logging.WARNING) -> None:
-        """Logs a reason, unless it is the one that was logged last, or another queue of this topic
-        on this broker waits for the same reason."""
+        """Logs a reason, unless it was logged last, or another queue of this topic on this broker
+        waits for the same reason."""
         if self._last.get(subject) == why:
             return
         said = isinstance(subject, MessageQueue) and any(
@@ -34,7 +34,7 @@ class Reports:
             log.log(level, "group %s waits for %s: %s", self._group, escape(what), escape(why))
 
     def settled(self, subject: str | MessageQueue) -> None:
-        """It goes on; the next reason is a new one."""
+        """The wait is over; the next reason is logged again."""
         self._last.pop(subject, None)
 
 

@@ -1,4 +1,4 @@
-"""How a consumer runs, for operators: the answer to GET_CONSUMER_RUNNING_INFO.
+"""The state of a consumer for operators: the answer to GET_CONSUMER_RUNNING_INFO.
 [ConsumerRunningInfo, ProcessQueueInfo, ConsumeStatus]"""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import format_address
 
 MAX_STACKS = 256 << 10
-"""Characters of stacks that are answered."""
+"""Most characters of stacks in an answer."""
 MIB = 1 << 20
 
 
@@ -28,7 +28,7 @@ def running_info(
     *,
     stacks: bool,
 ) -> dict[str, Any]:
-    """For `fastjson.dumps`. `stacks`: with the stack of each thread."""
+    """For `fastjson.dumps`. `stacks`: include the stack of each thread."""
     held = list(processes)
     paused: Counter[str] = Counter()
     for process in held:
@@ -52,7 +52,7 @@ def running_info(
 def client_properties(
     client: ClientInstance, group: str, kind: str, *, orderly: bool, started: int
 ) -> dict[str, object]:
-    """What every consumer says. `kind`: CONSUME_PASSIVELY or CONSUME_ACTIVELY; `started`: when, ms
+    """Properties of every consumer. `kind`: CONSUME_PASSIVELY or CONSUME_ACTIVELY; `started`: ms
     since 1970."""
     return {
         "PROP_CLIENT_VERSION": "V5_3_3",
@@ -103,7 +103,7 @@ def _status(statistics: Statistics, topic: str) -> dict[str, Any]:
 
 
 def thread_stacks() -> str:
-    """Where each thread of this process is."""
+    """The stack of each thread of this process."""
     parts = []
     for ident, frame in sys._current_frames().items():
         parts.append(f"thread {ident}\n{''.join(traceback.format_stack(frame))}\n")

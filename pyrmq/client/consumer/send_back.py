@@ -1,10 +1,10 @@
-"""What a group failed on goes back to its broker: to its retry topic, or in the end to its
+"""Sends failed messages back to their broker: to the group's retry topic, or finally to its
 dead-letter topic. [DefaultMQPushConsumerImpl.sendMessageBack]
 
-CONSUMER_SEND_MSG_BACK names the message by its place in the log. Where the broker refuses that (one
-of an inner batch, one whose record has no room for more properties), the message is sent to the
-retry topic as a new one. What the broker cannot store that way either would hold its queue for
-ever: in the end it is given up.
+CONSUMER_SEND_MSG_BACK names the message by its place in the log. If the broker refuses that (a
+message of an inner batch, or a record without room for more properties), the message is sent to the
+retry topic as a new one. A message that the broker cannot store in either way would block its queue
+for ever, so it is finally given up.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 
 TIMEOUT = 5.0
 STORED = frozenset(status.value for status in SendStatus) - {SendStatus.SEND_OK.value}
-"""Codes of a broker that has the message."""
+"""Codes of a broker that has stored the message."""
 MAX_RECONSUME_TIMES = 16
-"""Deliveries after the first one before a message counts as dead. [maxReconsumeTimes]"""
+"""Further deliveries before a message goes to the dead-letter topic. [maxReconsumeTimes]"""
 BROKERS_CHOICE = 0
-"""The delay level that has the broker choose by the number of deliveries."""
+"""The delay level with which the broker chooses by the number of deliveries."""
 NEVER = -1
-"""The delay level of a message that is dead at once."""
+"""The delay level of a message that goes to the dead-letter topic at once."""
 FIRST_LEVEL = 3
 """Delay level of the first retry."""
 COMPRESS_OVER = 4096
-"""Bytes of a body that is sent compressed."""
+"""Bodies from so many bytes on are compressed."""
 
 
 class SendBack:
-    """`group` is that of the broker."""
+    """`group` has the broker's name."""
 
     def __init__(
         self, client: ClientInstance, group: str, names: Namespace, max_reconsume_times: int
@@ -56,9 +56,9 @@ class SendBack:
     async def __call__(
         self, queue: MessageQueue, message: ReceivedMessage, delay_level: int = BROKERS_CHOICE
     ) -> None:
-        """Returns when the broker has it (if less safely than configured, as a producer would be
-        told), or never can have it: the message is as good as consumed. PyrmqError. `queue` is the
-        one that it was pulled from."""
+        """Returns when the broker has the message (also with a status other than SEND_OK), or can
+        never store it: the message then counts as consumed. Raises PyrmqError. `queue` is the queue
+        that it was pulled from."""
         channel = await self._client.known_master(queue.topic, queue.broker_name)
         fields: dict[str, str | int | bool] = {
             "offset": message.commit_log_offset,
@@ -118,8 +118,8 @@ class SendBack:
 
 
 def _is_stored(answer: ResponseError, message: ReceivedMessage) -> bool:
-    """Whether it says that the broker has the message, if less safely than configured: once more
-    would be twice. RocketMQ says it as the text of a SYSTEM_ERROR."""
+    """Whether the answer means that the broker has stored the message, so that another try would
+    store it twice. RocketMQ puts that into the text of a SYSTEM_ERROR."""
     by_text = answer.code == ResponseCode.SYSTEM_ERROR and answer.args[0] in SendStatus.__members__
     if not answer.answered or (answer.code not in STORED and not by_text):
         return False

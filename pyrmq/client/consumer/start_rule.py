@@ -1,10 +1,9 @@
-"""Where a group starts in a queue that it has no offset in.
+"""Where a group starts in a queue without an offset.
 [RebalancePushImpl.computePullFromWhereWithException]
 
-Differs from RocketMQ in two ways. A queue that is new to a group which has offsets in other queues
-of the topic is read from its first message: the topic has grown while the group was away. And with
-LAST_OFFSET the end is the one at the time when the consumer was entered, not when a broker is first
-asked.
+It differs from RocketMQ in two ways. If a group has offsets in other queues of the topic, it reads
+a new queue from its first message, because the topic grew while the group was away. And with
+LAST_OFFSET the end is fixed when the consumer opens, not when it first asks a broker.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ from pyrmq.model.names import RETRY_PREFIX
 log = logging.getLogger(__name__)
 
 SKEW_MS = 60_000
-"""By how much the clocks of brokers and clients may differ. So much older a message may be than the
-consumer, in a queue that was not there when it was entered."""
+"""How much the clocks of brokers and clients may differ. A message may be so much older than the
+consumer, in a queue that did not exist when the consumer opened."""
 SECOND_LOOK = 0.5
-"""Seconds until a queue without an offset is looked at again: another member of a group that is new
-may be about to write it."""
+"""Seconds until a queue without an offset is checked again: another member of a new group may be
+about to write it."""
 
 
 @dataclass(slots=True)
 class _Joined:
-    """What is known of a topic since a consumer shares it."""
+    """The state of a topic since a consumer shares it."""
 
     is_known: bool
-    """Whether the group had offsets in it before."""
+    """Whether the group already had offsets in it."""
     entered: int | None = None
-    """Since when messages must not be missed, ms since 1970; None: no caller waits for that yet."""
+    """From when on no message may be missed, ms since 1970; None: no caller waits for that yet."""
 
 
 class StartRule:
-    """`timestamp` (ms) belongs to TIMESTAMP. What was sent back to a group is its own: a retry
-    topic is read from its start."""
+    """`timestamp` (ms) belongs to TIMESTAMP. A retry topic is read from its start, because its
+    messages were sent back to this group."""
 
     def __init__(
         self, store: OffsetStore, ends: QueueEnds, start_from: ConsumeFrom, timestamp: int
@@ -55,12 +54,12 @@ class StartRule:
         self._topics: dict[str, _Joined] = {}
 
     def is_at_end(self, topic: str) -> bool:
-        """Whether a start that is found late may leave messages out."""
+        """Whether a start that is found late may skip messages."""
         return self._from is ConsumeFrom.LAST_OFFSET and not topic.startswith(RETRY_PREFIX)
 
     async def join(self, topic: str) -> None:
-        """Before brokers hear that this client shares a topic: whether its group has offsets there.
-        (Other members of a new group may write some at any time from then on.)"""
+        """Before brokers learn that this client shares a topic: finds out whether its group has
+        offsets there. (Other members of a new group may write some at any time after that.)"""
         if self._from is ConsumeFrom.FIRST_OFFSET or topic.startswith(RETRY_PREFIX):
             return
         joined = self._topics[topic] = _Joined(is_known=False)
@@ -84,7 +83,7 @@ class StartRule:
         self._topics.pop(topic, None)
 
     async def start(self, queue: MessageQueue, stored: int | None) -> int:
-        """The offset to begin at. `stored`: what the store has. PyrmqError."""
+        """The offset to begin at. `stored`: the offset in the store. Raises PyrmqError."""
         if stored is not None and stored >= 0:
             return stored
         if self._from is ConsumeFrom.FIRST_OFFSET or queue.topic.startswith(RETRY_PREFIX):

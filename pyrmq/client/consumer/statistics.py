@@ -1,4 +1,4 @@
-"""What a consumer counts of the last minute. [ConsumerStatsManager]"""
+"""Counters of a consumer for the last minute. [ConsumerStatsManager]"""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Of the last minute: mean ms of a pull and of a call of the listener, messages per second;
-    `failed` counts the failures."""
+    """The last minute: mean ms of a pull and of a listener call, messages per second; `failed` is
+    the number of failures."""
 
     pull_rt: float
     pull_tps: float

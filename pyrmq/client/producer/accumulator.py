@@ -1,8 +1,8 @@
 """Small messages of many sends in one request. [ProduceAccumulator]
 
-Messages that agree in topic, queue, tags and `wait_store_ok` share a batch. It leaves when none of
-its kind is under way, when it is full, or when its first message has waited for long enough: so a
-lone send does not wait, and many at a time make large batches.
+Messages with the same topic, queue, tags and `wait_store_ok` share a batch. It leaves when no such
+request is in flight, when it is full, or when its first message has waited for `batch_delay`. So a
+single send does not wait, and many concurrent ones make large batches.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _Kind = tuple[str, MessageQueue | None, str | None, bool]
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The names are those of `Producer`'s options."""
+    """The limits have the names of `Producer`'s options."""
 
     batch_delay: float
     batch_bytes: int
     batch_total_bytes: int
 
     def within(self, max_message_size: int) -> BatchLimits:
-        """The same for batches that may be sent. ClientError for limits that cannot be meant. The
-        ranges are RocketMQ's."""
+        """The same for batches that may be sent. Raises ClientError for invalid limits. The ranges
+        are RocketMQ's."""
         if not 0.001 <= self.batch_delay <= 30:
             raise ClientError("batch_delay is 0.001 to 30 seconds")
         if not 1 <= self.batch_bytes <= 2 << 20:
@@ -45,8 +45,8 @@ class BatchLimits:
 
 
 class _Item:
-    """A message of a batch, and the task that waits for its result. `index` is its place in the
-    batch that was sent."""
+    """A message of a batch, and the task that waits for its result. `index` is its position in the
+    batch."""
 
     __slots__ = ("entry", "index", "waiter")
 
@@ -67,7 +67,7 @@ class _Batch:
     failure: Exception | None = None
 
     def end(self) -> None:
-        """Everybody has a result, or the failure."""
+        """Sets a result, or the failure, for every message."""
         for item in self.items:
             if item.waiter is not None:
                 trio.lowlevel.reschedule(item.waiter)
@@ -76,7 +76,7 @@ class _Batch:
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """What is collected of one kind, and how many batches of it are under way."""
+    """The batch that is being collected for one kind, and the number of its batches in flight."""
 
     queue: MessageQueue | None
     batch: _Batch | None = None
@@ -115,8 +115,7 @@ class Accumulator:
                     group.batch.end()
 
     def entry(self, message: Message) -> tuple[str, bytes] | None:
-        """The id of a message, which is checked, and its bytes in a batch; None if it has to be
-        sent alone."""
+        """The id of a checked message, and its bytes in a batch; None if it must be sent alone."""
         entry = self._packer.batch_entry(message)
         size = len(message.body)
         if entry is None or size * 2 > self._limits.batch_bytes or not self._tasks.running:
@@ -126,7 +125,7 @@ class Accumulator:
     async def send(
         self, message: Message, entry: tuple[str, bytes], queue: MessageQueue | None
     ) -> SendResult:
-        """Where a message went, given the `entry` of it."""
+        """The result of a message, given its `entry`."""
         item = _Item(entry)
         kind = (message.topic, queue, message.tags, message.wait_store_ok)
         batch = self._add(kind, message, item)
@@ -168,7 +167,7 @@ class Accumulator:
         return batch
 
     async def _run(self, kind: _Kind, group: _Group) -> None:
-        """Starts what is collected as it becomes time; ends when there is nothing."""
+        """Sends collected batches when it is time; ends when there are none."""
         await trio.lowlevel.checkpoint()  # whoever is about to send joins
         while group.batch is not None:
             batch = group.batch

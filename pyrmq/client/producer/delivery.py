@@ -1,4 +1,4 @@
-"""Attempts to send: which queue, how long, and what comes after a failure.
+"""Attempts to send: which queue, how long, and what follows a failure.
 [DefaultMQProducerImpl.sendDefaultImpl]"""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_LINK = 1 << 20
-"""Bytes a second that a body has to leave with before its attempt is given up."""
+"""Bytes of a body a second below which its attempt is given up."""
 ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
 """Answers after which a newer route may have other brokers."""
 _STATUS = {status.value: status for status in SendStatus}
@@ -43,7 +43,7 @@ _STATUS = {status.value: status for status in SendStatus}
 
 @dataclass(frozen=True, slots=True)
 class SendRules:
-    """How often and how long is tried; the names are those of `Producer`'s options."""
+    """Number and time limits of attempts, with the names of `Producer`'s options."""
 
     timeout: float
     attempt_timeout: float | None
@@ -56,7 +56,7 @@ class SendRules:
 
 @dataclass(slots=True)
 class _Sending:
-    """One message on its way."""
+    """One message being sent."""
 
     request: Outgoing
     queue: MessageQueue | None
@@ -65,10 +65,10 @@ class _Sending:
     """Seconds for all attempts."""
     deadline: float
     tried: list[str] = field(default_factory=list)
-    """Names of brokers, one for each attempt that chose one."""
+    """Names of the brokers of the attempts that chose one."""
     failure: PyrmqError | None = None
     stored: SendResult | None = None
-    """Where an attempt has stored it, less safely than asked."""
+    """The result of an attempt whose status was not SEND_OK."""
 
     @property
     def avoid(self) -> str | None:
@@ -77,10 +77,10 @@ class _Sending:
 
 
 class Delivery:
-    """Sends requests; `channel_of` opens the connection that a queue's broker is reached by,
-    `channel_now` gives it if it is open.
+    """Sends requests. `channel_of` opens the connection to a queue's broker; `channel_now` returns
+    it if it is open.
 
-    Topics and queues are as brokers know them.
+    Topics and queues have the brokers' names.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class Delivery:
         self._channel_of = channel_of
         self._channel_now = channel_now
         self._queues: dict[str, tuple[TopicRoute, list[MessageQueue]]] = {}
-        """Those of routes that are known, by topic."""
+        """Queues of the known routes, by topic."""
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
         client.topics.forgotten.append(self._forget)
 
     def detector(self) -> Detector | None:
-        """What looks after brokers that could not be reached, if the rules want one."""
+        """The detector of unreachable brokers, if the rules want one."""
         if self._faults is None or not self._rules.start_detector:
             return None
         from pyrmq.client.producer.detector import Detector
@@ -112,13 +112,13 @@ class Delivery:
         return Detector(self._client, self._faults, lambda: list(self._queues))
 
     def _forget(self, topics: set[str]) -> None:
-        """All but these are not sent to any more."""
+        """Keeps only these topics."""
         keep(self._queues, topics)
         self._chooser.forget(topics)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that can be sent to; waits for the first broker. TopicNotExistError, ConnectError
-        if no name server answers, ClientError if there is none."""
+        """The queues that accept messages; waits for the first broker. Raises TopicNotExistError,
+        ConnectError if no name server answers, and ClientError if there is no such queue."""
         try:
             find = partial(self._client.publish_route, topic)
             route = await self._client.first_broker.once_there(find)
@@ -152,7 +152,7 @@ class Delivery:
         select: Selector | None,
         timeout: float | None,
     ) -> SendResult:
-        """Sends until a broker has it, or the attempts or the time are used up."""
+        """Tries until a broker has the message, or attempts or time are used up."""
         rules, size = self._rules, len(request.body)
         limit = rules.timeout if timeout is None else timeout
         left = 0 if queue or select else rules.retry_times
@@ -210,7 +210,7 @@ class Delivery:
         raise failure
 
     def _target_now(self, sending: _Sending) -> MessageQueue | None:
-        """Where the next attempt goes, if that is known at once."""
+        """The target of the next attempt, if it is known at once."""
         topic = sending.request.topic
         route = self._client.known_route(topic)
         if route is None or sending.select is not None:
@@ -219,7 +219,7 @@ class Delivery:
         return self._chooser.choose(queues, sending.avoid) if queues else None
 
     async def _target(self, sending: _Sending) -> MessageQueue:
-        """The same, where the route has to be asked for, or the user chooses."""
+        """The same if the route must be requested, or the user chooses."""
         topic, select, avoid = sending.request.topic, sending.select, sending.avoid
         target = None
         with trio.move_on_at(sending.deadline):
@@ -231,7 +231,7 @@ class Delivery:
         return target
 
     async def _attempt(self, sending: _Sending, left: int) -> SendResult:
-        """One attempt, with `left` others to come."""
+        """One attempt, with `left` more to follow."""
         request = sending.request
         target = sending.queue or self._target_now(sending) or await self._target(sending)
         broker, began = target.broker_name, trio.current_time()
@@ -269,7 +269,7 @@ class Delivery:
         return result
 
     def _until(self, sending: _Sending, left: int, began: float) -> float:
-        """When an attempt has taken its part of the time. A large body needs more of it."""
+        """When an attempt has used its part of the time. A large body gets more."""
         if not left:
             return sending.deadline
         part = self._rules.attempt_timeout
@@ -279,8 +279,8 @@ class Delivery:
         return min(began + part, sending.deadline)
 
     async def _refresh(self, sending: _Sending, left: int) -> None:
-        """A new route, if there is one soon: the next attempt needs its time. None for a broker
-        that just refused: many senders would ask the name server at once."""
+        """Requests a new route, if it can come soon, because the next attempt needs its time. Not
+        after a refusal: many senders would ask the name server at once."""
         failure = sending.failure
         if failure is None or (
             isinstance(failure, ResponseError) and failure.code not in ROUTE_CODES

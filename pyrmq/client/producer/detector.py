@@ -1,4 +1,4 @@
-"""Asks brokers that could not be reached whether they are back. [LatencyFaultToleranceImpl]"""
+"""Probes unreachable brokers until they are back. [LatencyFaultToleranceImpl]"""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 3.0
 TIMEOUT = 0.2
-"""Seconds that a broker has to answer, with connecting."""
+"""Seconds for connecting and an answer."""
 
 
 class Detector:
-    """An async context manager. `topics` are those that are sent to: a broker of a route is asked
-    how far a queue of one of them is; one that is in no route any more is forgotten."""
+    """An async context manager. `topics` are the topics in use: the probe asks a broker of their
+    routes for the end of a queue of one of them. A broker that is in no route any more is
+    forgotten."""
 
     def __init__(
         self, client: ClientInstance, faults: FaultTable, topics: Callable[[], Iterable[str]]

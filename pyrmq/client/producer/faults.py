@@ -1,5 +1,5 @@
-"""Which brokers answer late, or not at all, and are left alone for a while.
-[MQFaultStrategy, LatencyFaultToleranceImpl]"""
+"""Avoids brokers that answer late or not at all, for a while. [MQFaultStrategy,
+LatencyFaultToleranceImpl]"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyrmq.model.route import next_queue
 
 LATENCY = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
 OFF = (0.0, 0.0, 2.0, 5.0, 6.0, 10.0, 30.0)
-"""Seconds that a broker is left alone after an answer that took so long and more."""
+"""Seconds for which a broker is avoided after an answer that took so long or longer."""
 ISOLATED = 10.0
 """The latency that a failure counts as."""
 
 
 def off_for(latency: float) -> float:
-    """Seconds that a broker is left alone for."""
+    """Seconds for which a broker is avoided."""
     return OFF[bisect(LATENCY, latency) - 1] if latency >= LATENCY[0] else 0.0
 
 
@@ -32,9 +32,9 @@ class _Fault:
 
 
 class FaultTable:
-    """What is known of brokers by name; one that is not known is available and reachable.
+    """The state of brokers by name; an unknown broker counts as available and reachable.
 
-    `clock` counts seconds and only goes forward.
+    `clock` returns seconds and never goes back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -42,11 +42,11 @@ class FaultTable:
         self._faults: dict[str, _Fault] = {}
 
     def answered(self, broker: str, latency: float) -> None:
-        """It took the message, after `latency` seconds."""
+        """The broker accepted the message after `latency` seconds."""
         self._update(broker, latency, reachable=True)
 
     def failed(self, broker: str, *, reachable: bool) -> None:
-        """It refused the message, or did not answer."""
+        """The broker refused the message, or did not answer."""
         self._update(broker, ISOLATED, reachable=reachable)
 
     def unreachable(self) -> list[str]:
@@ -54,13 +54,13 @@ class FaultTable:
         return [broker for broker, fault in self._faults.items() if not fault.reachable]
 
     def reached(self, broker: str) -> None:
-        """It answers again; its time off stays."""
+        """The broker answers again; it is still avoided until its time is over."""
         fault = self._faults.get(broker)
         if fault is not None:
             fault.reachable = True
 
     def forget(self, broker: str) -> None:
-        """It is in no route any more."""
+        """The broker is in no route any more."""
         self._faults.pop(broker, None)
 
     def _update(self, broker: str, latency: float, *, reachable: bool) -> None:
@@ -79,19 +79,19 @@ class FaultTable:
 
 
 class QueueChooser:
-    """The queues of each topic in turn, from a random one on. With `faults` queues of brokers that
-    are available come first, then those that can be reached."""
+    """Chooses queues of each topic in rotation, starting at a random one. With `faults` it prefers
+    queues of available brokers, then those of reachable ones."""
 
     def __init__(self, faults: FaultTable | None = None) -> None:
         self._faults = faults
         self._turns: dict[str, count[int]] = {}
 
     def forget(self, topics: set[str]) -> None:
-        """All but these are not sent to any more."""
+        """Keeps only these topics."""
         keep(self._turns, topics)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """One of some queues of a topic, not of the broker `avoid` if there is another one."""
+        """One of these queues of a topic, not on the broker `avoid` if there is another one."""
         topic = queues[0].topic
         turn = self._turns.get(topic)
         if turn is None or (avoid is not None and self._faults is not None):

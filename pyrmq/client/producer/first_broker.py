@@ -1,4 +1,4 @@
-"""Waiting for the first broker of a cluster that has just started."""
+"""Waits for the first broker of a cluster that has just started."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pyrmq.errors import PyrmqError, TopicNotExistError
 
 T = TypeVar("T")
 PAUSE = (0.05, 0.5)
-"""Seconds until name servers that know no broker are asked again: the first, doubled up to the
+"""Seconds until name servers without brokers are asked again: the first pause, doubled up to the
 last."""
 
 
 class FirstBroker:
-    """`is_there` asks the name servers whether any broker has registered; PyrmqError."""
+    """`is_there` asks the name servers whether any broker has registered; it raises PyrmqError."""
 
     def __init__(self, is_there: Callable[[], Awaitable[bool]]) -> None:
         self.missing = False
-        """Whether there was none when they were last asked."""
+        """Whether the last answer was that there is no broker."""
         self._is_there = is_there
         self._seen = self._missed = 0
-        """How often there was one, and none."""
+        """How often there was a broker, and how often none."""
         self._lock = trio.Lock()
 
     async def once_there(self, find: Callable[[], Awaitable[T]]) -> T:
-        """What `find` returns, which is called again after TopicNotExistError while no broker at
-        all is there, and once more when one is: it may have registered between the two questions.
-        The caller limits the time."""
+        """The result of `find`. After a TopicNotExistError it calls `find` again while there is no
+        broker at all, and once more when there is one, which may have registered between the two
+        calls. The caller limits the time."""
         waited: bool | None = None
         while True:
             try:
@@ -40,8 +40,8 @@ class FirstBroker:
             waited = await self._appears()
 
     async def _appears(self) -> bool:
-        """Returns once a broker is there: whether there was none meanwhile. Of those that wait one
-        asks for all."""
+        """Returns when there is a broker, with whether there was none before. Of several waiting
+        tasks one asks for all."""
         seen, missed, pause = self._seen, self._missed, PAUSE[0]
         async with self._lock:
             while self._seen == seen:

@@ -1,4 +1,4 @@
-"""How much of a producer's messages waits for brokers' answers at a time."""
+"""Limits the messages of a producer that wait for brokers' answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class _Waiter:
 
 
 class InFlight:
-    """Lets in so many messages with so many bytes at once; others wait in the order in which they
-    came. A message that is larger than that goes alone."""
+    """Admits so many messages with so many bytes at once; others wait in the order of their
+    arrival. A message larger than the limit goes alone."""
 
     def __init__(self, messages: int, size: int) -> None:
         if messages < 1 or size < 1:
@@ -29,7 +29,7 @@ class InFlight:
         self._waiting: deque[_Waiter] = deque()
 
     def try_enter(self, size: int) -> bool:
-        """Whether there was room, and nobody else waits for it; `leave` has to follow then."""
+        """Whether there was room and nobody else waits for it; then call `leave` afterwards."""
         return not self._waiting and self._enter(size)
 
     def _enter(self, size: int) -> bool:
@@ -42,7 +42,7 @@ class InFlight:
         return True
 
     async def enter(self, size: int) -> None:
-        """Returns when there is room; `leave` has to follow."""
+        """Returns when there is room; then call `leave` afterwards."""
         if self.try_enter(size):
             return
         waiter = _Waiter(size, trio.Event())

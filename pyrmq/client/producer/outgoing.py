@@ -1,5 +1,4 @@
-"""Messages as requests: checked, with their ids, compressed.
-[DefaultMQProducerImpl.sendKernelImpl]"""
+"""Turns messages into requests: checks, ids, compression. [DefaultMQProducerImpl.sendKernelImpl]"""
 
 from __future__ import annotations
 
@@ -31,16 +30,17 @@ from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
 from pyrmq.net.client.send import send_code, send_text
 
 COMPRESS_HERE = 16 << 10
-"""Bodies up to so many bytes are compressed on the event loop: that takes less than a thread."""
+"""Bodies up to so many bytes are compressed on the event loop, which takes less time than a
+thread."""
 LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
-"""A delay level as text; Apache's brokers answer another one with an error of their own."""
+"""A delay level as text. Apache's brokers answer any other text with an error of another kind."""
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """A send request but for its queue; `key` has the UNIQ_KEYs of its messages, joined by commas,
-    `topic` its namespace, `fields` is what `send_text` makes."""
+    """A send request without its queue. `key` has the UNIQ_KEYs of its messages, joined by commas;
+    `topic` its namespace; `fields` is the result of `send_text`."""
 
     code: int
     topic: str
@@ -49,12 +49,12 @@ class Outgoing:
     body: bytes
     sys_flag: int = 0
     message: Message | None = None
-    """What it was made of; None for a batch."""
+    """The message of the request; None for a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How messages become requests; `group` is that of the broker."""
+    """How messages become requests; `group` has the broker's name."""
 
     group: str
     namespace: str
@@ -65,7 +65,7 @@ class Packing:
 
 
 class Packer:
-    """Makes requests of messages. It changes no message."""
+    """Turns messages into requests. It changes no message."""
 
     def __init__(self, packing: Packing) -> None:
         check_kind(
@@ -87,7 +87,7 @@ class Packer:
         self._threads = trio.CapacityLimiter(os.cpu_count() or 1)
 
     def check(self, message: Message) -> None:
-        """NotSentError unless it can be sent, ClientError for what is no message."""
+        """Raises NotSentError if it cannot be sent, and ClientError if it is not a message."""
         if not isinstance(message, Message):
             check_kind("what is sent", message, (Message,), "a Message")
         check_topic(message.topic)
@@ -114,7 +114,7 @@ class Packer:
             )
 
     def properties(self, message: Message) -> dict[str, str]:
-        """All properties of a message, with an id if it has none."""
+        """All properties of a message; it gets an id if it has none."""
         properties = message.all_properties()
         if UNIQ_KEY not in properties:
             properties[UNIQ_KEY] = unique_key(self._address)
@@ -123,7 +123,7 @@ class Packer:
         return properties
 
     async def plain(self, message: Message) -> Outgoing:
-        """The request for a message, which is checked."""
+        """The request for a checked message."""
         usual = self._usual.properties(message)
         if usual is None:
             self.check(message)
@@ -163,8 +163,8 @@ class Packer:
         return usual
 
     def entry(self, message: Message) -> tuple[str, bytes]:
-        """A message, which is checked, as part of a batch: its id, and its bytes there.
-        UnsendableMessageError for one that goes into no batch."""
+        """The id of a checked message, and its bytes in a batch. Raises UnsendableMessageError if
+        it fits into no batch."""
         usual = self.usual_entry(message)
         if usual is not None:
             return usual
@@ -172,7 +172,7 @@ class Packer:
         return self._packed(message)
 
     def batch_entry(self, message: Message) -> tuple[str, bytes] | None:
-        """As `entry`; None for a message that has to be sent alone."""
+        """As `entry`; None for a message that must be sent alone."""
         usual = self.usual_entry(message)
         if usual is not None:
             return usual
@@ -206,7 +206,7 @@ class Packer:
         return self.batch_of(first, entries)
 
     def batch_of(self, first: Message, entries: Sequence[tuple[str, bytes]]) -> Outgoing:
-        """The request for entries that belong together; `first` is the message of one of them."""
+        """The request for entries of one batch; `first` is the message of one of them."""
         key = ",".join([key for key, _ in entries])
         body = b"".join([entry for _, entry in entries])
         if len(body) > self._how.max_message_size:
@@ -221,7 +221,7 @@ class Packer:
 
 
 def check_batchable(message: Message) -> None:
-    """UnsendableMessageError for a message that goes into no batch."""
+    """Raises UnsendableMessageError for a message that fits into no batch."""
     if message.topic.startswith(RETRY_PREFIX):
         raise UnsendableMessageError("a batch goes to no retry topic")
     if message.is_delayed:

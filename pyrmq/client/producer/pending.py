@@ -1,4 +1,4 @@
-"""Messages that were given away, and what became of them: read when somebody asks."""
+"""Messages that `send_soon` has taken, and their results, which are computed when somebody asks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ if hasattr(os, "register_at_fork"):
 def result_in_batch(
     batch: SendResult, index: int, msg_id: str, offset_ids: Sequence[str]
 ) -> SendResult:
-    """That of one message, given the batch's; `offset_ids`: those that the broker gave."""
+    """The result of one message, from that of its batch. `offset_ids`: the ids that the broker
+    gave."""
     return SendResult(
         batch.status,
         msg_id,
@@ -48,15 +49,15 @@ def result_in_batch(
 
 @dataclass(slots=True, eq=False)
 class _Failed:
-    """Messages that failed of one cause, and that nobody has asked for."""
+    """Messages that failed for the same reason, and whose results were never awaited."""
 
     count: int
     cause: Exception
 
 
 class Failures:
-    """What failed without anybody asking, until it is reported. The first causes are kept, what
-    fails after them counts with the last one."""
+    """Failures that were never awaited, until they are reported. It keeps the first causes; further
+    failures count with the last one."""
 
     def __init__(self) -> None:
         self._kept: list[_Failed] = []
@@ -71,7 +72,7 @@ class Failures:
             return self._kept[-1]
 
     def take(self) -> tuple[int, Exception | None]:
-        """How many, and the first cause; they count as reported."""
+        """Their number and the first cause; they then count as reported."""
         with _LOCK:
             left = [failed for failed in self._kept if failed.count]
             self._kept = []
@@ -99,7 +100,7 @@ class Batch:
 
     def __init__(self, head: Message, since: float) -> None:
         self.head = head
-        """Topic and `wait_store_ok` of all."""
+        """Topic and `wait_store_ok` of all messages."""
         self.since = since
         self.entries: list[tuple[str, bytes]] = []
         self.bytes = 0
@@ -107,7 +108,7 @@ class Batch:
         self.result: SendResult | None = None
         self.failure: Exception | None = None
         self.ended = False
-        """Set last: other threads look at it."""
+        """Set last, because other threads read it."""
         self._ended: trio.Event | None = None
         self._ids: list[str] = []
         self._offset_ids: list[str] = []
@@ -115,7 +116,7 @@ class Batch:
         self._failed: _Failed | None = None
 
     async def wait(self) -> None:
-        """Returns when it has ended."""
+        """Returns when the batch has ended."""
         if self.ended:
             return
         if self._ended is None:
@@ -123,7 +124,7 @@ class Batch:
         await self._ended.wait()
 
     async def wait_for(self, index: int) -> None:
-        """The same, for one of its messages, whose failure is no news then."""
+        """The same for one of its messages; its failure then counts as awaited."""
         self._asked.add(index)
         try:
             await self.wait()
@@ -133,7 +134,7 @@ class Batch:
             raise
 
     def end(self, failures: Failures) -> None:
-        """`result` or `failure` is there. No message is touched."""
+        """Sets `result` or `failure`. It leaves the messages as they are."""
         if self.failure is not None:
             count = 1 if self.request is not None else len(self.entries)
             self._failed = failures.add(count - len(self._asked), self.failure)
@@ -145,7 +146,7 @@ class Batch:
             self._ended.set()
 
     def result_of(self, index: int) -> SendResult:
-        """That of one message, or its error; it has ended."""
+        """The result of one message, or its error; the batch has ended."""
         if self.failure is not None:
             with _LOCK:
                 if index not in self._asked:
@@ -165,15 +166,15 @@ class Batch:
 
 
 _ALONE = Outgoing(0, "", "", "", b"")
-"""In the place of a request that was answered: its body is not kept."""
+"""Replaces a request that was answered, so that its body is not kept."""
 
 
 class PendingSend:
     """A message that `send_soon` has taken.
 
     `await pending.result()`, or `await pending`, gives its SendResult or raises its error, at any
-    time and as often as it is asked, also when the producer was left. It is worked out when it is
-    asked for. To cancel who waits does not take the message back.
+    time and any number of times, also after the producer was closed. Cancelling that wait does not
+    take the message back.
     """
 
     __slots__ = ("_batch", "_index")
@@ -184,11 +185,11 @@ class PendingSend:
 
     @property
     def done(self) -> bool:
-        """Whether the result, or the error, is there."""
+        """Whether there is a result or an error."""
         return self._batch.ended
 
     async def result(self) -> SendResult:
-        """Where the message went. Errors are those of `send`."""
+        """The SendResult. Raises the errors of `send`."""
         batch, index = self._batch, self._index
         if not batch.ended:
             await batch.wait_for(index)
@@ -200,5 +201,5 @@ class PendingSend:
         return self.result().__await__()
 
     def result_now(self) -> SendResult:
-        """The same for any thread, if it is `done`."""
+        """The same for any thread, once `done`."""
         return self._batch.result_of(self._index)

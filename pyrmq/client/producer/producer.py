@@ -60,35 +60,37 @@ class Producer:
 
     group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
-    namespace: topics and the group are `namespace%name` for brokers.
-    namespace_v2: every request names it instead, as with RocketMQ 5's clients.
-    send_timeout: seconds that one `send` may take with all its attempts, 3 by default.
-    attempt_timeout: seconds that one attempt may take while others are left; by default all have
-    the same part of the time, but at least a second for each MiB. A connection on which nothing at
-    all came for so long, and for a tenth of a second at least, is given up.
-    retry_times: further attempts after a failed one, 2 by default; with a queue of the caller's
-    choice there are none. retry_codes: answers after which there is another attempt.
-    retry_another_broker_when_not_store_ok: also when the `status` is not SEND_OK.
-    send_latency_fault: brokers that answered late or not at all get no messages for a while.
-    start_detector: while all of them are left alone, those go first that can be reached; others are
-    asked every three seconds until they answer.
-    max_message_size: longest body, or batch, in bytes before compression, 4 MiB by default; the
-    broker's maxMessageSize is a limit of its own.
-    compress_over: bodies of so many bytes and more are compressed, 4096 by default, as
-    compress_type and compress_level say (ZLIB, 5).
-    max_in_flight, max_in_flight_bytes: messages, and bytes of their bodies, that wait for answers
-    at a time (1024 and 100 MiB); further sends wait until there is room.
-    auto_batch: small messages of concurrent sends that agree in topic, queue, tags and
-    wait_store_ok leave in one request, of at most batch_bytes (32 KiB). Each waits for others for
-    at most batch_delay seconds (0.01), and only while such a request is under way. Messages that
-    wait have at most batch_total_bytes (32 MiB); further ones, delayed ones, and sends with
-    `select`, `sharding_key` or a `timeout` go by themselves. `send_soon` needs it: what it holds
-    is as much again, and it waits while that is reached.
-    trace: what was sent is recorded in trace_topic, RMQ_SYS_TRACE_TOPIC by default.
+    namespace: on brokers, topics and the group are called `namespace%name`.
+    namespace_v2: names stay as they are, and every request has this namespace as a field, as with
+    RocketMQ 5's clients.
+    send_timeout: seconds for one `send` with all its attempts; default 3.
+    attempt_timeout: seconds for one attempt while others are left. By default each attempt has an
+    equal part of the remaining time, at least one second for each MiB. If nothing arrives on a
+    connection for that long (and at least 0.1 s), the producer closes it.
+    retry_times: further attempts after a failed one; default 2. With a queue of the caller's choice
+    there are none.
+    retry_codes: answers after which there is another attempt.
+    retry_another_broker_when_not_store_ok: also try again if the `status` is not SEND_OK.
+    send_latency_fault: send nothing for a while to brokers that answered late or not at all.
+    start_detector: if all brokers are avoided in this way, choose reachable ones first, and probe
+    the others every three seconds until they answer.
+    max_message_size: longest body or batch, in bytes before compression; default 4 MiB. The
+    broker's maxMessageSize is another limit.
+    compress_over: bodies of so many bytes and more are compressed (default 4096) with compress_type
+    and compress_level (default ZLIB, 5).
+    max_in_flight, max_in_flight_bytes: messages, and bytes of their bodies, that may wait for
+    answers (1024 and 100 MiB); further sends wait for room.
+    auto_batch: small messages of concurrent sends share a request of at most batch_bytes (32 KiB)
+    if they have the same topic, queue, tags and wait_store_ok. A message waits for others at most
+    batch_delay seconds (0.01), and only while such a request is in flight. Waiting messages have at
+    most batch_total_bytes (32 MiB). These are sent alone: messages beyond that, delayed ones, and
+    sends with `select`, `sharding_key` or a `timeout`. `send_soon` needs auto_batch; it holds
+    another batch_total_bytes at most, and waits at that limit.
+    trace: record sent messages in trace_topic, by default RMQ_SYS_TRACE_TOPIC.
     hooks: SendMessageHooks, called before and after each send, batch, request and half.
 
-    UnusableNameError for the group, ConfigError without a name server or with an address that is
-    none, and ClientError if another argument is invalid.
+    Raises UnusableNameError for the group, ConfigError without a name server or for an invalid
+    address, and ClientError if another argument is invalid.
     """
 
     def __init__(
@@ -207,7 +209,7 @@ class Producer:
         await self._leaving.__aexit__(*error)
 
     async def _enter(self, stack: AsyncExitStack) -> None:
-        """Begins what ends, in the opposite order, when the producer is left."""
+        """Opens what closes, in reverse order, when the producer is closed."""
         await stack.enter_async_context(self._client)
         stack.push_async_callback(self._unregister)
         if self._tracer is not None:
@@ -235,16 +237,18 @@ class Producer:
 
     @property
     def unsent(self) -> int:
-        """Messages that `send_soon` has taken, and that no broker has answered yet; when the
-        producer was left, those that failed and nobody has asked for."""
+        """Messages of `send_soon` that no broker has answered yet. After closing: those that failed
+        and whose results were never awaited."""
         return 0 if self._soon is None else self._soon.unanswered
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> list[MessageQueue]:
-        """Queues of a topic that can be sent to, by broker name and queue id.
+        """The queues of a topic that accept messages, sorted by broker name and queue id.
 
-        For a topic that does not exist yet those that it will have. `timeout`: seconds instead of
-        `send_timeout`. TopicNotExistError if no broker creates it on demand, ClientError if no
-        queue of it can be sent to; RequestTimeoutError.
+        For a topic that does not exist yet: the queues that it will have. timeout: seconds, instead
+        of `send_timeout`.
+
+        Raises TopicNotExistError if no broker creates the topic on demand, ClientError if none of
+        its queues accepts messages, and RequestTimeoutError.
         """
         limit = self._delivery.timeout if timeout is None else timeout
         with within(limit, f"no route of topic {topic}", self._client.no_answer):
@@ -262,16 +266,19 @@ class Producer:
     ) -> SendResult:
         """Sends one message and waits until the broker has it.
 
-        queue: where it goes, one of `queues(topic)`. select: a function that chooses one of them.
-        sharding_key: messages with one key go to one queue, in the order of the sends (as with
-        `select_by_hash(key)`), and consumers see it as the property `__SHARDINGKEY`. Without these
-        the queues take turns, and a failure is tried again on another broker; with one of them
-        there is one attempt. timeout: seconds instead of `send_timeout`.
+        queue: the target, one of `queues(topic)`. select: a function that chooses one of them.
+        sharding_key: messages with the same key go to the same queue, in the order of the sends (as
+        with `select_by_hash(key)`); consumers see it as the property `__SHARDINGKEY`.
+        Without these three, sends use the queues in rotation, and a failure is retried on another
+        broker; with one of them there is one attempt.
+        timeout: seconds, instead of `send_timeout`.
 
-        A result whose `status` is not SEND_OK means that the broker has the message, but not as
-        safely as it is configured to. NotSentError: the message cannot be sent. ResponseError: the
-        broker refused it. RequestTimeoutError, ConnectError: it is not known whether the broker has
-        it. Of several attempts the last one's error is raised.
+        A `status` other than SEND_OK means that the broker stored the message but did not flush or
+        replicate it in time.
+
+        Raises NotSentError if the message cannot be sent, ResponseError if the broker refused it,
+        and RequestTimeoutError or ConnectError if it is unknown whether the broker has it. After
+        several attempts it raises the error of the last one.
         """
         if self._hooks is None:
             return await self._send(message, queue, select, sharding_key, timeout)
@@ -306,23 +313,26 @@ class Producer:
     async def send_soon(
         self, message: Message, *, queue: MessageQueue | None = None
     ) -> PendingSend:
-        """Takes one message and returns at once: it leaves in a batch, in the background.
+        """Takes one message and returns at once; the message is sent in a batch, in the background.
 
             pending = await producer.send_soon(Message("TopicTest", b"Hello"))
             result = await pending  # or pending.result(); only if it is of interest
             await producer.flush()
 
-        Needs `auto_batch=True`; not with `hooks`.
-        Waits only while messages of batch_total_bytes are held; a
-        cancellation means that it was not taken. Messages that fit into no batch (large or
-        delayed ones, replies, to a retry topic) go by themselves, in the same way. With `queue`,
-        one of `queues(topic)`, messages are stored in the order of the calls, except that one with
-        an unknown outcome may come late; without, the queues take turns and there is no order. The
-        time-out is `send_timeout`, from when a batch leaves.
+        Needs `auto_batch=True` and no `hooks`. It waits only while the producer holds
+        batch_total_bytes. If it is cancelled, the message was not taken.
 
-        A batch that fails fails for all of its messages. What fails without anybody asking for it
-        is reported by `flush`, or by an error in the log when the producer is left. Leaving sends
-        what is held as long as brokers take it. NotSentError: the message cannot be sent.
+        Messages that fit into no batch (large or delayed ones, replies, messages to a retry topic)
+        are sent alone, also in the background. With `queue`, one of `queues(topic)`, messages are
+        stored in the order of the calls, but one that timed out may be stored after later ones.
+        Without `queue` the queues are used in rotation and there is no order. `send_timeout` counts
+        from when a batch leaves.
+
+        If a batch fails, all of its messages fail. If their results were never awaited, `flush`
+        raises, or closing the producer logs an error. Closing sends the remaining messages as long
+        as brokers accept them.
+
+        Raises NotSentError if the message cannot be sent.
         """
         if self._soon is None:
             raise ClientError("send_soon needs a producer with auto_batch=True")
@@ -331,9 +341,9 @@ class Producer:
         return self._soon.take(message, queue) or await self._soon.send(message, queue)
 
     async def flush(self) -> None:
-        """Sends what `send_soon` has taken so far, and returns when all of it is answered.
+        """Sends all messages that `send_soon` has taken so far, and returns when all are answered.
 
-        SendsFailedError if messages failed and nobody has asked for their results; it says so once.
+        Raises SendsFailedError, once, if messages failed and their results were never awaited.
         """
         if self._soon is None:
             raise ClientError("flush is for send_soon, which needs auto_batch=True")
@@ -348,11 +358,11 @@ class Producer:
         sharding_key: str | None = None,
         timeout: float | None = None,
     ) -> ReceivedMessage:
-        """Sends a message and returns the reply that whoever consumes it sends with `reply_to`.
+        """Sends a message and returns the reply that its consumer sends with `reply_to`.
 
-        timeout: seconds for both, instead of `send_timeout`; RequestTimeoutError without a reply.
-        Otherwise as `send`. A request that is sent again may be answered twice; the first reply
-        counts.
+        timeout: seconds for both, instead of `send_timeout`. Raises RequestTimeoutError without a
+        reply, and otherwise as `send`. A request that is sent again may get two replies; the first
+        one counts.
         """
         self._packer.check(message)
 
@@ -375,10 +385,11 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic as one request: all are stored in a row, or none.
+        """Sends messages of one topic in one request; the broker stores all of them in a row, or
+        none.
 
-        Together at most `max_message_size` bytes, with the same `wait_store_ok`; bodies are not
-        compressed. `msg_id` of the result has the ids of all, joined by commas. Raises as `send`.
+        Together they have at most `max_message_size` bytes, and the same `wait_store_ok`. Bodies
+        are not compressed. `msg_id` of the result has all ids, joined by commas. Raises as `send`.
         """
         request = self._packer.batch(messages)
         if self._hooks is None:
@@ -397,11 +408,11 @@ class Producer:
         queue: MessageQueue | None = None,
         timeout: float | None = None,
     ) -> list[SendResult]:
-        """Sends any number of messages in as many batches as it takes, one after the other.
+        """Sends any number of messages, in as many batches as necessary, one after the other.
 
-        They are taken from the iterable as they are sent; each row of the same topic and
-        `wait_store_ok` makes batches of at most `max_message_size` bytes (`split_batches`).
-        `timeout` is that of one batch. An error has a note that says how many were sent before.
+        It reads the iterable while it sends. Consecutive messages with the same topic and
+        `wait_store_ok` make batches of at most `max_message_size` bytes (`split_batches`). timeout:
+        seconds for one batch. An error has a note with the number of messages sent before.
         """
         results: list[SendResult] = []
         sent = 0
@@ -417,11 +428,11 @@ class Producer:
     async def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> None:
-        """Sends without waiting for an answer: it may be lost without a word.
+        """Sends a message without waiting for an answer, so a lost message is not noticed.
 
-        timeout: seconds until it has to have left, instead of `send_timeout`. NotSentError,
-        RequestTimeoutError and ConnectError as `send`; TopicNotExistError and ClientError as
-        `queues`.
+        timeout: seconds until the message must have left, instead of `send_timeout`. Raises
+        NotSentError, RequestTimeoutError and ConnectError as `send`, and TopicNotExistError and
+        ClientError as `queues`.
         """
         check_queue(queue)
         send = partial(self._send_oneway, message, queue, timeout)
@@ -450,7 +461,7 @@ class Producer:
     def _keyed(
         self, message: Message, select: Selector | None, sharding_key: str | None
     ) -> tuple[dict[str, str], Selector | None]:
-        """The properties of a message, and what chooses its queue."""
+        """The properties of a message, and the function that chooses its queue."""
         properties = self._packer.properties(message)
         if sharding_key is None:
             return properties, select
@@ -466,7 +477,7 @@ class Producer:
         select: Selector | None,
         timeout: float | None,
     ) -> Coroutine[Any, Any, SendResult]:
-        """To be awaited; what cannot be meant is raised before."""
+        """Returns an awaitable send. Raises ClientError at once if an argument is invalid."""
         if queue is not None or select is not None:
             if queue is not None and select is not None:
                 raise ClientError("give either queue, or select or sharding_key, not both")

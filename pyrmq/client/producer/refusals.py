@@ -1,6 +1,6 @@
-"""What a client refuses before anything is sent: the rules of pyrmq.model as NotSentErrors.
+"""Checks before a request is sent: the rules of pyrmq.model, raised as NotSentErrors.
 
-Brokers check by the same rules; what they find becomes an answer.
+Brokers check by the same rules and answer with the error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
 
 
 def check_trio() -> None:
-    """ClientError in an event loop that is not trio's."""
+    """Raises ClientError in an event loop that is not trio's."""
     try:
         library = current_async_library()
     except AsyncLibraryNotFoundError:
@@ -38,19 +38,19 @@ def check_trio() -> None:
 
 
 def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
-    """ClientError unless `value` is one of `kinds`; `wanted` says in words what they are."""
+    """Raises ClientError unless `value` is one of `kinds`; `wanted` describes them."""
     if not isinstance(value, kinds):
         raise ClientError(f"{what} is {type(value).__name__}; {wanted} is needed")
 
 
 def check_queue(queue: object) -> None:
-    """ClientError for a queue that is neither None nor one of `queues(topic)`."""
+    """Raises ClientError for a queue that is neither None nor one of `queues(topic)`."""
     if queue is not None:
         check_kind("queue", queue, (MessageQueue,), "a MessageQueue of `queues(topic)`")
 
 
 def check_topic(topic: str) -> None:
-    """UnusableNameError unless a topic may have this name."""
+    """Raises UnusableNameError unless the name is valid for a topic."""
     if not isinstance(topic, str):
         check_kind("the topic", topic, (str,), "str")
     try:
@@ -60,7 +60,7 @@ def check_topic(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """UnusableNameError unless a group may have this name."""
+    """Raises UnusableNameError unless the name is valid for a group."""
     check_kind("the group", group, (str,), "str")
     try:
         names.check_group(group)
@@ -69,7 +69,7 @@ def check_group(group: str) -> None:
 
 
 def check_consumer_group(group: str) -> None:
-    """UnusableNameError unless a consumer group may have this name."""
+    """Raises UnusableNameError unless the name is valid for a consumer group."""
     check_kind("the group", group, (str,), "str")
     try:
         names.check_consumer_group(group)
@@ -78,7 +78,7 @@ def check_consumer_group(group: str) -> None:
 
 
 def check_namespace(name: str) -> None:
-    """UnusableNameError unless a namespace may have this name."""
+    """Raises UnusableNameError unless the name is valid for a namespace."""
     check_kind("the namespace", name, (str,), "str")
     try:
         names.check_group(name)
@@ -87,7 +87,7 @@ def check_namespace(name: str) -> None:
 
 
 def encode_properties(texts: Mapping[str, str]) -> str:
-    """The property string of a message. UnsendableMessageError if there is none."""
+    """The property string of a message. Raises UnsendableMessageError if there is none."""
     try:
         return properties.encode_properties(texts)
     except MessageIllegalError as e:
@@ -98,7 +98,7 @@ _LIKE_SQL = re.compile(r"[<>']|\s=|=\s|\s(?:and|or|in|is|not|between)\s", re.IGN
 
 
 def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
-    """A topic with a tag expression or `Sql`; `version` in ms. UnusableExpressionError."""
+    """A topic with a tag expression or `Sql`; `version` in ms. Raises UnusableExpressionError."""
     check_kind(f"the expression of {topic}", expression, (str, type(None)), "str or Sql")
     try:
         (expression or "").encode()
@@ -121,7 +121,7 @@ def parse_subscription(topic: str, expression: str, version: int) -> Subscriptio
 def check_subscriptions(
     subscriptions: object, version: int, wire: Callable[[str], str]
 ) -> dict[str, Subscription]:
-    """A consumer's subscriptions by topics as brokers know them (`wire`); `version` in ms.
+    """A consumer's subscriptions, by the brokers' topic names (`wire`); `version` in ms. Raises
     ClientError and the errors of `check_topic` and `parse_subscription`."""
     wanted = "a dict of topics and tag expressions, such as {'TopicTest': '*'},"
     check_kind("subscriptions", subscriptions, (Mapping,), wanted)

@@ -1,7 +1,7 @@
 """Requests that are answered by a message. [RequestFutureHolder, MessageUtil]
 
-The asker's message names its client and carries an id. Whoever consumes it sends a reply with both,
-and the broker that gets the reply hands it to the asker's connection.
+The request names the client of its sender and has an id. Its consumer sends a reply with both, and
+the broker that gets the reply passes it to the sender's connection.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 TIME_TO_LIVE = "TTL"
 ARRIVE_TIME = "ARRIVE_TIME"
 TO_BE_KNOWN = 0.25
-"""Part of a request's time in which brokers that do not answer are waited for."""
+"""The part of a request's time for which brokers without an answer are waited for."""
 AWAY = 10.0
-"""Seconds in which a broker that has not answered is not waited for again."""
+"""Seconds for which a broker that did not answer is not waited for again."""
 _COPIED = (CORRELATION_ID, REPLY_TO_CLIENT, TIME_TO_LIVE)
 
 
 def reply_to(request: ReceivedMessage, body: bytes) -> Message:
-    """The reply to a message that `Producer.request` sent, for any producer's `send`.
+    """The reply to a message of `Producer.request`, for any producer's `send`.
 
-    ClientError if the message is no request, or came from a broker that does not know replies.
+    Raises ClientError if the message is not a request, or if its broker does not support replies.
     """
     check_kind("what is replied to", request, (ReceivedMessage,), "a ReceivedMessage")
     properties = {name: request.properties.get(name, "") for name in _COPIED}
@@ -69,7 +69,7 @@ class Requests:
         self._waiting: dict[str, _Waiting] = {}
         self._known_at = float("-inf")
         self._away: dict[str, float] = {}
-        """Brokers that have not answered, and until when they are not waited for."""
+        """Brokers that did not answer, and until when they are not waited for."""
         client.incoming.on_request[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._pushed
 
     async def ask(
@@ -78,8 +78,8 @@ class Requests:
         timeout: float,
         send: Callable[[float], Awaitable[SendResult]],
     ) -> ReceivedMessage:
-        """Adds what a reply needs to `properties`, has the message sent in the time it is told,
-        and returns the reply. RequestTimeoutError without one; what `send` raises."""
+        """Adds the fields for a reply to `properties`, sends the message, and returns the reply.
+        Raises RequestTimeoutError without one, and what `send` raises."""
         import uuid  # not needed by programs that only send
 
         deadline = trio.current_time() + timeout
@@ -116,8 +116,9 @@ class Requests:
             waiting.event.set()
 
     async def _be_known(self) -> None:
-        """A reply may go to any broker of the cluster: all of them know this client's connection
-        before a request leaves; but for those that are away, and hold up no further request."""
+        """Registers this connection with all brokers of the cluster before the request leaves,
+        because the reply may go to any of them. A broker that is unreachable delays no further
+        request."""
         now = trio.current_time()
         if now - self._known_at >= ROUTE_INTERVAL:
             try:
@@ -143,7 +144,7 @@ class Requests:
             self._away.pop(address, None)
 
     async def _pushed(self, command: Command) -> Response:
-        """PUSH_REPLY_MESSAGE_TO_CLIENT: the answer tells the replier whether somebody waits."""
+        """PUSH_REPLY_MESSAGE_TO_CLIENT: the answer tells the replier whether anybody waits."""
         try:
             reply = read_reply(command)
         except ProtocolError as e:
@@ -158,7 +159,7 @@ class Requests:
 
 
 def read_reply(command: Command) -> ReceivedMessage:
-    """The message that a broker hands on. ProtocolError."""
+    """The message that a broker passes on. Raises ProtocolError."""
     ext = command.ext
     properties = decode_properties(ext.get("properties", ""))
     properties[ARRIVE_TIME] = str(now_ms())

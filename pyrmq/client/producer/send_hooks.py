@@ -15,7 +15,7 @@ R = TypeVar("R", bound="SendResult | ReceivedMessage | None")
 
 
 class SendHooks:
-    """The hooks of one producer. ClientError for what is none."""
+    """The hooks of one producer. Raises ClientError for an object that is not a hook."""
 
     def __init__(self, group: str, hooks: Iterable[SendMessageHook]) -> None:
         self._group = group
@@ -28,7 +28,7 @@ class SendHooks:
         *,
         oneway: bool = False,
     ) -> R:
-        """Sends messages, which are checked."""
+        """Calls the hooks before and after sending checked messages."""
         context = SendContext(self._group, messages[0].topic, messages, oneway)
         call_hooks([hook.before for hook in self._hooks], context)
         began = trio.current_time()

@@ -1,9 +1,9 @@
-"""Messages that no task waits for: collected into batches, and sent in the background.
+"""Messages of `send_soon`: collected into batches and sent in the background.
 
-A lane has the messages of one topic to one given queue, or to any. To a given queue one request is
-under way at a time, so that order stays; to any queue several. What is collected leaves when
-nothing of its lane is under way, when it is full, or when its first message has waited for long
-enough.
+A lane has the messages of one topic to one given queue, or to any queue. A given queue has one
+request in flight at a time, so that messages stay in order; any queue has several. A batch leaves
+when its lane has no request in flight, when the batch is full, or when its first message has waited
+for `batch_delay`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from pyrmq.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 MAX_REQUESTS = 32
-"""Requests of a lane to any queue that are under way at a time."""
+"""Most requests in flight of a lane to any queue."""
 LEAVE_MARGIN = 0.5
-"""Seconds that leaving waits after the last attempt must have ended."""
+"""Seconds that closing waits after the last attempt must have ended."""
 _Kind = tuple[str, MessageQueue | None, bool]
 
 
@@ -44,9 +44,9 @@ class _Lane:
     kind: _Kind
     queue: MessageQueue | None
     open: Batch | None = None
-    """What is collected."""
+    """The batch that is being collected."""
     ready: deque[Batch] = field(default_factory=deque)
-    """What leaves next."""
+    """Batches that leave next."""
     workers: int = 0
     watched: bool = False
 
@@ -59,8 +59,8 @@ class _Waiter:
 
 
 class SoonSender:
-    """An async context manager; leaving it sends what it has. `deliver` sends a request to a
-    queue, or to any; `shown` makes its result one for users; an answer comes within `timeout`."""
+    """An async context manager; closing it sends its messages. `deliver` sends a request to a
+    queue, or to any; `shown` converts its result for users; an answer comes within `timeout`."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SoonSender:
         self._lanes: dict[_Kind, _Lane] = {}
         self._unanswered: dict[Batch, None] = {}
         self._stored = 0
-        """Requests that were answered well."""
+        """Requests that were answered with success."""
         self._failures = Failures()
         self._lost = 0
         self._tasks = Tasks()
@@ -121,14 +121,14 @@ class SoonSender:
 
     @property
     def unanswered(self) -> int:
-        """Messages that were taken, and are not answered; when it was left, those that failed and
-        nobody asked for. For any thread."""
+        """Messages without an answer; after closing, those that failed and whose results were never
+        awaited. For any thread."""
         batches = list(self._unanswered)
         waiting = sum(1 if b.request is not None else len(b.entries) for b in batches)
         return self._lost + waiting
 
     def take(self, message: Message, queue: MessageQueue | None) -> PendingSend | None:
-        """Takes a usual message into a batch that there is; None if more has to be done."""
+        """Takes a usual message into an existing batch; None if more must be done."""
         # For most messages this is all that is done.
         self._turns -= 1
         try:
@@ -158,7 +158,7 @@ class SoonSender:
         return PendingSend(batch, len(entries) - 1)
 
     async def send(self, message: Message, queue: MessageQueue | None) -> PendingSend:
-        """Takes any message. A cancellation means that it was not taken."""
+        """Takes any message. If it is cancelled, the message was not taken."""
         if self._turns < 0:
             self._turns = TURN
             await trio.lowlevel.checkpoint()
@@ -231,7 +231,7 @@ class SoonSender:
         self._held += size
 
     def _fits(self, size: int) -> bool:
-        """What is larger than all that may be held goes alone."""
+        """A message larger than the limit goes alone."""
         return not self._held or self._held + size <= self._most
 
     def _let_in(self) -> None:
@@ -253,7 +253,7 @@ class SoonSender:
         return batch
 
     def _close(self, lane: _Lane) -> None:
-        """What is collected leaves as soon as it is its turn."""
+        """Lets the collected batch leave when its lane is free."""
         if lane.open is not None:
             batch, lane.open = lane.open, None
             self._leave(lane, batch)
@@ -268,7 +268,7 @@ class SoonSender:
         self._tasks.start_soon(self._work, lane)
 
     def _next(self, lane: _Lane) -> Batch | None:
-        """What a worker has to send."""
+        """The next batch of a worker."""
         if lane.ready:
             return lane.ready.popleft()
         batch = lane.open
@@ -309,13 +309,13 @@ class SoonSender:
             self._let_in()
 
     def _watch(self, lane: _Lane) -> None:
-        """Of a given queue one worker takes what there is when it can."""
+        """For a given queue one worker takes each batch when it can."""
         if lane.queue is None and not lane.watched:
             lane.watched = True
             self._tasks.start_soon(self._wait_and_close, lane)
 
     async def _wait_and_close(self, lane: _Lane) -> None:
-        """What is collected waits for `batch_delay` at most."""
+        """Closes the collected batch after `batch_delay` at most."""
         while (batch := lane.open) is not None:
             await trio.sleep_until(batch.since + self._delay)
             if lane.open is batch and lane.workers < MAX_REQUESTS:
@@ -330,8 +330,8 @@ class SoonSender:
             self._lanes.pop(lane.kind, None)
 
     async def flush(self) -> None:
-        """Returns when all that was taken is answered. SendsFailedError for what failed and
-        nobody has asked for, once."""
+        """Returns when all taken messages are answered. Raises SendsFailedError, once, for failures
+        that were never awaited."""
         await trio.lowlevel.checkpoint()
         await self._answered()
         count, cause = self._failures.take()
@@ -345,7 +345,7 @@ class SoonSender:
             await batch.wait()
 
     async def _drain(self) -> None:
-        """Sends what is there, as long as brokers take it."""
+        """Sends the remaining messages as long as brokers accept them."""
         patience = self._timeout + LEAVE_MARGIN
         try:
             while self._unanswered:

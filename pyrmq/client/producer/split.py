@@ -1,4 +1,4 @@
-"""Messages in batches of a size that a broker takes."""
+"""Splits messages into batches of a size that a broker accepts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyrmq.model.message import Message
 
 LIMIT = 4 << 20
 _OWN = len("UNIQ_KEY") + 56 + 2
-"""Bytes of the id that a message is sent with, at most."""
+"""Most bytes of the id that a message is sent with."""
 _NAMESPACE = len("INSTANCE_ID") + 255 + 2
 
 
 def batch_size(message: Message) -> int:
-    """Bytes that a message takes in a batch, at most."""
+    """Most bytes that a message needs in a batch."""
     properties = message.all_properties()
     text = "".join(f"{name}{value}" for name, value in properties.items())
     size = len(text) if text.isascii() else len(text.encode(errors="replace"))
@@ -25,8 +25,8 @@ def batch_size(message: Message) -> int:
 def split_batches(messages: Iterable[Message], limit: int = LIMIT) -> Iterator[list[Message]]:
     """The messages in batches for `Producer.send_batch`, in their order.
 
-    A batch has one topic and one `wait_store_ok`, and at most `limit` bytes; a message that is
-    larger stands alone. Messages are taken from the iterable as the batches are asked for.
+    A batch has one topic, one `wait_store_ok`, and at most `limit` bytes; a larger message is a
+    batch of its own. The iterable is read as you ask for batches.
     """
     if limit < 1:
         raise ClientError("the limit of a batch must be at least 1 byte")

@@ -10,7 +10,7 @@ from pyrmq.net.address import own_ip
 
 
 def key_address() -> str:
-    """The address that keys of this machine begin with."""
+    """The address at the beginning of this machine's keys."""
     return own_ip().partition("%")[0]
 
 

@@ -1,4 +1,4 @@
-"""Who looks on while a consumer has messages: a tracer with a producer of its own, and hooks."""
+"""Observers of a consumer: a tracer with a producer of its own, and hooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def observer_of(
     group: str, hooks: Sequence[ConsumeMessageHook], tracer: Tracer | None
 ) -> Observer | None:
-    """None if there is nobody. ClientError for what is no hook."""
+    """None without trace and hooks. Raises ClientError for an object that is not a hook."""
     if not hooks:
         return tracer
     from pyrmq.client.consumer.consume_hooks import ConsumeHooks
@@ -34,7 +34,7 @@ def consumer_tracer(
     namesrv: str | None,
     namespace_v2: str,
 ) -> Tracer | None:
-    """What a consumer of a group records with; None unless it has `trace`."""
+    """The tracer of a consumer group; None without `trace`."""
     check_trace(trace, topic)
     if not trace:
         return None

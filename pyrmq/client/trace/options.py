@@ -8,7 +8,7 @@ from pyrmq.model.names import MAX_GROUP, TRACE_TOPIC
 
 
 def check_trace(trace: bool, topic: str) -> None:
-    """UnusableNameError for the topic; ClientError if it is given for nothing."""
+    """Raises UnusableNameError for the topic, and ClientError if it is given without `trace`."""
     check_topic(topic)
     if topic != TRACE_TOPIC and not trace:
         raise ClientError("trace_topic needs trace=True")

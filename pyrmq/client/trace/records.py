@@ -36,7 +36,7 @@ class MessageType(IntEnum):
 
 
 class ConsumeCode(IntEnum):
-    """What came of consuming a message. [ConsumeReturnType]"""
+    """The result of consuming a message. [ConsumeReturnType]"""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -47,8 +47,8 @@ class ConsumeCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """`text` is one record or several that stay together, `keys` are what it is found by, `topic`
-    is that of the message."""
+    """`text` is one record, or several that stay together; `keys` find it; `topic` is the
+    message's."""
 
     topic: str
     text: str
@@ -60,7 +60,7 @@ def _record(*fields: object) -> str:
 
 
 def _text(value: object) -> str:
-    """As Java appends it; what would end a field or a record is left out."""
+    """As Java appends it, without characters that would end a field or a record."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -106,7 +106,7 @@ def transaction_ended(
     state: TransactionState,
     from_check: bool,
 ) -> TraceRecord:
-    """EndTransaction: a broker was told what became of a local transaction."""
+    """EndTransaction: the outcome of a local transaction was sent to a broker."""
     text = _record(
         "EndTransaction", time, DEFAULT_REGION, group, topic, msg_id, tags, keys, store_host,
         MessageType.COMMIT, transaction_id, _STATES[state], from_check,
@@ -115,7 +115,8 @@ def transaction_ended(
 
 
 def is_traced(message: ReceivedMessage) -> bool:
-    """Whether a consumer traces a message: its broker says where it is and does not object."""
+    """Whether a consumer traces a message: its properties name a region and do not switch the trace
+    off."""
     properties = message.properties
     return REGION in properties and properties.get(TRACE_ON) != "false"
 
@@ -148,7 +149,7 @@ def consume_ended(
     cost: int,
     code: ConsumeCode,
 ) -> TraceRecord:
-    """SubAfter of the same messages; `cost` is that of one, in ms."""
+    """SubAfter of the same messages; `cost` is that of one message, in ms."""
     text = "".join(
         _record(
             "SubAfter", request_id, m.msg_id, cost, code is ConsumeCode.SUCCESS,

@@ -1,7 +1,7 @@
-"""Message trace: what became of messages, in a topic of its own. [AsyncTraceDispatcher]
+"""Message trace: records of sends and consumption, in a topic of their own. [AsyncTraceDispatcher]
 
-A client with `trace=True` has a `Tracer`. Recording never waits and never fails; the records leave
-in the background, on a producer that is not traced.
+A client with `trace=True` has a `Tracer`. Recording never waits and never fails. The records are
+sent in the background, by a producer without a trace.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from pyrmq.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 WAITING = 2048
-"""Records that wait; further ones are left out."""
+"""Most waiting records; further ones are dropped."""
 BATCH = 10
-"""So many records leave at once, fewer after MAX_AGE seconds."""
+"""So many records are sent at once; fewer after MAX_AGE seconds."""
 MAX_AGE = 5.0
 MAX_CHARACTERS = 128_000
-"""A trace message is cut when its text reaches this."""
+"""A trace message ends when its text reaches this."""
 MAX_KEYS = 30_000
-"""Bytes of keys of a trace message: all properties together have a limit."""
+"""Most bytes of keys of a trace message, because all properties together have a limit."""
 CLOSE_GRACE = 5.0
 PREPARED = 0x4
 
 
 class TraceSender(AbstractAsyncContextManager[Any], Protocol):
-    """What sends trace messages: a producer of its own."""
+    """Sends trace messages with a producer of its own."""
 
     async def send(self, message: Message) -> SendResult:
         """Sends one message."""
@@ -72,7 +72,7 @@ def store_host(client: ClientInstance, result: SendResult) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Consuming:
-    """Messages whose consumption began; for `Tracer.consumed`."""
+    """Messages whose consumption has begun; for `Tracer.consumed`."""
 
     request_id: str
     topic: str
@@ -81,9 +81,10 @@ class Consuming:
 
 
 class Tracer:
-    """Records for one group; an async context manager that sends what it has when it is left.
+    """Records for one group; an async context manager that sends its remaining records when it
+    closes.
 
-    `discarded` counts records that were left out, `failed` those that could not be sent.
+    `discarded` counts dropped records, `failed` those that could not be sent.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Tracer:
     async def around(
         self, request: Outgoing, sending: Awaitable[SendResult], client: ClientInstance
     ) -> SendResult:
-        """Waits for a request to be sent."""
+        """Records a request around sending it."""
         began = trio.current_time()
         result = await sending
         self.sent(request, result, began, client)
@@ -206,7 +207,7 @@ class Tracer:
         return consuming
 
     def consumed(self, consuming: Consuming | None, code: ConsumeCode) -> None:
-        """What came of it."""
+        """Records the result."""
         if consuming is None:
             return
         cost = (trio.current_time() - consuming.since) * 1000 / len(consuming.messages)
@@ -225,14 +226,14 @@ class Tracer:
     def listened(
         self, consuming: Consuming | None, done: bool, *, raised: bool, late: bool = False
     ) -> None:
-        """A listener is through: whether all is consumed, it has raised, or took too long."""
+        """A listener has finished: it consumed all, raised, or took too long."""
         code = ConsumeCode.SUCCESS if done else ConsumeCode.FAILED
         if late:
             code = ConsumeCode.TIME_OUT
         self.consumed(consuming, ConsumeCode.EXCEPTION if raised else code)
 
     def polled(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Messages of one queue were handed to who polls: what comes of them is not heard of."""
+        """Messages of one queue were polled; their later result is not known."""
         self.consumed(self.consuming(messages), ConsumeCode.SUCCESS)
 
     # Sending.
@@ -266,7 +267,7 @@ class Tracer:
                     log.warning("trace of group %s not sent: %s", escape(self._group), escape(e))
 
     def _messages(self, records: list[TraceRecord]) -> Iterable[tuple[Message, int]]:
-        """Trace messages, and how many records each has."""
+        """Trace messages, each with the number of its records."""
         part: list[TraceRecord] = []
         size = 0
         for record in records:

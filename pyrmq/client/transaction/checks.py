@@ -1,6 +1,6 @@
-"""Answering a broker that asks what became of a transaction, on a bounded pool.
+"""Answers brokers that ask for the outcome of a transaction, on a bounded pool.
 
-A question may be dropped at any time: the broker asks again, this producer or another one.
+A check may be dropped at any time: the broker asks again, this producer or another one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyrmq.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-"""Bodies of all questions that wait, bytes: however many slots there are."""
+"""Most bytes of bodies of all waiting checks, whatever the number of slots."""
 MAX_UNCONFIRMED = 1024
-"""Answers that brokers have not confirmed yet; with more no further question is asked."""
+"""Answers that brokers have not confirmed yet; beyond that no further check runs."""
 ANSWER_TIMEOUT = 3.0
 _OFFSETS = ("tranStateTableOffset", "commitLogOffset")
 _ECHOED = ("topic", "transactionId", "bname")
@@ -39,10 +39,10 @@ class _Check:
 
 
 class CheckPool:
-    """`concurrency` tasks that `ask` the listener and answer the broker, `slots` questions waiting.
+    """`concurrency` tasks `ask` the listener and answer the broker, while `slots` checks wait.
     `answered` is called when a broker has its answer.
 
-    An async context manager; `close` before leaving it lets running checks come to an end.
+    An async context manager; call `close` before leaving it, so that running checks can end.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class CheckPool:
         self._receive.close()
 
     async def close(self, grace: float) -> None:
-        """Takes no more questions; returns when those taken are answered or time is up."""
+        """Takes no more checks; returns when those taken are answered or the time is over."""
         self._send.close()
         with trio.move_on_after(grace, shield=True):
             await self._ended.wait()
 
     def offer(self, channel: Channel, ext: Mapping[str, str], message: ReceivedMessage) -> None:
-        """Takes a question, or drops it."""
+        """Takes a check, or drops it."""
         offsets = {name: ext.get(name, "") for name in _OFFSETS}
         if not all(_is_offset(text) for text in offsets.values()):
             self._drop(message, f"its offsets are no offsets: {offsets!r:.100}")

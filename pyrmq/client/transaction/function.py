@@ -13,10 +13,10 @@ from pyrmq.model.transaction import TransactionState
 
 
 class TransactionSender(Protocol):
-    """What a transaction function needs of its `TransactionalProducer`."""
+    """The methods of `TransactionalProducer` that a transaction function uses."""
 
     def listener_of(self, topic: str) -> TransactionListener | None:
-        """Who runs and answers for transactions of a topic."""
+        """The listener for transactions of a topic."""
 
     async def send_in_transaction(
         self,
@@ -27,13 +27,14 @@ class TransactionSender(Protocol):
         timeout: float | None = None,
         check_immunity: int | None = None,
     ) -> TransactionSendResult:
-        """Sends a half, runs the local transaction and reports its outcome."""
+        """Sends a half, runs the local transaction and sends its outcome."""
 
 
 class TransactionFunction:
     """A local transaction as a function: call it to send a message in it.
 
-    Made by `TransactionalProducer.transaction`; `check` decorates what answers for it later.
+    `TransactionalProducer.transaction` creates it; its `check` decorates the function that answers
+    for it later.
     """
 
     def __init__(self, producer: TransactionSender, execute: Execute) -> None:
@@ -45,7 +46,7 @@ class TransactionFunction:
         self.check_local_transaction: Check = self._no_check
 
     def check(self, function: Check) -> Check:
-        """Decorates the function that says what became of a transaction."""
+        """Decorates the function that returns the state of a transaction."""
         self.check_local_transaction = function
         return function
 

@@ -1,4 +1,4 @@
-"""Half messages, and what a broker is told of them: END_TRANSACTION."""
+"""Half messages, and END_TRANSACTION, which sends their outcome to the broker."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from pyrmq.model.transaction import (
 from pyrmq.net.client.channel import Channel
 
 _LEFT = (TRAN_MSG, CHECK_TIMES, PREPARED_QUEUE_OFFSET)
-"""Properties of a message that is sent on."""
+"""Properties of an earlier half, which are removed from a received message that is sent on."""
 
 
 def half_of(message: Message) -> Message:
-    """A copy of a message that is to be sent as a half; UnsendableMessageError for what cannot."""
+    """A copy of a message that is to be sent as a half. Raises UnsendableMessageError if it cannot
+    be sent."""
     if not isinstance(message, Message):
         raise UnsendableMessageError(
             f"a transaction takes one Message, not {type(message).__name__}: "
@@ -37,7 +38,7 @@ def half_of(message: Message) -> Message:
 
 
 def mark(half: Message, group: str, check_immunity: int | None) -> None:
-    """Gives a half the properties of one: its group is that of the broker."""
+    """Gives a half its properties; its group has the broker's name."""
     if check_immunity is not None:
         if not isinstance(check_immunity, int) or check_immunity < 1:
             raise ClientError("check_immunity is a whole number of seconds from 1 on")
@@ -46,8 +47,8 @@ def mark(half: Message, group: str, check_immunity: int | None) -> None:
 
 
 async def listeners_properties(listener: TransactionListener) -> Mapping[str, str]:
-    """What a listener wants in each of its halves: `await listener.half_properties()`, which an
-    outbox has."""
+    """The properties that a listener adds to each of its halves: `await
+    listener.half_properties()`, which an outbox has."""
     ask: Callable[[], Awaitable[Mapping[str, str]]] | None
     ask = getattr(listener, "half_properties", None)
     return {} if ask is None else await ask()
@@ -56,7 +57,8 @@ async def listeners_properties(listener: TransactionListener) -> Mapping[str, st
 def end_fields(
     sent: SendResult, group: str, state: TransactionState
 ) -> dict[str, str | int | bool]:
-    """END_TRANSACTION of a half. ClientError if the broker's answer does not say where it is."""
+    """END_TRANSACTION of a half. Raises ClientError if the broker's answer does not say where the
+    half is."""
     return {
         "topic": sent.queue.topic,
         "producerGroup": group,
@@ -73,8 +75,8 @@ def end_fields(
 async def tell(
     channel: Channel, outcome: Outcome, fields: dict[str, str | int | bool], timeout: float
 ) -> None:
-    """Sends END_TRANSACTION, and waits for the answer: it may be that the half was settled
-    otherwise. RocketMQ's clients do not wait. Nothing is answered to UNKNOWN."""
+    """Sends END_TRANSACTION and waits for the answer, because the half may be settled the other
+    way. RocketMQ's clients do not wait. UNKNOWN gets no answer."""
     if outcome.state is TransactionState.UNKNOWN:
         await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
     else:
@@ -82,7 +84,7 @@ async def tell(
 
 
 def _commit_log_offset(offset_msg_id: str) -> int:
-    """The physical offset that an offset id (host, port, offset in hex) ends with."""
+    """The physical offset at the end of an offset id (host, port, offset in hex)."""
     try:
         raw = bytes.fromhex(offset_msg_id)
     except ValueError:

@@ -1,8 +1,8 @@
-"""What runs in a transaction and what answers for it afterwards. [TransactionListener]
+"""The functions of a transaction: one runs it, one checks it afterwards. [TransactionListener]
 
 Functions may be `async def` or plain `def`. Async ones run in the caller's task, plain ones in a
-worker thread, where they may block. Whatever they do, the outcome is a state: no answer, a wrong
-one or an exception is UNKNOWN, and the broker asks later.
+worker thread, where they may block. The outcome is always a state: a missing or invalid result, or
+an exception, counts as UNKNOWN, and the broker asks later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyrmq.model.transaction import TransactionState
 log = logging.getLogger(__name__)
 
 MAX_REMARK = 1000
-"""Characters of an error that go to the broker."""
+"""Characters of an error that are sent to the broker."""
 
 State = TransactionState | None
 Answer = State | Awaitable[State]
@@ -32,16 +32,17 @@ Check = Callable[[ReceivedMessage], Answer]
 
 
 class TransactionListener(Protocol):
-    """The local transaction of a half message, and what became of it."""
+    """Runs the local transaction of a half message, and checks its outcome later."""
 
     def execute_local_transaction(self, message: Message, arg: Any, /) -> Answer:
-        """Runs once the broker has the half. `message.transaction_id` names the transaction:
-        what `check_local_transaction` needs is stored under it, in the same local transaction."""
+        """Runs when the broker has the half. `message.transaction_id` identifies the transaction:
+        store under it, in the same local transaction, whatever `check_local_transaction` needs."""
         ...
 
     def check_local_transaction(self, message: ReceivedMessage, /) -> Answer:
-        """The broker has heard of no outcome. May be asked of any producer of the group, several
-        times, and while the local transaction still runs: UNKNOWN has it asked again."""
+        """Runs when the broker got no outcome and asks. It may run in any producer of the group,
+        several times, and while the local transaction is still running: return UNKNOWN to be asked
+        again."""
         ...
 
 
@@ -54,7 +55,7 @@ class Outcome:
 
     @property
     def remark(self) -> str | None:
-        """The error as the broker's log shall have it."""
+        """The error's text for the broker's log."""
         if self.error is None:
             return None
         try:
@@ -65,14 +66,14 @@ class Outcome:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call gives a coroutine; objects with an async `__call__` do, too."""
+    """Whether a call returns a coroutine; true also for objects with an async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not that it is there
     )
 
 
 def failure(error: BaseException, note: str = "") -> Exception:
-    """An exception that a user's function ended with, as one that `except Exception` takes."""
+    """Turns an exception of a user's function into one that `except Exception` catches."""
     if isinstance(error, Exception):
         return error
     found = RuntimeError(f"the function ended with {type(error).__name__}: {error}{note}")
@@ -82,15 +83,15 @@ def failure(error: BaseException, note: str = "") -> Exception:
 
 def in_main_thread() -> bool:
     """Whether a SystemExit that leaves the event loop ends the program. In another thread it would
-    end the client alone, and nobody would know."""
+    end only the client, and nobody would notice."""
     return threading.current_thread() is threading.main_thread()
 
 
 def _in_thread(
     function: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Any, BaseException | None]:
-    """What it returned, or what it ended with that is no Exception. In a tuple: trio takes no
-    coroutine from a thread."""
+    """The function's result, or its exception that is no Exception. The result is in a tuple,
+    because trio accepts no coroutine from a thread."""
     try:
         return function(*args), None
     except (Exception, trio.Cancelled):
@@ -106,9 +107,9 @@ async def call_in_thread(
     abandon: bool = False,
     awaited: bool = False,
 ) -> Any:
-    """What a plain function returns that runs in a worker thread. `abandon` lets a cancellation
-    leave the thread behind. RuntimeError for an exception that is no Exception, such as asyncio's
-    CancelledError; SystemExit and KeyboardInterrupt are raised as they are where they end the
+    """Calls a plain function in a worker thread and returns its result. `abandon`: a cancellation
+    leaves the thread running. An exception that is no Exception, such as asyncio's CancelledError,
+    becomes a RuntimeError; SystemExit and KeyboardInterrupt are raised unchanged if they end the
     program, or if user code has `awaited` this call."""
     answer, ended = await trio.to_thread.run_sync(
         _in_thread, function, args, limiter=limiter, abandon_on_cancel=abandon
@@ -128,8 +129,8 @@ async def outcome_of(
     threads: trio.CapacityLimiter,
     abandon: bool = False,
 ) -> Outcome:
-    """Calls a listener's function. `abandon` lets a cancellation leave its thread behind, as of a
-    check, which nobody waits for."""
+    """Calls a listener's function. `abandon`: a cancellation leaves its thread running, as for a
+    check, which no task waits for."""
     try:
         if is_async(function):
             answer = function(*args)

@@ -1,9 +1,9 @@
 """Messages that become visible together with a local transaction. [TransactionMQProducer]
 
-A half message is stored where no consumer sees it. Then the local transaction runs, and its
-outcome, COMMIT or ROLLBACK, decides over the half. If the broker hears of none (the process died,
-the answer was lost, the outcome was UNKNOWN), it asks a live producer of the group, whose check
-looks the transaction up: what it finds may only depend on what the local transaction stored.
+A half message is stored where consumers do not see it. Then the local transaction runs, and its
+outcome, COMMIT or ROLLBACK, decides about the half. If the broker gets no outcome (the process
+died, the answer was lost, the outcome was UNKNOWN), it asks a live producer of the group. The check
+of that producer must answer only from what the local transaction stored.
 """
 
 from __future__ import annotations
@@ -65,15 +65,14 @@ PREPARED = 0x4
 CHECK_CONCURRENCY = 4
 CHECK_QUEUE = 2000
 EXECUTE_THREADS = 40
-"""Plain functions that run local transactions at a time."""
+"""Local transactions that run at a time as plain functions."""
 END_TIMEOUT = 3.0
 CLOSE_GRACE = 3.0
-"""Seconds that checks which run when the producer is left have to come to an end."""
+"""Seconds that running checks have to end when the producer closes."""
 ENTER_TIMEOUT = 1.0
-"""Seconds that entering waits for brokers that do not answer."""
+"""Seconds that opening waits for brokers that do not answer."""
 REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
-"""Seconds until a broker that could not be reached is tried again: the first, doubled up to the
-last."""
+"""Seconds until an unreachable broker is tried again: the first pause, doubled up to the last."""
 
 
 class TransactionalProducer(Producer):
@@ -99,14 +98,17 @@ class TransactionalProducer(Producer):
         async with producer:
             result = await place_order(Message("T", b"..."), order)
 
-    All producers of a group answer for each other: they need the same listeners. From the start on
-    every master broker that the name server knows can ask; `topics` limits that to the brokers of
-    some topics. `check_concurrency` checks (4) run at a time while up to `check_queue` (2000) wait;
-    further ones are dropped, the broker asks again. `execute_threads` (40) local transactions that
-    are plain functions run at a time. Other options are `Producer`'s.
+    All producers of a group answer for each other, so they need the same listeners. From the start,
+    every master broker that the name server knows can ask this producer.
 
-    ClientError for a listener without both functions, and on entering if there is none, or a
-    decorated function without its check.
+    topics: limits that to the brokers of these topics.
+    check_concurrency: checks (4) that run at a time, while up to `check_queue` (2000) wait; further
+    ones are dropped, and the broker asks again.
+    execute_threads: local transactions (40) that run at a time as plain functions.
+    Other options are `Producer`'s.
+
+    Raises ClientError for a listener without both functions; opening raises it if there is no
+    listener, or if a decorated function has no check.
     """
 
     @with_options_of(Producer)
@@ -154,8 +156,8 @@ class TransactionalProducer(Producer):
     def transaction(
         self, topic: Execute | str | None = None
     ) -> TransactionFunction | Callable[[Execute], TransactionFunction]:
-        """Decorates the function that runs the local transaction for messages of `topic`, or of
-        all topics that have none of their own. Its `check` decorates the other one."""
+        """Decorates the function that runs the local transaction for messages of `topic`, or of all
+        topics without a function of their own. Its `check` decorates the other function."""
         if callable(topic):
             return self._add(None, topic)
         if topic is not None:
@@ -175,11 +177,11 @@ class TransactionalProducer(Producer):
         return function
 
     def listener_of(self, topic: str) -> TransactionListener | None:
-        """Who runs and answers for transactions of a topic."""
+        """The listener for transactions of a topic."""
         return self._by_topic.get(topic, self._listener)
 
     def statistics(self) -> TransactionStatistics:
-        """What was done so far."""
+        """Counters since the start."""
         pool, outcomes = self._pool, self._outcomes
         return TransactionStatistics(
             halves_sent=self._halves,
@@ -224,7 +226,8 @@ class TransactionalProducer(Producer):
     # Being found: a broker asks only those whose heartbeat came on a connection that lives.
 
     async def _find_brokers(self) -> bool:
-        """Looks for the brokers that may ask; whether name servers could say."""
+        """Finds the brokers that may ask this producer. Returns whether the name servers
+        answered."""
         try:
             if self._topics is None:
                 await self._client.find_all_masters()
@@ -241,7 +244,8 @@ class TransactionalProducer(Producer):
         return channel if channel is not None and channel.greeted else None
 
     async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
-        """A broker knows this producer before it gets a half: nobody else may be there to ask."""
+        """Registers this producer with the broker before the broker gets a half, because no other
+        producer may be there to ask."""
         channel = await super()._channel_of(queue, topic)
         await self._client.greet(channel)
         return channel
@@ -257,22 +261,22 @@ class TransactionalProducer(Producer):
         timeout: float | None = None,
         check_immunity: int | None = None,
     ) -> TransactionSendResult:
-        """Sends a half, runs the local transaction with `arg`, and sends the broker its outcome.
+        """Sends a half, runs the local transaction with `arg`, and sends its outcome to the broker.
 
-        `queue` and `timeout` are those of `send` and belong to the half. An error of the half is
-        raised, and nothing was run: but the broker may have it and ask. An error of the local
-        transaction is in the result, and its state is UNKNOWN. If the broker has the half less
-        safely than asked (a `status` other than SEND_OK), nothing is run and the state is ROLLBACK.
-        `check_immunity` is the time, in whole seconds, before the broker asks for the first time;
-        an outcome that comes later counts only as the answer to a check.
+        `queue` and `timeout` apply to the half, as in `send`. If the half fails, its error is
+        raised and the local transaction does not run, but the broker may have the half and ask. An
+        error of the local transaction is in the result, with the state UNKNOWN. If the half's
+        `status` is not SEND_OK, the local transaction does not run, and the state is ROLLBACK.
+        check_immunity: whole seconds before the broker asks for the first time; an outcome that
+        comes later counts only as the answer to a check.
 
-        Returns when the broker has confirmed COMMIT or ROLLBACK, or has not within 3 s: then it is
-        logged, and the broker asks. TransactionConflictError: another producer of the group has
-        answered a check with the other state, which counts for the message; the local transaction
-        has ended all the same.
+        Returns when the broker has confirmed COMMIT or ROLLBACK, after 3 s at most; then it logs
+        that there is no confirmation, and the broker asks.
 
-        NotSentError for a message that cannot be sent in a transaction, ClientError if no
-        transaction was decorated for its topic; otherwise as `send`.
+        Raises TransactionConflictError if another producer of the group has answered a check with
+        the other state. That state counts for the message, although the local transaction ended
+        otherwise. Raises NotSentError for a message that cannot be sent in a transaction,
+        ClientError if its topic has no decorated function, and otherwise as `send`.
         """
         half = half_of(message)
         self._packer.check(half)
@@ -315,8 +319,8 @@ class TransactionalProducer(Producer):
         )
 
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
-        """END_TRANSACTION. The outcome is a fact by now: a cancellation does not keep it back.
-        TransactionConflictError if the broker has settled the half otherwise."""
+        """END_TRANSACTION. A cancellation does not stop it, because the outcome is already decided.
+        Raises TransactionConflictError if the broker has settled the half the other way."""
         queue = sent.queue
         try:
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:

@@ -1,4 +1,4 @@
-"""What became of transactions: of one that was sent, and of all of a producer."""
+"""Results of transactions: of one that was sent, and counters of a producer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pyrmq.model.transaction import TransactionState
 
 @dataclass(frozen=True, slots=True)
 class TransactionSendResult(SendResult):
-    """Where the half went, what its local transaction said, and the error it ended with."""
+    """Where the half was stored, the state of its local transaction, and that transaction's
+    error."""
 
     local_state: TransactionState = TransactionState.UNKNOWN
     error: Exception | None = None
@@ -18,10 +19,11 @@ class TransactionSendResult(SendResult):
 
 @dataclass(frozen=True, slots=True)
 class TransactionStatistics:
-    """Counters since the start; `checks_waiting` and `checks_running` are those of now.
+    """Counters since the start; `checks_waiting` and `checks_running` are current numbers.
 
-    `committed`, `rolled_back` and `unknown` are outcomes of local transactions, `ends_failed` those
-    that no broker has confirmed. A check that was dropped or whose answer failed is asked again.
+    `committed`, `rolled_back` and `unknown` count outcomes of local transactions, `ends_failed`
+    outcomes that no broker has confirmed. If a check was dropped or its answer failed, the broker
+    asks again.
     """
 
     halves_sent: int
