@@ -9,11 +9,10 @@ is stored as a whole or not at all.
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Iterator
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 
 READINGS = 2000
 
@@ -31,7 +30,7 @@ async def main(namesrv: str) -> None:
     missing = {msg_id for result in results for msg_id in result.msg_id.split(",")}
     print(f"{len(missing)} readings sent in {len(results)} batches")
     calls = 0
-    all_stored = trio.Event()
+    all_stored = asyncio.Event()
 
     async def store(messages: list[ReceivedMessage]) -> None:
         """One INSERT for up to 32 messages of a queue; `return n` acknowledges only the first n."""
@@ -56,4 +55,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

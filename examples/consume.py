@@ -10,17 +10,16 @@ while the others are consumed. A message that fails 16 times goes to the dead-le
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, ReconsumeLater
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, ReconsumeLater
 
 
 async def main(namesrv: str) -> None:
     async with Producer("shop", namesrv=namesrv) as producer:
         parcels = [Message("Parcels", b"1 book", keys=f"parcel-{n}") for n in range(1, 6)]
         missing = {(await producer.send(parcel)).msg_id for parcel in parcels}
-    all_shipped = trio.Event()
+    all_shipped = asyncio.Event()
 
     async def ship(message: ReceivedMessage) -> None:
         """Returning acknowledges the message. Up to `concurrency` calls run at a time."""
@@ -43,10 +42,10 @@ async def main(namesrv: str) -> None:
         concurrency=8,
         consume_from=ConsumeFrom.FIRST_OFFSET,  # the default for a new group is the end
     ):
-        await all_shipped.wait()  # in a service: await trio.sleep_forever()
+        await all_shipped.wait()  # in a service: await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

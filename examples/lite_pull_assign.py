@@ -9,12 +9,11 @@ next report begins where it wants to.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 from collections import Counter
 
-import trio
-
-from pyrmq import LitePullConsumer, Message, Producer
+from pyrmq.aio import LitePullConsumer, Message, Producer
 
 PAYMENTS = [("ann", 10), ("bob", 5), ("ann", 7), ("cid", 3), ("bob", 20)]
 
@@ -49,4 +48,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -9,10 +9,10 @@ where that runs. `request` raises RequestTimeoutError if no reply comes in time.
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, reply_to
+from pyrmq import reply_to
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 
 PRICES = {b"book": b"12.50", b"pen": b"1.20"}
 
@@ -42,4 +42,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -10,14 +10,13 @@ database `pyrmq.outbox` does most of this (examples/outbox.py).
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import trio
-
-from pyrmq import (
+from pyrmq.aio import (
     ConsumeFrom,
     Message,
     PushConsumer,
@@ -78,11 +77,11 @@ async def main(namesrv: str) -> None:
                 print(f"{message.keys[0]}: delivered")
                 missing.discard(message.msg_id)
                 if not missing:
-                    consumer.acknowledge(message)
+                    await consumer.acknowledge(message)
                     break
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

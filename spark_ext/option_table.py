@@ -1,8 +1,7 @@
 """All options of `format("rocketmq")`, of reads and writes: one table.
 
-Names and defaults are in the style of Spark's Kafka source and of rocketmq-spark. Parsing, checks,
-the parameters of `pyrmq.segments` that options stand for, what jobs need to know of an option, and
-the table of docs/spark.md all come from here.
+Names and defaults follow Spark's Kafka source and rocketmq-spark. Parsing, checks, the parameters
+of `pyrmq.segments`, the rules of jobs, and the table of docs/spark.md all use it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from spark_ext.times import duration, moment, queue_times
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    """Spark hands over `load([a, b])` as a JSON list."""
+    """Spark passes `load([a, b])` as a JSON list."""
     found = json_object(f'{{"paths": {value}}}')["paths"]
     if not isinstance(found, list) or not found or not all(isinstance(p, str) for p in found):
         raise ValueError('must be a JSON list of paths: ["/a", "/b"]')
@@ -57,7 +56,7 @@ def _pattern(value: str) -> str:
 
 
 def _storage(value: str) -> dict[str, Any]:
-    """Never quoted in messages: it may hold secrets."""
+    """Errors never quote it, because it may contain secrets."""
     try:
         return json_object(value)
     except ValueError:
@@ -401,10 +400,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     group: tuple(o.name for o in OPTIONS if o.group == group)
     for group in dict.fromkeys(o.group for o in OPTIONS if o.group)
 }
-"""Options of which a query takes one."""
+"""Groups of options; a query takes one option of each."""
 
 SELECTING: tuple[str, ...] = tuple(option.name for option in OPTIONS if option.selects)
 """Options that select messages."""
 
 NAME_OF: dict[str, str] = {o.parameter: o.name for o in OPTIONS if o.parameter}
-"""The option for each parameter of `pyrmq.segments` that a query can set."""
+"""The option that sets each parameter of `pyrmq.segments`."""
