@@ -69,6 +69,7 @@ class Records:
         self, max: int, budget: int
     ) -> tuple[list[dict[str, Any] | tuple[str, int | None, str] | str], bool]: ...
 
+RELEASE_BUILD: bool
 DEFAULT_COLUMNS: tuple[str, ...]
 ALL_COLUMNS: tuple[str, ...]
 

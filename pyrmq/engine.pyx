@@ -78,6 +78,8 @@ DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
 ALL_COLUMNS = _native.ALL_COLUMNS
 
 ALIKE = _native.PULL_ALIKE
+# Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
+RELEASE_BUILD = _native.RELEASE_BUILD
 
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
 if (C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi)

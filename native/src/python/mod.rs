@@ -61,6 +61,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(outgoing::unique_key, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", capi::capsule(m.py())?)?;
+    // The profile dev-engine has assertions, the profile of wheels has none.
+    m.add("RELEASE_BUILD", !cfg!(debug_assertions))?;
     Ok(())
 }
 
