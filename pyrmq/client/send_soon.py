@@ -18,7 +18,7 @@ import trio
 
 from pyrmq.client.accumulator import NOT_SENT, UNKNOWN, BatchLimits
 from pyrmq.client.outgoing import Outgoing, Packer
-from pyrmq.client.pending import TURN, Batch, Failures, PendingSend
+from pyrmq.client.pending import UNTIL_CHECKPOINT, Batch, Failures, PendingSend
 from pyrmq.client.refusals import check_queue
 from pyrmq.errors import ClientError, PyrmqError, SendsFailedError
 from pyrmq.escape import escape
@@ -75,7 +75,7 @@ class SoonSender:
         self._shown = shown
         self._timeout = timeout
         self._running = False
-        self._turns = TURN
+        self._until_checkpoint = UNTIL_CHECKPOINT
         self._held = 0
         self._waiting: deque[_Waiter] = deque()
         self._lanes: dict[_Kind, _Lane] = {}
@@ -125,13 +125,13 @@ class SoonSender:
     def take(self, message: Message, queue: MessageQueue | None) -> PendingSend | None:
         """Takes a usual message into a batch that there is; None if more has to be done."""
         # For most messages this is all that is done.
-        self._turns -= 1
+        self._until_checkpoint -= 1
         try:
             kind = (message.topic, queue, message.wait_store_ok or queue is not None)
             lane = self._lanes.get(kind)
         except (AttributeError, TypeError):  # no message, or no queue: `send` says so
             return None
-        if lane is None or self._turns < 0 or self._waiting:
+        if lane is None or self._until_checkpoint < 0 or self._waiting:
             return None
         batch = lane.open
         if batch is None or batch.head.wait_store_ok is not message.wait_store_ok:
@@ -154,8 +154,8 @@ class SoonSender:
 
     async def send(self, message: Message, queue: MessageQueue | None) -> PendingSend:
         """Takes any message. A cancellation means that it was not taken."""
-        if self._turns < 0:
-            self._turns = TURN
+        if self._until_checkpoint < 0:
+            self._until_checkpoint = UNTIL_CHECKPOINT
             await trio.lowlevel.checkpoint()
         entry = self._packer.batch_entry(message)
         check_queue(queue)

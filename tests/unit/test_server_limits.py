@@ -32,7 +32,7 @@ from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net import fastjson
-from pyrmq.net.turns import TURN
+from pyrmq.net.turns import TURN_SECONDS
 from tests.hostile.requests import broker_rows, namesrv_rows
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
@@ -85,7 +85,7 @@ async def test_notices_of_many_members_are_sent_in_turns() -> None:
 
         def send(self, frame: bytes) -> None:
             sent.append("notice")
-            end = time.monotonic() + TURN / 4
+            end = time.monotonic() + TURN_SECONDS / 4
             while time.monotonic() < end:
                 pass
 
