@@ -14,7 +14,7 @@ ENGINE_STAMP := $(VENV)/.engine
 ENGINE := $(shell test $(PACKAGES) -nt pyproject.toml -a $(PACKAGES) -nt requirements-dev.lock \
 	&& echo $(ENGINE_STAMP) || echo $(STAMP))
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
-	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/turn.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
+	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/ready_loop.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest

@@ -526,12 +526,14 @@ class Space(Buffer):
 
 Left = tuple[int, bool, bytes | None, Exception | None]
 
-class Turn:
+class AnswerSender:
     def __init__(self, room: int) -> None: ...
     def release(self, sessions: list[Session], now_ms: int, timeout_ms: int) -> list[Left]: ...
 
-class Rounds:
-    def __init__(self, room: int) -> None: ...
+class ReadyLoop:
+    def __init__(
+        self, epoll_fd: int, room: int, receive: int, store: Store | None, timeout_ms: int
+    ) -> None: ...
     @property
     def arrivals(self) -> bool: ...
     @property
@@ -543,25 +545,9 @@ class Rounds:
     def watch(self, session: Session) -> None: ...
     def forget(self, session: Session) -> None: ...
     def serve(
-        self,
-        epoll_fd: int,
-        buffer: RecvBuffer,
-        store: Store | None,
-        timeout_ms: int,
-        answers: bool,
-        active: float,
-        end_ns: int,
-        linger_ns: int,
-        hold: bool,
+        self, active: float, end_ns: int, linger_ns: int, hold: bool
     ) -> tuple[list[tuple[int, int]], list[Left], Exception | None]: ...
-    def finish(
-        self,
-        buffer: RecvBuffer,
-        store: Store | None,
-        timeout_ms: int,
-        answers: bool,
-        active: float,
-    ) -> tuple[list[Left], Exception | None]: ...
+    def finish(self, active: float) -> tuple[list[Left], Exception | None]: ...
 
 class Session:
     @property
@@ -582,19 +568,21 @@ class Session:
     def active(self) -> float: ...
     error: str | None
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
-    def feed(self, buffer: RecvBuffer, n: int, now_ms: int, more: bool = False) -> bytes | None: ...
+    def feed(
+        self, buffer: RecvBuffer, n: int, now_ms: int, defer_write: bool = False
+    ) -> bytes | None: ...
     received: int
     fd: int
     def receive(
-        self, fd: int, buffer: RecvBuffer, now_ms: int, more: bool = False
+        self, fd: int, buffer: RecvBuffer, now_ms: int, defer_write: bool = False
     ) -> bytes | None: ...
     def send_released(self, fd: int, now_ms: int, timeout_ms: int) -> bytes | None: ...
-    def feed_bytes(self, data: bytes, now_ms: int, more: bool = False) -> bytes | None: ...
+    def feed_bytes(self, data: bytes, now_ms: int, defer_write: bool = False) -> bytes | None: ...
     def resend(
         self, frame: bytes, now_ms: int, topic: str = "", dead: bool = False
     ) -> bytes | None: ...
     def answer(
-        self, answer: bytes, codec: int, opaque: int, end: int, now_ms: int
+        self, answer: bytes, codec: int, opaque: int, log_end: int, now_ms: int
     ) -> bytes | None: ...
     def release(self, now_ms: int, timeout_ms: int) -> bytes | None: ...
     def grant_pull(

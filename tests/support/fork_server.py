@@ -23,8 +23,7 @@ from typing import Any
 
 import pyrmq.admin.api
 import pyrmq.cli
-import pyrmq.cli.log_bounds
-import pyrmq.cli.log_format
+import pyrmq.cli.logs
 import pyrmq.client
 import pyrmq.server  # noqa: F401
 from tests.support.forked import STATUS, UNBUFFERED

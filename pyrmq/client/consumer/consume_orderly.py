@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TURN = 32
+CALLS_IN_A_ROW = 32
 """Calls of the listener for one queue in a row before other queues have their turn."""
 LOCK_DELAY = 0.1
 """Seconds until a queue whose lock is not valid is looked at again."""
@@ -104,7 +104,7 @@ class ConsumeOrderly(ConsumeService):
     async def _consume(self, process: ProcessQueue) -> None:
         """One turn of a queue."""
         pause = 0.0
-        for _ in range(TURN):
+        for _ in range(CALLS_IN_A_ROW):
             chunk = process.first(self._batch)
             if process.dropped or self.closing or not chunk:
                 process.scheduled = False

@@ -11,14 +11,14 @@ from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
 
-TURN = 32
+CHUNKS_IN_A_ROW = 32
 """Chunks that are taken in a row before other tasks have a turn."""
 Chunk = list[ReceivedMessage]
 
 
 class Ready:
     """Chunks of at most `size` messages of one queue. No task is switched for a message that is
-    there already, except once in `TURN`."""
+    there already, except once in `CHUNKS_IN_A_ROW`."""
 
     def __init__(self, size: int = 1) -> None:
         self._size = size
@@ -64,7 +64,7 @@ class Ready:
         """The next chunk of a queue that is still held; None if there is none, or other tasks are
         to have a turn first."""
         self._taken += 1
-        return self.take_any() if self._taken % TURN else None
+        return self.take_any() if self._taken % CHUNKS_IN_A_ROW else None
 
     def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
         """The same without turns."""

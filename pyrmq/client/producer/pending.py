@@ -14,8 +14,8 @@ import trio
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.model.message import Message, SendResult
 
-TURN = 64
-"""So many messages that wait for nothing between two checkpoints."""
+UNTIL_CHECKPOINT = 64
+"""Messages that wait for nothing, between two checkpoints."""
 KEPT_CAUSES = 16
 _LOCK = threading.Lock()
 """For failures that several threads ask for."""
@@ -193,7 +193,7 @@ class PendingSend:
         batch, index = self._batch, self._index
         if not batch.ended:
             await batch.wait_for(index)
-        elif not index % TURN:
+        elif not index % UNTIL_CHECKPOINT:
             await trio.lowlevel.checkpoint()
         return batch.result_of(index)
 

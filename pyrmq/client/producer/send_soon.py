@@ -19,7 +19,7 @@ import trio
 from pyrmq.client.producer.accumulator import NOT_SENT, UNKNOWN, BatchLimits
 from pyrmq.client.producer.outgoing import Outgoing, Packer
 from pyrmq.client.producer.pending import (
-    TURN,
+    UNTIL_CHECKPOINT,
     Batch,
     Failures,
     PendingSend,
@@ -80,7 +80,7 @@ class SoonSender:
         self._shown = shown
         self._timeout = timeout
         self._running = False
-        self._turns = TURN
+        self._until_checkpoint = UNTIL_CHECKPOINT
         self._held = 0
         self._waiting: deque[_Waiter] = deque()
         self._lanes: dict[_Kind, _Lane] = {}
@@ -130,13 +130,13 @@ class SoonSender:
     def take(self, message: Message, queue: MessageQueue | None) -> PendingSend | None:
         """Takes a usual message into an existing batch; None if more must be done."""
         # For most messages this is all that is done.
-        self._turns -= 1
+        self._until_checkpoint -= 1
         try:
             kind = (message.topic, queue, message.wait_store_ok or queue is not None)
             lane = self._lanes.get(kind)
         except (AttributeError, TypeError):  # no message, or no queue: `send` says so
             return None
-        if lane is None or self._turns < 0 or self._waiting:
+        if lane is None or self._until_checkpoint < 0 or self._waiting:
             return None
         batch = lane.open
         if batch is None or batch.head.wait_store_ok is not message.wait_store_ok:
@@ -158,9 +158,9 @@ class SoonSender:
         return PendingSend(batch, len(entries) - 1)
 
     async def send(self, message: Message, queue: MessageQueue | None) -> PendingSend:
-        """Takes any message. If it is cancelled, the message was not taken."""
-        if self._turns < 0:
-            self._turns = TURN
+        """Takes any message. A cancellation means that it was not taken."""
+        if self._until_checkpoint < 0:
+            self._until_checkpoint = UNTIL_CHECKPOINT
             await trio.lowlevel.checkpoint()
         entry = self._packer.batch_entry(message)
         check_queue(queue)

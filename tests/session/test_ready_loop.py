@@ -1,4 +1,4 @@
-"""Rounds of many connections in one native call, over socket pairs."""
+"""The ready loop: many connections in one native call, over socket pairs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyrmq.engine import Listener, RecvBuffer, Rounds, Session, Store, Turn
+from pyrmq.engine import AnswerSender, Listener, ReadyLoop, RecvBuffer, Session, Store
 from tests.session.exchange import new_session, serving
-from tests.session.test_round import NOW, opaques, send
+from tests.session.test_deferred_write import NOW, opaques, send
 from tests.support.waiting import eventually
 from tests.support.wire import Command, encode
 
@@ -44,43 +44,32 @@ class Line:
 
 
 class World:
-    def __init__(self, store: Store, listener: Listener, stack: ExitStack) -> None:
+    """`stores`: the loop writes what its sessions store."""
+
+    def __init__(
+        self, store: Store, listener: Listener, stack: ExitStack, *, stores: bool = True
+    ) -> None:
         self.store, self.listener = store, listener
         self.lines = [Line(listener, stack) for _ in range(5)]
-        self.turn = Turn(len(self.lines))
-        self.rounds = Rounds(len(self.lines))
+        self.sender = AnswerSender(len(self.lines))
         self.buffer = RecvBuffer(1 << 16)
         self.epoll = stack.enter_context(select.epoll())
+        storage = store if stores else None
+        self.loop = ReadyLoop(self.epoll.fileno(), len(self.lines), 1 << 16, storage, LATER)
         for line in self.lines:
             self.epoll.register(line.ours.fileno(), select.EPOLLIN)
-            self.rounds.watch(line.session)
+            self.loop.watch(line.session)
 
     def serve(
-        self,
-        *,
-        answers: bool = True,
-        store: bool = True,
-        linger: float = 0.0,
-        hold: bool = False,
+        self, *, linger: float = 0.0, hold: bool = False
     ) -> tuple[list[tuple[int, int]], list[Left], Exception | None]:
         """The descriptors in it are positions of `lines`."""
         end = time.monotonic_ns() + 40_000_000_000
-        where = self.store if store else None
-        others, left, error = self.rounds.serve(
-            self.epoll.fileno(),
-            self.buffer,
-            where,
-            LATER,
-            answers,
-            7.5,
-            end,
-            int(linger * 1e9),
-            hold,
-        )
+        others, left, error = self.loop.serve(7.5, end, int(linger * 1e9), hold)
         return [(self.at(fd), event) for fd, event in others], self.by_line(left), error
 
     def finish(self) -> tuple[list[Left], Exception | None]:
-        left, error = self.rounds.finish(self.buffer, self.store, LATER, True, 7.5)
+        left, error = self.loop.finish(7.5)
         return self.by_line(left), error
 
     def by_line(self, left: list[Left]) -> list[Left]:
@@ -91,10 +80,10 @@ class World:
 
 
 @contextmanager
-def a_world(root: Path, **options: bool) -> Iterator[World]:
+def a_world(root: Path, *, stores: bool = True, **options: bool) -> Iterator[World]:
     with ExitStack() as stack:
         store, listener = stack.enter_context(serving(root, **options))
-        yield World(store, listener, stack)
+        yield World(store, listener, stack, stores=stores)
 
 
 @pytest.fixture
@@ -108,14 +97,14 @@ def test_all_are_written_at_once_and_answered(world: World):
     for n, line in enumerate(world.lines):
         line.peer.send(send(10 * n) + send(10 * n + 1))
     assert world.serve() == ([], [], None)
-    assert world.rounds.arrivals
+    assert world.loop.arrivals
     assert world.store.queue_range("T", 0) == (0, 10)
     for n, line in enumerate(world.lines):
         assert line.said() == [(10 * n, 0), (10 * n + 1, 0)]
         assert line.session.unconfirmed == 0
     world.store.drain_arrivals()
     assert world.serve() == ([], [], None), "nothing has come, and nothing is to be done"
-    assert not world.rounds.arrivals
+    assert not world.loop.arrivals
 
 
 def test_what_needs_care_is_reported(world: World):
@@ -173,12 +162,12 @@ def test_answers_wait_for_the_flush(tmp_path: Path):
     with a_world(tmp_path, sync_flush=True) as world:
         for n, line in enumerate(world.lines):
             line.peer.send(send(n))
-        _, left, error = world.serve(answers=False)
+        _, left, error = world.serve()
         assert error is None
         assert [index for index, *_ in left] == [0, 1, 2, 3, 4]
         sessions = [line.session for line in world.lines]
         assert [session.unconfirmed for session in sessions] == [1] * 5
-        while world.turn.release(sessions, NOW, LATER):
+        while world.sender.release(sessions, NOW, LATER):
             pass
         assert [line.said() for line in world.lines] == [[(n, 0)] for n in range(5)]
 
@@ -193,30 +182,31 @@ def test_a_write_that_fails_is_said_and_answered(world: World):
     assert code == 14
 
 
-def test_a_name_server_stores_nothing(world: World):
-    world.lines[1].peer.send(encode(Command(code=105, opaque=9)))
-    _, left, error = world.serve(store=False)
-    assert error is None
-    assert [index for index, *_ in left] == [1]
+def test_a_name_server_stores_nothing(tmp_path: Path):
+    with a_world(tmp_path, stores=False) as world:
+        world.lines[1].peer.send(encode(Command(code=105, opaque=9)))
+        _, left, error = world.serve()
+        assert error is None
+        assert [index for index, *_ in left] == [1]
 
 
 def test_others_come_first(world: World):
     """What is ready and not watched is reported; the round waits, without who was forgotten."""
     plain, other, gone, *_ = world.lines
-    world.rounds.forget(other.session)
+    world.loop.forget(other.session)
     for n, line in enumerate(world.lines[:3]):
         line.peer.send(send(n))
     assert world.serve() == ([(1, select.EPOLLIN)], [], None)
-    assert world.rounds.waiting == 2
+    assert world.loop.waiting == 2
     assert world.store.queue_range("T", 0) == (0, 0)
     assert other.session.receive(other.session.fd, world.buffer, NOW, True) is None
-    world.rounds.forget(gone.session)
+    world.loop.forget(gone.session)
     assert world.finish() == ([], None)
-    assert world.rounds.waiting == 0
+    assert world.loop.waiting == 0
     assert plain.said() == [(0, 0)]
     assert opaques(other.session.release(NOW, LATER)) == [(1, 0)], "written by the round"
     assert world.store.queue_range("T", 0) == (0, 2)
-    world.rounds.watch(gone.session)
+    world.loop.watch(gone.session)
     assert world.serve() == ([], [], None)
     assert gone.said() == [(2, 0)]
 
@@ -224,7 +214,7 @@ def test_others_come_first(world: World):
 def test_who_holds_a_round_finishes_it(world: World):
     world.lines[0].peer.send(send(1))
     assert world.serve(hold=True) == ([], [], None)
-    assert world.rounds.waiting == 1
+    assert world.loop.waiting == 1
     assert world.finish() == ([], None)
     assert world.lines[0].said() == [(1, 0)]
 
@@ -260,18 +250,18 @@ def test_lingers_for_the_next_request(world: World):
     thread.start()
     assert world.serve(linger=30.0) == ([], [(0, False, None, None)], None)
     thread.join()
-    assert world.rounds.served > 0
-    assert not world.rounds.idle
+    assert world.loop.served > 0
+    assert not world.loop.idle
     assert world.store.queue_range("T", 0) == (0, 20)
 
 
 def test_nothing_comes_while_it_lingers(world: World):
     assert world.serve(linger=0.01) == ([], [], None)
-    assert (world.rounds.idle, world.rounds.served) == (True, 0)
+    assert (world.loop.idle, world.loop.served) == (True, 0)
 
 
 def test_one_thread_at_a_time(world: World):
-    """While rounds are served their sessions are out of reach."""
+    """While the loop serves, the sessions that it watches are out of reach."""
     line = world.lines[0]
     thread = threading.Thread(target=world.serve, kwargs={"linger": 30.0})
     thread.start()
@@ -289,9 +279,9 @@ def test_one_thread_at_a_time(world: World):
     with pytest.raises(RuntimeError, match="one thread"):
         line.session.next_command()
     with pytest.raises(RuntimeError, match="one thread"):
-        world.rounds.forget(line.session)
+        world.loop.forget(line.session)
     with pytest.raises(RuntimeError, match="one thread"):
-        world.rounds.finish(world.buffer, None, LATER, True, 0.0)
+        world.loop.finish(0.0)
     line.session.give_up()
     line.peer.send(encode(Command(code=35, opaque=4)))
     thread.join()
@@ -302,35 +292,35 @@ def test_misuse_is_an_error(world: World):
     first, second = (line.session for line in world.lines[:2])
     with pytest.raises(RuntimeError, match="watched"):
         first.fd = 5
-    world.rounds.watch(first)  # again: nothing
-    world.rounds.forget(first)
-    world.rounds.forget(first)
+    world.loop.watch(first)  # again: nothing
+    world.loop.forget(first)
+    world.loop.forget(first)
     fd = first.fd
     for bad in (-1, second.fd, 2**31 - 1):
         first.fd = bad
         with pytest.raises(ValueError, match="descriptor"):
-            world.rounds.watch(first)
+            world.loop.watch(first)
     first.fd = fd
     with pytest.raises(ValueError, match="watched already"):
-        Rounds(1).watch(second)
+        ReadyLoop(world.epoll.fileno(), 1, 1, None, LATER).watch(second)
     with pytest.raises(TypeError):
-        world.rounds.watch(None)  # type: ignore[arg-type]
-    world.rounds.watch(first)
+        world.loop.watch(None)  # type: ignore[arg-type]
+    world.loop.watch(first)
 
 
 def test_release_refuses_misuse(world: World):
     sessions = [line.session for line in world.lines]
     with pytest.raises(ValueError, match="room for 5"):
-        world.turn.release([*sessions, sessions[0]], NOW, LATER)
+        world.sender.release([*sessions, sessions[0]], NOW, LATER)
     with pytest.raises(RuntimeError, match="one thread"):
-        world.turn.release([sessions[0], sessions[0]], NOW, LATER)
-    world.rounds.forget(sessions[3])
+        world.sender.release([sessions[0], sessions[0]], NOW, LATER)
+    world.loop.forget(sessions[3])
     sessions[3].fd = -1
     with pytest.raises(ValueError, match="without a socket"):
-        world.turn.release(sessions, NOW, LATER)
+        world.sender.release(sessions, NOW, LATER)
     sessions[3].fd = world.lines[3].ours.fileno()
     for wrong in (None, 5):
         with pytest.raises(TypeError):
-            world.turn.release([sessions[0], wrong], NOW, LATER)  # type: ignore[list-item]
-    assert world.turn.release(sessions, NOW, LATER) == [], "nobody was left in use"
+            world.sender.release([sessions[0], wrong], NOW, LATER)  # type: ignore[list-item]
+    assert world.sender.release(sessions, NOW, LATER) == [], "nobody was left in use"
     assert world.serve() == ([], [], None), "nor watched ones"

@@ -1,4 +1,4 @@
-//! A round: the requests of one network read, under one put guard.
+//! Appends what the requests of one feed ask for to the log, under one put guard.
 
 use super::codes;
 use super::context::Broker;
@@ -7,10 +7,10 @@ use crate::txn::End;
 use pyrmq_store::{PutGuard, Result, StoreError, Topic};
 use std::sync::Arc;
 
-/// Stores requests in a row. When it is dropped, the op records of what was settled in it are
-/// appended, all of it is written into the log's file, and then the put lock is given back: between
-/// a committed message and its op record the log gets nothing but what the round stores.
-pub struct Round<'b> {
+/// Stores requests in a row. When it is dropped, it appends the op records of the transactions that it
+/// settled, writes all of it into the log's file, and then gives the put lock back: between a
+/// committed message and its op record the log gets nothing but what this appender stores.
+pub struct Appender<'b> {
     broker: &'b Broker,
     guard: Option<PutGuard<'b>>,
     /// Transactions were settled whose op record is still to be written.
@@ -21,9 +21,9 @@ pub struct Round<'b> {
 /// What became of an END_TRANSACTION.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It counts once the log is confirmed up to `end`.
+    /// It counts once the log is confirmed up to `log_end`.
     Settled {
-        end: u64,
+        log_end: u64,
     },
     /// Nothing is done: it is repeated, late, or not right in all that it says.
     NeedsDecision,
@@ -31,10 +31,10 @@ pub enum Ended {
 }
 
 impl Broker {
-    /// Begins a round of requests. The put lock is taken by the first that stores something and
-    /// given back when the round is dropped.
-    pub fn round(&self) -> Round<'_> {
-        Round {
+    /// For requests in a row. The first one that stores something takes the put lock, which is given
+    /// back when the appender is dropped.
+    pub fn appender(&self) -> Appender<'_> {
+        Appender {
             broker: self,
             guard: None,
             owes_ops: false,
@@ -43,8 +43,8 @@ impl Broker {
     }
 }
 
-impl<'b> Round<'b> {
-    /// Leaves what this round stores to be written by a later one, or by `Store::write_staged`.
+impl<'b> Appender<'b> {
+    /// Leaves what this appender stores to be written by a later one, or by `Store::write_staged`.
     pub fn keep_staged(&mut self) {
         self.keeps_staged = true;
     }
@@ -89,7 +89,7 @@ impl<'b> Round<'b> {
         };
         match placed {
             Ok(placed) => Sent::Stored(Stored {
-                end: if waits { placed.end } else { 0 },
+                log_end: if waits { placed.end } else { 0 },
                 queue_id: plan.queue_id,
                 queue_offset: placed.queue_offset,
                 message_ids: &scratch.message_ids,
@@ -102,7 +102,7 @@ impl<'b> Round<'b> {
 
     /// Settles the half that a request names, if the case is plain. Somebody who waits for the
     /// answer (`answered`) has the op record written at once; otherwise there is one for all that
-    /// the round settles.
+    /// the appender settles.
     pub fn end_transaction(&mut self, end: &End<'_>, answered: bool) -> Ended {
         let Some(transactions) = self.broker.transactions() else {
             return Ended::NeedsDecision;
@@ -111,15 +111,17 @@ impl<'b> Round<'b> {
             Ok(guard) => transactions.settle_plain(guard, end),
             Err(_) => return Ended::NeedsDecision, // whoever decides meets the reason
         };
-        let Ok(Some(end)) = settled else {
+        let Ok(Some(log_end)) = settled else {
             return Ended::NeedsDecision;
         };
         self.owes_ops = true;
         if !answered {
-            return Ended::Settled { end };
+            return Ended::Settled { log_end };
         }
         match self.write_ops() {
-            Ok(ops) => Ended::Settled { end: end.max(ops) },
+            Ok(ops) => Ended::Settled {
+                log_end: log_end.max(ops),
+            },
             Err(e) => Ended::Refused(Refusal::new(codes::SERVICE_NOT_AVAILABLE, e.to_string())),
         }
     }
@@ -139,7 +141,7 @@ impl<'b> Round<'b> {
     }
 }
 
-impl Drop for Round<'_> {
+impl Drop for Appender<'_> {
     fn drop(&mut self) {
         // After a panic nothing more is appended: a second one would end the process.
         if !std::thread::panicking() {

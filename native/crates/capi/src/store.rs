@@ -1,28 +1,31 @@
 //! The entries of the C table for the store.
 
-use super::border::{COLD, ERROR, FAILED, OK, PANIC, UNREADABLE, guarded, slice};
-use crate::python::sql::Selection;
+use super::border::{COLD, ERROR, FAILED, OK, PANIC, UNREADABLE, guarded, slice, slice_mut};
+use super::selection::Selection;
 use pyrmq_format::filter;
 use pyrmq_store::{PropertyTest, Segment, StoreError, TagFilter, Wait, Wanted};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Consecutive bytes of the log. `segment` is owned by the receiver until `chunk_release`.
 #[repr(C)]
 pub struct ChunkOut {
-    segment: *const c_void,
-    ptr: *const u8,
-    len: usize,
+    pub segment: *const c_void,
+    pub ptr: *const u8,
+    pub len: usize,
 }
 
+/// What a read gave.
 #[repr(C)]
 pub struct GetOut {
-    status: i32,
-    count: u32,
-    n_chunks: u32,
-    next: i64,
-    min: i64,
-    max: i64,
-    bytes: i64,
+    /// GetMessageStatus, in RocketMQ's order.
+    pub status: i32,
+    pub count: u32,
+    pub n_chunks: u32,
+    pub next: i64,
+    pub min: i64,
+    pub max: i64,
+    pub bytes: i64,
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -131,7 +134,6 @@ pub unsafe extern "C" fn store_write_staged(store: *const c_void, arrivals: *mut
     })
 }
 
-/// 0; 1 where the disk is slow, so that a write may take long; 2 where one takes too long.
 pub unsafe extern "C" fn store_stall(store: *const c_void) -> i32 {
     guarded(|| {
         // SAFETY: `store` is null or `Store._ptr()` of a living Store.
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn scan_tags(
             (
                 slice(entries, len),
                 slice(tags, n_tags),
-                std::slice::from_raw_parts_mut(out, n_out),
+                slice_mut(out, n_out),
             )
         };
         filter::scan_tags(entries, tags, out)

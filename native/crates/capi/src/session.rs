@@ -1,50 +1,65 @@
 //! The entries of the C table for sessions.
 
-use super::border::{Bytes, CLOSE, FAILED, NONE, OK, guarded, slice};
-use crate::python::listener::Shared;
+use super::border::{Bytes, FAILED, NONE, OK, code_of, guarded, slice, slice_mut};
 use pyrmq_broker::Decision;
 use pyrmq_broker::wire::frame::Codec;
 use pyrmq_broker::wire::pull::ALIKE;
 use pyrmq_broker::wire::reply::To;
-use pyrmq_broker::wire::{Command, Session, WireError};
+use pyrmq_broker::wire::{Budget, Command, Context, Session, WireError};
 use pyrmq_format::host::Host;
+use pyrmq_server::{Connection, Descriptor, Received, Report, Status, Visit, clear_out};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-#[repr(C)]
-pub struct FeedOut {
-    out: Bytes,
-    commands: u32,
-    unconfirmed: u32,
-    full: u8,
-    more: u8,
-    arrivals: u8,
-    large: u8,
-    heavy: u8,
+/// What the sessions of one listener share.
+pub struct Listener {
+    /// None: nothing is stored, every frame is a command.
+    pub context: Option<Arc<Context>>,
+    pub budget: Arc<Budget>,
 }
 
+/// What receiving from a socket gave.
+#[repr(C)]
+pub struct ReceivedOut {
+    /// To be sent; valid until the next call on the same thread.
+    pub out: Bytes,
+    /// Bytes; 0 at the end of the stream, -1 if nothing came.
+    pub received: i64,
+    /// What the socket failed with, 0 if it did not.
+    pub failed: i32,
+}
+
+/// What sending released answers gave.
+#[repr(C)]
+pub struct SentOut {
+    /// What the socket did not take; valid until the next call on the same thread.
+    pub rest: Bytes,
+    /// What the socket failed with, 0 if it did not.
+    pub failed: i32,
+}
+
+/// A request for Python, or a response. Valid until the next `session_command` of the same session.
 #[repr(C)]
 pub struct CommandOut {
-    code: i32,
-    opaque: i32,
-    flag: i32,
-    language: i32,
-    version: i32,
-    codec: i32,
-    n_ext: u32,
-    has_remark: u8,
-    remark: Bytes,
-    body: Bytes,
-    frame: Bytes,
+    pub code: i32,
+    pub opaque: i32,
+    pub flag: i32,
+    pub language: i32,
+    pub version: i32,
+    pub codec: i32,
+    pub n_ext: u32,
+    pub has_remark: u8,
+    pub remark: Bytes,
+    pub body: Bytes,
+    pub frame: Bytes,
 }
 
 /// A session with what the C side may still read.
-struct Connected {
-    session: Session,
-    store: Option<Arc<pyrmq_store::Store>>,
+pub struct Connected {
+    pub connection: Arc<Connection>,
     command: Option<Command>,
     texts: Vec<u8>,
     ext: Vec<[std::ops::Range<usize>; 2]>,
@@ -55,12 +70,9 @@ thread_local! {
     static OUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An output buffer larger than this is given back after use.
-const KEEP: usize = 1 << 20;
-
 /// # Safety
 /// `p` is what `session_new` gave and nobody else uses it now.
-unsafe fn connected<'a>(p: *mut c_void) -> &'a mut Connected {
+pub unsafe fn connected<'a>(p: *mut c_void) -> &'a mut Connected {
     assert!(!p.is_null(), "a session that was never initialised");
     // SAFETY: the caller's promise.
     unsafe { &mut *p.cast::<Connected>() }
@@ -74,17 +86,16 @@ pub unsafe extern "C" fn session_new(
 ) -> *mut c_void {
     let made = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: `listener` is `Listener._ptr()` of a living Listener, `ip` has `ip_len` bytes.
-        let (shared, ip) = unsafe { (&*listener.cast::<Shared>(), slice(ip, ip_len)) };
+        let (listener, ip) = unsafe { (&*listener.cast::<Listener>(), slice(ip, ip_len)) };
         let ip: IpAddr = match (<[u8; 4]>::try_from(ip), <[u8; 16]>::try_from(ip)) {
             (Ok(v4), _) => Ipv4Addr::from(v4).into(),
             (_, Ok(v6)) => Ipv6Addr::from(v6).into(),
             _ => return std::ptr::null_mut(),
         };
         let host = Host::new(SocketAddr::new(ip, port));
-        let session = Session::new(shared.context.clone(), shared.budget.clone(), host);
+        let session = Session::new(listener.context.clone(), listener.budget.clone(), host);
         let made = Connected {
-            session,
-            store: shared.context.as_ref().map(|c| c.broker.store().clone()),
+            connection: Arc::new(Connection::new(session)),
             command: None,
             texts: Vec::new(),
             ext: Vec::new(),
@@ -102,45 +113,47 @@ pub unsafe extern "C" fn session_free(session: *mut c_void) {
     }));
 }
 
-/// Runs one step of a session and reports what it gave.
+pub unsafe extern "C" fn session_report(session: *mut c_void) -> *const Report {
+    catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: a session of ours.
+        let session = unsafe { connected(session) };
+        std::ptr::from_ref(session.connection.report())
+    }))
+    .unwrap_or(std::ptr::null())
+}
+
+pub unsafe extern "C" fn session_active(session: *mut c_void) -> f64 {
+    catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: a session of ours.
+        unsafe { connected(session) }.connection.active()
+    }))
+    .unwrap_or(0.0)
+}
+
+fn with_out(use_out: impl FnOnce(&mut Vec<u8>) -> i32) -> i32 {
+    guarded(|| {
+        OUT.with_borrow_mut(|out| {
+            clear_out(out);
+            use_out(out)
+        })
+    })
+}
+
+/// Runs one step of a session and says what is to be sent.
 ///
 /// # Safety
 /// As `connected`; `result` is writable.
 unsafe fn step(
     session: *mut c_void,
-    result: *mut FeedOut,
+    result: *mut Bytes,
     work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
 ) -> i32 {
-    guarded(|| {
+    with_out(|out| {
         // SAFETY: the caller's promise.
-        let h = unsafe { connected(session) };
-        OUT.with_borrow_mut(|out| {
-            out.clear();
-            if out.capacity() > KEEP {
-                *out = Vec::new();
-            }
-            let done = work(&mut h.session, out);
-            let arrivals = h.store.as_ref().is_some_and(|s| s.has_arrivals());
-            let report = FeedOut {
-                out: Bytes::of(out),
-                commands: h.session.commands() as u32,
-                unconfirmed: h.session.unconfirmed() as u32,
-                full: h.session.is_full() as u8,
-                more: h.session.has_more() as u8,
-                arrivals: arrivals as u8,
-                large: h.session.wants_space() as u8,
-                heavy: h.session.is_heavy() as u8,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { result.write(report) };
-            match done {
-                Ok(()) => OK,
-                Err(e) => {
-                    h.error = e.to_string();
-                    CLOSE
-                }
-            }
-        })
+        let status = unsafe { connected(session) }.connection.step(out, work);
+        // SAFETY: the caller's promise.
+        unsafe { result.write(Bytes::of(out)) };
+        code_of(status)
     })
 }
 
@@ -149,15 +162,76 @@ pub unsafe extern "C" fn session_feed(
     data: *const u8,
     len: usize,
     now_ms: i64,
-    more: i32,
-    result: *mut FeedOut,
+    defer_write: i32,
+    result: *mut Bytes,
 ) -> i32 {
     // SAFETY: promised by the header: a session of ours, `len` readable bytes, a writable result.
     unsafe {
         step(session, result, |s, out| {
-            s.feed_one_of(slice(data, len), now_ms, more != 0, out)
+            s.feed_one_of(slice(data, len), now_ms, defer_write != 0, out)
         })
     }
+}
+
+pub unsafe extern "C" fn session_receive(
+    session: *mut c_void,
+    fd: i32,
+    place: *mut u8,
+    len: usize,
+    now_ms: i64,
+    defer_write: i32,
+    result: *mut ReceivedOut,
+) -> i32 {
+    with_out(|out| {
+        // SAFETY: promised by the header: a session of ours, `len` writable bytes.
+        let (session, place) = unsafe { (connected(session), slice_mut(place, len)) };
+        let (connection, socket) = (&session.connection, Descriptor(fd));
+        let received = connection.receive(&socket, place, now_ms, defer_write != 0, out);
+        let (received, failed, status) = match received {
+            Received::Fed(n, status) => (n as i64, 0, status),
+            Received::Nothing => (-1, 0, Status::Ok),
+            Received::End => (0, 0, Status::Ok),
+            Received::Failed(errno) => (-1, errno, Status::Ok),
+        };
+        let report = ReceivedOut {
+            out: Bytes::of(out),
+            received,
+            failed,
+        };
+        // SAFETY: the result is writable.
+        unsafe { result.write(report) };
+        code_of(status)
+    })
+}
+
+pub unsafe extern "C" fn session_send_released(
+    session: *mut c_void,
+    fd: i32,
+    now_ms: i64,
+    timeout_ms: i64,
+    result: *mut SentOut,
+) -> i32 {
+    with_out(|out| {
+        // SAFETY: promised by the header: a session of ours.
+        let session = unsafe { connected(session) };
+        let mut visit = Visit::new(fd);
+        visit.release(
+            &session.connection,
+            &Descriptor(fd),
+            now_ms,
+            timeout_ms,
+            out,
+        );
+        out.clear();
+        out.append(&mut visit.rest);
+        let report = SentOut {
+            rest: Bytes::of(out),
+            failed: visit.errno,
+        };
+        // SAFETY: the result is writable.
+        unsafe { result.write(report) };
+        code_of(visit.status)
+    })
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -169,7 +243,7 @@ pub unsafe extern "C" fn session_resend(
     topic_len: usize,
     dead: i32,
     now_ms: i64,
-    result: *mut FeedOut,
+    result: *mut Bytes,
 ) -> i32 {
     // SAFETY: promised by the header: a session of ours, areas as long as stated, a writable result.
     unsafe {
@@ -193,15 +267,21 @@ pub unsafe extern "C" fn session_answer(
     len: usize,
     codec: i32,
     opaque: i32,
-    end: u64,
+    log_end: u64,
     now_ms: i64,
-    result: *mut FeedOut,
+    result: *mut Bytes,
 ) -> i32 {
     // SAFETY: as in session_resend.
     unsafe {
         step(session, result, |s, out| {
             let codec = Codec::from_byte(codec as u8)?;
-            s.answer(slice(answer, len), To { codec, opaque }, end, now_ms, out);
+            s.answer(
+                slice(answer, len),
+                To { codec, opaque },
+                log_end,
+                now_ms,
+                out,
+            );
             Ok(())
         })
     }
@@ -211,7 +291,7 @@ pub unsafe extern "C" fn session_release(
     session: *mut c_void,
     now_ms: i64,
     timeout_ms: i64,
-    result: *mut FeedOut,
+    result: *mut Bytes,
 ) -> i32 {
     // SAFETY: as in session_feed.
     unsafe {
@@ -249,19 +329,21 @@ pub unsafe extern "C" fn session_grant_pull(
         else {
             return FAILED;
         };
-        let Some(context) = h.session.context() else {
-            return NONE;
-        };
-        let Some(grant) = context.broker.pulls().grant(topic, group, queue_id, tags) else {
-            return NONE;
-        };
         let mut fields = [None; ALIKE.len()];
         for (field, text) in fields.iter_mut().zip(alike) {
             // SAFETY: the field's text is as long as stated; null means that there is none.
             *field = (!text.ptr.is_null()).then(|| unsafe { slice(text.ptr, text.len) });
         }
-        h.session.grant_pull(code, &fields, grant);
-        OK
+        h.connection.with_session(|session| {
+            let Some(context) = session.context() else {
+                return NONE;
+            };
+            let Some(grant) = context.broker.pulls().grant(topic, group, queue_id, tags) else {
+                return NONE;
+            };
+            session.grant_pull(code, &fields, grant);
+            OK
+        })
     })
 }
 
@@ -269,7 +351,7 @@ pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut Comm
     guarded(|| {
         // SAFETY: a session of ours.
         let h = unsafe { connected(session) };
-        h.command = h.session.next_command();
+        h.command = h.connection.with_session(Session::next_command);
         let Some(command) = &h.command else {
             h.texts = Vec::new(); // an idle connection keeps no buffer
             h.ext = Vec::new();
@@ -336,7 +418,11 @@ pub unsafe extern "C" fn session_ext(
 pub unsafe extern "C" fn session_error(session: *mut c_void, text: *mut Bytes) -> i32 {
     guarded(|| {
         // SAFETY: a session of ours; the result is writable.
-        unsafe { text.write(Bytes::of(connected(session).error.as_bytes())) };
+        unsafe {
+            let session = connected(session);
+            session.error = session.connection.error();
+            text.write(Bytes::of(session.error.as_bytes()));
+        }
         OK
     })
 }
@@ -347,13 +433,17 @@ pub unsafe extern "C" fn session_space(
     len: *mut usize,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: a session of ours; both results are writable.
+        // SAFETY: a session of ours.
+        let connection = unsafe { &connected(session).connection };
+        // The place stays where it is until the next call of the session, which is `session_filled`.
+        let place = connection.with_session(|s| s.space().map(|p| (p.as_mut_ptr(), p.len())));
+        let Some((start, room)) = place else {
+            return NONE;
+        };
+        // SAFETY: both results are writable.
         unsafe {
-            let Some(place) = connected(session).session.space() else {
-                return NONE;
-            };
-            ptr.write(place.as_mut_ptr());
-            len.write(place.len());
+            ptr.write(start);
+            len.write(room);
         }
         OK
     })
@@ -362,7 +452,7 @@ pub unsafe extern "C" fn session_space(
 pub unsafe extern "C" fn session_give_up(session: *mut c_void) {
     guarded(|| {
         // SAFETY: a session of ours.
-        unsafe { connected(session).session.give_up() };
+        unsafe { connected(session).connection.with_session(Session::give_up) };
         OK
     });
 }
@@ -370,7 +460,8 @@ pub unsafe extern "C" fn session_give_up(session: *mut c_void) {
 pub unsafe extern "C" fn session_filled(session: *mut c_void, room: usize, n: usize) {
     guarded(|| {
         // SAFETY: a session of ours.
-        unsafe { connected(session).session.filled(room, n) };
+        let connection = unsafe { &connected(session).connection };
+        connection.with_session(|s| s.filled(room, n));
         OK
     });
 }

@@ -1,9 +1,9 @@
-"""Writes what the connections of one turn of the reader have stored, and answers them.
+"""Group commit: writes what the connections of one round stored, and answers them.
 
-The reader does it itself: that is done in microseconds. On a disk that is slow (`Store.stall`) a
-thread of the engine does, so that nobody else is held up. The reader waits for it, and reads on
-once it takes longer than osPageCacheBusyTimeOutMills; then the engine refuses new messages
-(SYSTEM_BUSY).
+The reader writes by itself, as that takes microseconds. While the disk is slow (`Store.stall`), a
+thread of the engine writes, so that nobody else is held up. The reader waits for that thread, and
+reads on once the write takes longer than osPageCacheBusyTimeOutMills; then the engine refuses new
+messages (SYSTEM_BUSY).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ POLL = 0.002
 """Seconds between two looks at a write that another thread does."""
 
 
-class TurnWrites:
-    """Knows whose answers wait for the write of this turn."""
+class GroupCommit:
+    """Knows whose answers wait for the write of this round."""
 
     def __init__(self, name: str, store: Store, unconfirmed: Unconfirmed) -> None:
         self._name = name
@@ -34,14 +34,14 @@ class TurnWrites:
         self._busy_logged = False
         self._left_at = 0.0
         self.left = False
-        """Something was left to the engine's thread, which is to be waited for."""
+        """A write was left to the engine's thread: call `wait`."""
 
     def fed(self, connection: Connection) -> None:
         """The session of `connection` keeps answers that wait for the write alone."""
         self._fed.append(connection)
 
     def write(self) -> bool:
-        """Writes and answers; whether queues have grown."""
+        """Writes and answers. Returns whether queues have grown."""
         arrivals, error = False, None
         try:
             arrivals = self._store.write_staged()
@@ -51,7 +51,7 @@ class TurnWrites:
         return arrivals
 
     def written(self, error: Exception | None) -> None:
-        """What was staged has been written, or `error`: answers accordingly."""
+        """Answers behind a write. `error`: what it failed with, None if it did not."""
         if isinstance(error, ServiceNotAvailableError):
             self._unconfirmed.release()  # the engine logs it, once
         elif error is not None:

@@ -47,7 +47,7 @@ def test_nothing_is_answered_or_seen_before_the_write(serve: tuple[Store, Listen
     store.notify_on_arrival("T", 0)
     for n, session in enumerate(sessions):
         stream = send(10 * n) + send(10 * n + 1, queue_id=77) + send(10 * n + 2)
-        assert session.feed_bytes(stream, NOW, more=True) is None
+        assert session.feed_bytes(stream, NOW, defer_write=True) is None
         assert (session.unconfirmed, session.arrivals) == (3, False)
         assert session.release(NOW, 60_000) is None
     assert store.queue_range("T", 0) == (0, 0)
@@ -66,7 +66,7 @@ def test_nothing_is_answered_or_seen_before_the_write(serve: tuple[Store, Listen
 def test_one_more_feed_writes_what_others_left(serve: tuple[Store, Listener]):
     store, listener = serve
     first, second = new_session(listener), new_session(listener)
-    assert first.feed_bytes(send(1), NOW, more=True) is None
+    assert first.feed_bytes(send(1), NOW, defer_write=True) is None
     assert opaques(second.feed_bytes(send(2), NOW)) == [(2, 0)]
     assert opaques(first.release(NOW, 60_000)) == [(1, 0)]
     got = store.get("T", 0, 0)
@@ -85,7 +85,7 @@ def test_it_receives_and_sends_by_itself(
     assert opaques(session.receive(ours.fileno(), buffer, NOW)) == [(1, 0)]
     assert session.received == len(send(1)) + 20
     peer.send(send(2)[20:])
-    assert session.receive(ours.fileno(), buffer, NOW, more=True) is None
+    assert session.receive(ours.fileno(), buffer, NOW, defer_write=True) is None
     assert session.unconfirmed == 1
     store.write_staged()
     assert session.send_released(ours.fileno(), NOW, 60_000) is None
@@ -109,13 +109,13 @@ def test_what_a_full_socket_does_not_take_is_returned(
             filler += ours.send(bytes(1 << 16))
     except BlockingIOError:
         pass
-    session.feed_bytes(send(1), NOW, more=True)
+    session.feed_bytes(send(1), NOW, defer_write=True)
     store.write_staged()
     rest = session.send_released(ours.fileno(), NOW, 60_000)
     assert opaques(rest) == [(1, 0)], "all of it"
     while filler:
         filler -= len(peer.recv(1 << 16))
-    session.feed_bytes(b"".join(send(n) for n in range(3000)), NOW, more=True)
+    session.feed_bytes(b"".join(send(n) for n in range(3000)), NOW, defer_write=True)
     store.write_staged()
     rest = session.send_released(ours.fileno(), NOW, 60_000)
     assert rest
@@ -133,7 +133,7 @@ def test_a_peer_that_is_gone_is_an_error(
     store, listener = serve
     ours, peer = pair
     session = Session(listener, b"\x7f\0\0\1", 1)
-    session.feed_bytes(send(1), NOW, more=True)
+    session.feed_bytes(send(1), NOW, defer_write=True)
     store.write_staged()
     peer.close()
     with pytest.raises(OSError, match="send"):
