@@ -29,11 +29,8 @@ def _ranges(split: Split, count: int) -> Iterator[Split]:
     at = split.start
     while at < split.end:
         stop, _ = segment_advance(
-            split.files,
-            at,
-            split.end,
-            opener=split.filesystem.opener() if split.filesystem else None,
-            rule=split.rule,
+            split.range(at, split.end),
+            split.rule,
             max_rows=count,
             on_corruption=split.how.on_corruption,
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyrmq.engine import SegmentReader
+from pyrmq.engine import LogPlaces, LogRange, SegmentReader
 from pyrmq.errors import DataLossError, Parameter, SegmentDamagedError, StoreDamagedError
 from pyrmq.escape import escape
 from pyrmq.model.names import SCHEDULE_TOPIC
@@ -20,13 +20,13 @@ from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule
 from pyrmq.segments.store import File
 
+if TYPE_CHECKING:
+    from pyrmq.engine import Opener
+
 log = logging.getLogger("pyrmq.segments")
 
 _SHOWN = 3
 _READ_LOG = (Parameter("plan", "scan"), " reads the log itself")
-_NEXT_FOUND = "; the next record starts"
-"""Part of the engine's text for damage behind which it found a record."""
-_MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,20 @@ class Split:
 
     def reader(self) -> SegmentReader:
         """The native reader of this task; it has an Arrow stream of its own."""
-        return self._reader({"log_end": self.log_end, "exact": True})
+        return SegmentReader(self.source(), self.rule.wanted(), self.how, broker_name=self.broker)
 
-    def _reader(self, where: dict[str, Any]) -> SegmentReader:
-        chosen = self.rule.selection
-        return SegmentReader(
-            self.files,
-            self.start,
-            self.end,
-            opener=self.filesystem.opener() if self.filesystem else None,
-            broker_name=self.broker,
-            rule=self.rule,
-            start_time=_MIN_TIME if chosen.start_time is None else chosen.start_time,
-            end_time=_MAX_TIME if chosen.end_time is None else chosen.end_time,
-            tags=chosen.tags,
-            key=chosen.key,
-            **where,
-            **self.how.arguments(),
+    def source(self) -> LogRange | LogPlaces:
+        """Where the engine finds the records of this task."""
+        return self.range(self.start, self.end)
+
+    def range(self, start: int, end: int) -> LogRange:
+        """A part of this task's log; `start` is a record's start."""
+        return LogRange(
+            self.files, start, end, opener=self._opener(), exact=True, log_end=self.log_end
         )
+
+    def _opener(self) -> Opener | None:
+        return self.filesystem.opener() if self.filesystem else None
 
     def read(self) -> Iterator[Any]:
         """Its messages as pyarrow record batches, none empty, in log order.
@@ -126,15 +122,17 @@ class Split:
             while (batch := reader.next_batch()) is not None:
                 yield arrow.record_batch(batch)
         except StoreDamagedError as error:
-            raise self._damaged(str(error.args[0])) from error
+            raise self._damaged(error) from error
         self.log_damage(reader)
 
-    def _damaged(self, text: str) -> SegmentDamagedError:
+    def _damaged(self, error: StoreDamagedError) -> SegmentDamagedError:
         """The error for a damaged record. It can be skipped where the next one was found."""
         hint = None
-        if _NEXT_FOUND in text:
+        if error.next_record is not None:
             hint = ("restore the file; ", Parameter("on_corruption", "skip"), " leaves this out")
-        return SegmentDamagedError(f"{self.describe()}: {text}", hint)
+        damaged = SegmentDamagedError(f"{self.describe()}: {error.args[0]}", hint)
+        damaged.next_record = error.next_record
+        return damaged
 
     def log_damage(self, reader: SegmentReader) -> None:
         """Logs what was left out as damaged, in one line."""
@@ -165,8 +163,8 @@ class IndexSplit(Split):
     places: tuple[int, ...] = ()
     """Physical offsets of records, ascending."""
 
-    def reader(self) -> SegmentReader:
-        return self._reader({"positions": self.positions()})
+    def source(self) -> LogPlaces:
+        return LogPlaces(self.files, self.positions(), opener=self._opener())
 
     def positions(self) -> bytes:
         """Pairs of little-endian int64, physical offset and size (0: not known), ascending."""

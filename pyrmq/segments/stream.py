@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrmq.engine import SegmentReader, segment_advance, segment_end
+from pyrmq.engine import LogRange, SegmentReader, segment_advance, segment_end
 from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, log_ranges
@@ -168,11 +168,8 @@ class StreamPlanner:
                 ):
                     while found < wanted and begin < high:
                         stop, used = segment_advance(
-                            store.files,
-                            begin,
-                            high,
-                            opener=store.opener(),
-                            rule=rule,
+                            LogRange(store.files, begin, high, opener=store.opener()),
+                            rule,
                             max_rows=wanted - found,
                             on_corruption="skip",
                         )
@@ -377,13 +374,10 @@ class StreamPlanner:
             if rows is None and size is not None:
                 begin = _record_near(store, low, min(low + size, high))
             stop, used = segment_advance(
-                store.files,
-                begin,
-                high,
-                opener=store.opener(),
-                rule=rule,
-                max_rows=-1 if rows is None else rows,
-                max_bytes=-1 if size is None else size - (begin - low),
+                LogRange(store.files, begin, high, opener=store.opener()),
+                rule,
+                max_rows=rows,
+                max_bytes=None if size is None else max(size - (begin - low), 0),
                 on_corruption=self.how.on_corruption,
             )
             at = stop
@@ -421,15 +415,13 @@ def _record_near(store: SegmentStore, start: int, end: int) -> int:
     near = end - _SEARCHED
     if near <= start:
         return start
+    files = log_ranges.overlapping(store.files, near, end)
     reader = SegmentReader(
-        log_ranges.overlapping(store.files, near, end),
-        near,
-        end,
-        opener=store.opener(),
-        columns=["commitLogOffset"],
-        verify_crc="none",
-        batch_rows=1,
-        on_corruption="skip",
+        LogRange(files, near, end, opener=store.opener()),
+        None,
+        ReadOptions(
+            columns=("commitLogOffset",), verify_crc="none", batch_rows=1, on_corruption="skip"
+        ),
     )
     batch = reader.next_batch()
     if batch is None:

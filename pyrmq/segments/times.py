@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pyrmq.engine import SegmentReader, segment_times
+from pyrmq.engine import LogRange, SegmentReader, segment_times
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.log_ranges import overlapping
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Wanted
 from pyrmq.segments.store import SegmentStore
 
 _AT_ONCE = 16
@@ -60,17 +62,16 @@ def first_at(
     low, _ = narrowed(store, start, end, time, None)
     if low >= end:
         return None
+    files = overlapping(store.files, low, end)
     reader = SegmentReader(
-        overlapping(store.files, low, end),
-        low,
-        end,
-        opener=store.opener(),
-        exact=True,
-        columns=["commitLogOffset"],
-        start_time=time,
-        on_corruption=on_corruption,
-        batch_rows=1,
-        verify_crc="none",
+        LogRange(files, low, end, opener=store.opener(), exact=True),
+        Wanted(start_time=time),
+        ReadOptions(
+            columns=("commitLogOffset",),
+            on_corruption=on_corruption,
+            batch_rows=1,
+            verify_crc="none",
+        ),
     )
     batch = reader.next_batch()
     if batch is None:
