@@ -6,10 +6,16 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, RecordBytes, SegmentReader
+from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, LogRange, SegmentReader
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
-from pyrmq.segments.parameters import ON_CORRUPTION, PROPERTIES, VERIFY_CRC
+
+PROPERTIES = ("map", "json", "raw", "none")
+VERIFY_CRC = ("none", "tail", "all")
+ON_CORRUPTION = ("fail", "skip")
+PLAN = ("auto", "scan", "index", "file")
+TIMESTAMP_STRATEGY = ("error", "latest")
+
 
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30
@@ -78,7 +84,7 @@ class ReadOptions:
 
     def empty(self) -> SegmentReader:
         """A reader of nothing, whose Arrow schema is that of what is read."""
-        return SegmentReader(RecordBytes(b""), None, self)
+        return SegmentReader(LogRange([], 0, 0), None, self)
 
     def schema(self) -> Any:
         """The pyarrow schema of what is read."""

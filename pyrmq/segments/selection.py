@@ -14,11 +14,12 @@ from pyrmq.segments.offsets import (
     EARLIEST,
     MAX_OFFSET,
     QueueOffsets,
+    QueueTimes,
+    brokers_of,
     check_assign,
     check_offsets,
 )
-from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
-from pyrmq.segments.queue_times import QueueTimes, brokers_of
+from pyrmq.segments.read_options import TIMESTAMP_STRATEGY
 from pyrmq.segments.store import SegmentStore
 
 if TYPE_CHECKING:

@@ -17,12 +17,11 @@ from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptio
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, log_ranges
 from pyrmq.segments.assigned import check_assigned
-from pyrmq.segments.behind import Behind, behind
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
+from pyrmq.segments.offsets import shown
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
-from pyrmq.segments.position import Position, added, within
-from pyrmq.segments.queue_times import shown
+from pyrmq.segments.position import Behind, Position, added, behind, within
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import Split
@@ -305,12 +304,12 @@ class StreamPlanner:
             self._checked_topics = True
             self._warn_of_missing()
         for store in self._stores:
-            known = self._ends.get(store.name, -1)
+            known = self._ends.get(store.name)
             opener = store.opener()
-            if known < store.first or known > store.last:
-                known = -1
+            if known is not None and not store.first <= known <= store.last:
+                known = None
             end, why = segment_end(store.files, known, opener=opener)
-            if why and known != -1:
+            if why and known is not None:
                 # Something that is no record: half of one, or the log was cut and written anew.
                 end, why = segment_end(store.files, opener=opener)
             if why:

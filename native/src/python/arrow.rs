@@ -1,5 +1,6 @@
 //! Raw segments as Arrow batches: `SegmentReader` and what plans its work.
 
+use super::error::scan_to_py;
 use super::read_request::{
     File, LogRange, ReadForm, Wanted, file_set, selection, skips, source_of,
 };
@@ -8,51 +9,12 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
-use pyrmq_arrow::{
-    ALL, Advance, DEFAULT, Reader, ScanError, Selection, advance, find_end, first_times,
-};
+use pyrmq_arrow::{ALL, Advance, DEFAULT, Reader, Selection, advance, find_end, first_times};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// One match from what reading segments can meet to Python's errors.
-pub fn to_py(e: ScanError) -> PyErr {
-    match e {
-        ScanError::Damaged { next, .. } => damaged(&e.to_string(), next),
-        ScanError::Io { path, error } => match error.raw_os_error() {
-            Some(errno) => {
-                let text = error.to_string();
-                PyOSError::new_err((errno, text, path))
-            }
-            None => match error.downcast::<PyErr>() {
-                Ok(raised) => raised,
-                Err(error) => PyOSError::new_err(format!("{path}: {error}")),
-            },
-        },
-        ScanError::Illegal(text) => PyValueError::new_err(text),
-        ScanError::TopicRules(error) => match error.downcast::<PyErr>() {
-            Ok(raised) => *raised,
-            Err(error) => PyValueError::new_err(error.to_string()),
-        },
-    }
-}
-
-fn damaged(text: &str, next: Option<u64>) -> PyErr {
-    Python::attach(|py| {
-        let made = || {
-            let class = py.import("pyrmq.errors")?.getattr("StoreDamagedError")?;
-            let error = class.call1((text,))?;
-            error.setattr("next_record", next)?;
-            Ok(error)
-        };
-        match made() {
-            Ok(error) => PyErr::from_value(error),
-            Err(e) => e,
-        }
-    })
-}
 
 type Damaged = (String, u64, u64, u64, String);
 
@@ -66,7 +28,7 @@ pub fn segment_end(
     opener: Option<Py<PyAny>>,
 ) -> PyResult<(u64, String)> {
     let file_set = file_set(files, opener)?;
-    py.detach(|| find_end(&file_set, start)).map_err(to_py)
+    py.detach(|| find_end(&file_set, start)).map_err(scan_to_py)
 }
 
 /// How far a read of `log` goes within bounds: see engine.pyi.
@@ -87,7 +49,7 @@ pub fn segment_advance(
         skip: skips(on_corruption)?,
     };
     py.detach(|| advance(&log.file_set, (log.start, log.end), &mut selection, bounds))
-        .map_err(to_py)
+        .map_err(scan_to_py)
 }
 
 /// Of each file the store time and physical offset of its first record, None if it has none.
@@ -99,7 +61,7 @@ pub fn segment_times(
     opener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Option<(i64, u64)>>> {
     let file_set = file_set(files, opener)?;
-    py.detach(|| first_times(&file_set)).map_err(to_py)
+    py.detach(|| first_times(&file_set)).map_err(scan_to_py)
 }
 
 /// Names of all columns, and how many of them are given by default.
@@ -218,7 +180,7 @@ impl SegmentReader {
             return Err(PyValueError::new_err("views need local files"));
         }
         let wanted = Selection::from(wanted.unwrap_or_default());
-        let reader = Reader::new(way, wanted, settings).map_err(to_py)?;
+        let reader = Reader::new(way, wanted, settings).map_err(scan_to_py)?;
         let schema = reader.schema();
         let shared = Shared {
             reader: Mutex::new(reader),
@@ -238,7 +200,7 @@ impl SegmentReader {
     /// The next batch, never an empty one; None behind the last.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let batch = self.shared.with(py, Reader::next_batch)?;
-        Ok(batch.map_err(to_py)?.map(Batch))
+        Ok(batch.map_err(scan_to_py)?.map(Batch))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -288,7 +250,11 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = Python::attach(|py| self.shared.with(py, Reader::next_batch)?.map_err(to_py));
+        let batch = Python::attach(|py| {
+            self.shared
+                .with(py, Reader::next_batch)?
+                .map_err(scan_to_py)
+        });
         batch
             .map_err(|e| ArrowError::ExternalError(e.to_string().into()))
             .transpose()

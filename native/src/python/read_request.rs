@@ -1,6 +1,6 @@
 //! What a `SegmentReader` is asked: where records are, which are wanted, how rows are made of them.
 
-use super::arrow::to_py;
+use super::error::scan_to_py;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView};
@@ -270,7 +270,7 @@ pub fn file_set(files: Vec<File>, opener: Option<Py<PyAny>>) -> PyResult<FileSet
         Some(callable) => Arc::new(PyOpen(callable)),
         None => Arc::new(OpenLocal),
     };
-    FileSet::new(files.collect(), open).map_err(to_py)
+    FileSet::new(files.collect(), open).map_err(scan_to_py)
 }
 
 pub fn selection(rule: Option<Py<PyAny>>) -> Selection {
