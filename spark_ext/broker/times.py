@@ -16,7 +16,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.net.client.answer import check_success, number
 from pyrmq.net.client.protocol import Ext
 from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
-from pyrmq.segments.queue_times import QueueTimes, entries, later_than_all
+from pyrmq.segments.offsets import QueueTimes, entries, later_than_all
 from pyrmq.segments.selection import Selection
 from spark_ext.broker.cluster import Cluster
 
