@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import trio
 
-from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.checks import check_seconds
 from pyrmq.errors import RequestTimeoutError
 
 

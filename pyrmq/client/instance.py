@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import trio
 
+from pyrmq.client.checks import check_namespace, check_trio
 from pyrmq.client.incoming import Incoming
 from pyrmq.client.producer.first_broker import FirstBroker
-from pyrmq.client.producer.refusals import check_namespace, check_trio
 from pyrmq.client.recent_topics import RecentTopics, keep
 from pyrmq.client.route_looks import RouteLooks
 from pyrmq.errors import (

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 from pyrmq.aio import _bridge
 from pyrmq.aio_face import Client, awaited
 from pyrmq.background import C, as_async, complete
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.user_functions import is_async
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
+from pyrmq.client.checks import check_topic
 from pyrmq.client.consumer import push_consumer as consumers
-from pyrmq.client.producer.refusals import check_topic
 from pyrmq.errors import ClientError
 from pyrmq.model.names import retry_topic
 from pyrmq.model.namespace import with_namespace

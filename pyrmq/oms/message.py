@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from pyrmq.client.producer.refusals import check_kind
+from pyrmq.client.checks import check_kind
 from pyrmq.errors import NotSupportedError, UnsendableMessageError
 from pyrmq.model.message import Message as RocketMessage
 from pyrmq.model.namespace import without_namespace

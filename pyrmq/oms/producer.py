@@ -9,7 +9,7 @@ from typing import Self
 
 import trio
 
-from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.checks import check_seconds
 from pyrmq.client.producer import producer as producers
 from pyrmq.client.producer.select import select_by_hash
 from pyrmq.errors import ClientError

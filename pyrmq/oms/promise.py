@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from pyrmq.client.transaction.listener import in_main_thread
+from pyrmq.client.user_functions import in_main_thread
 from pyrmq.errors import ClientError
 
 log = logging.getLogger(__name__)

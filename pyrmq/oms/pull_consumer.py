@@ -8,8 +8,8 @@ from typing import Self
 
 import trio
 
+from pyrmq.client.checks import check_seconds
 from pyrmq.client.consumer.offsets import ConsumeFrom
-from pyrmq.client.option_checks import check_seconds
 from pyrmq.errors import ClientError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pyrmq.background import C, complete
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pyrmq.client.producer.refusals import check_kind
+from pyrmq.client.checks import check_kind
 from pyrmq.errors import ConfigError, NotSupportedError
 
 MAX_URL = 4096

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.client.consumer.call_listener import (
+from pyrmq.client.consumer.consume_service import (
     Caller,
+    ConsumeService,
     ReconsumeLater,
     consumed,
     described,
 )
-from pyrmq.client.consumer.consume_service import ConsumeService
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.ready import Chunk, Ready
+from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
-from pyrmq.client.consumer.statistics import Statistics
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.consume_hooks import Observer
+    from pyrmq.client.hooks import Observer
 
 log = logging.getLogger(__name__)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyrmq.client.consumer.call_listener import Caller
 from pyrmq.client.consumer.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
+from pyrmq.client.consumer.consume_service import Caller
 from pyrmq.client.consumer.member import Member
-from pyrmq.client.consumer.push_options import PushOptions
+from pyrmq.client.consumer.options import PushOptions
 from pyrmq.client.consumer.send_back import SendBack
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.consume_hooks import Observer
+    from pyrmq.client.hooks import Observer
 
 
 def consume_service(

@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.checks import (
+    check_consumer_group,
+    check_kind,
+    check_seconds,
+    check_subscriptions,
+    check_topic,
+    parse_subscription,
+)
 from pyrmq.client.consumer.allocate import Strategy, average
-from pyrmq.client.consumer.consumer_options import LitePullConsumerOptions
-from pyrmq.client.consumer.expressions import check_expressions
+from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.iteration import MessageIterator
-from pyrmq.client.consumer.lite_pull_options import LitePullOptions
 from pyrmq.client.consumer.member import Member, MemberOptions
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
-from pyrmq.client.consumer.polls import Polls
+from pyrmq.client.consumer.options import LitePullConsumerOptions, LitePullOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
     MAX_MESSAGES,
@@ -28,22 +34,14 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.ready import Chunk
+from pyrmq.client.consumer.ready import Chunk, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.deadlines import within
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.option_checks import check_seconds
 from pyrmq.client.option_types import check_types
-from pyrmq.client.producer.refusals import (
-    check_consumer_group,
-    check_kind,
-    check_subscriptions,
-    check_topic,
-    parse_subscription,
-)
 from pyrmq.client.recent_topics import keep
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pyrmq.client.consumer.allocate import Strategy
-from pyrmq.client.consumer.expressions import check_expressions
+from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.held_queues import HeldQueues
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.offsets import BrokerOffsets
@@ -22,9 +22,8 @@ from pyrmq.client.consumer.pull_loop import PullLoop, PullOptions
 from pyrmq.client.consumer.queue_locks import QueueLocks
 from pyrmq.client.consumer.rebalance import Changed, Rebalance
 from pyrmq.client.consumer.reports import Reports
-from pyrmq.client.consumer.running_info import client_properties, running_info
+from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
 from pyrmq.client.consumer.start_rule import StartRule
-from pyrmq.client.consumer.statistics import Statistics
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.registration import Registration
@@ -35,7 +34,7 @@ from pyrmq.model.subscription import Subscription
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer
 
 log = logging.getLogger(__name__)
 

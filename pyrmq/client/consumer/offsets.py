@@ -1,12 +1,18 @@
 """Where a group is in its queues, kept by the brokers, and how far the queues reach.
-[RemoteBrokerOffsetStore]"""
+[RemoteBrokerOffsetStore]
+
+Requests that reset offsets, and local files, have tables of queues and offsets as JSON. fastjson
+writes a queue as the key of an object, which is no JSON; both forms that clients write are read,
+and the flat list that brokers send to some of them. [MessageQueueForC, GetConsumerStatusBody]
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -14,6 +20,7 @@ from pyrmq.client.instance import ClientInstance
 from pyrmq.client.replicas import Replicas
 from pyrmq.errors import (
     ClientError,
+    ProtocolError,
     PyrmqError,
     QueryNotFoundError,
     TopicNotExistError,
@@ -234,3 +241,39 @@ class QueueEnds:
 
 def _place(queue: MessageQueue) -> dict[str, str | int | bool]:
     return {"topic": queue.topic, "queueId": queue.queue_id}
+
+
+MAX_OFFSET = 2**63 - 1
+
+
+def encode_table(offsets: Mapping[MessageQueue, int]) -> dict[Any, int]:
+    """For `fastjson.dumps`."""
+    return {queue.as_key(): offset for queue, offset in sorted(offsets.items())}
+
+
+def decode_table(value: object) -> dict[MessageQueue, int]:
+    """`{{queue}:offset}`, `[[{queue},offset]]` or `[{queue with offset}]`. ProtocolError."""
+    found: dict[MessageQueue, int] = {}
+    for queue, offset in _entries(value):
+        if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+            raise ProtocolError(f"{offset!r:.40} is no offset")
+        found[MessageQueue.from_json(queue)] = offset
+    return found
+
+
+def _entries(value: object) -> Iterator[tuple[Mapping[str, Any], object]]:
+    if isinstance(value, Mapping):
+        for key, offset in value.items():
+            if not isinstance(key, tuple):
+                raise ProtocolError("a table of offsets has queues as keys")
+            yield dict(key), offset
+    elif isinstance(value, list):
+        for entry in value:
+            if isinstance(entry, Mapping):
+                yield entry, entry.get("offset")
+            elif isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], Mapping):
+                yield entry[0], entry[1]
+            else:
+                raise ProtocolError("a table of offsets has entries of queue and offset")
+    else:
+        raise ProtocolError("there is no table of offsets")

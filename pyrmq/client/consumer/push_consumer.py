@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.checks import (
+    check_consumer_group,
+    check_subscriptions,
+    check_topic,
+    check_whole,
+    parse_subscription,
+)
 from pyrmq.client.consumer.allocate import Strategy, average
-from pyrmq.client.consumer.call_listener import MAX_LEVEL, Caller
-from pyrmq.client.consumer.consume_service import ConsumeService
+from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
 from pyrmq.client.consumer.consume_services import consume_service
-from pyrmq.client.consumer.consumer_options import Listener, PushConsumerOptions
-from pyrmq.client.consumer.expressions import check_expressions
 from pyrmq.client.consumer.iteration import MessageIterator
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.member import Member, MemberOptions
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
+from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
     MAX_MESSAGES,
@@ -31,7 +37,6 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.push_options import MessageModel, PushOptions
 from pyrmq.client.consumer.ready import Ready
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.requests import ConsumerRequests
@@ -39,14 +44,7 @@ from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.option_checks import check_whole
 from pyrmq.client.option_types import check_types
-from pyrmq.client.producer.refusals import (
-    check_consumer_group,
-    check_subscriptions,
-    check_topic,
-    parse_subscription,
-)
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage

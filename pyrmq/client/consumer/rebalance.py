@@ -12,8 +12,8 @@ from collections.abc import Callable
 import trio
 
 from pyrmq.client.consumer.allocate import Strategy
+from pyrmq.client.consumer.ask_brokers import Members
 from pyrmq.client.consumer.held_queues import HeldQueues
-from pyrmq.client.consumer.members import Members
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError

@@ -7,16 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
+from pyrmq.client.checks import check_kind
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Selector
-from pyrmq.client.producer.faults import FaultTable, QueueChooser
+from pyrmq.client.producer.faults import Detector, FaultTable, QueueChooser
 from pyrmq.client.producer.in_flight import InFlight
 from pyrmq.client.producer.outgoing import Outgoing
-from pyrmq.client.producer.refusals import check_kind
 from pyrmq.client.recent_topics import keep
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
@@ -27,10 +26,6 @@ from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.client.channel import Channel
 from pyrmq.net.client.send import queue_text, stored_at
-
-if TYPE_CHECKING:
-    # Imported where it is used: most producers need none.
-    from pyrmq.client.producer.detector import Detector
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +102,6 @@ class Delivery:
         """What looks after brokers that could not be reached, if the rules want one."""
         if self._faults is None or not self._rules.start_detector:
             return None
-        from pyrmq.client.producer.detector import Detector
-
         return Detector(self._client, self._faults, lambda: list(self._queues))
 
     def _forget(self, topics: set[str]) -> None:

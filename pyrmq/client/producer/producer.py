@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.checks import check_group, check_queue
 from pyrmq.client.deadlines import within
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.producer.delivery import Delivery, SendRules
 from pyrmq.client.producer.in_flight import InFlight
-from pyrmq.client.producer.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.producer.refusals import check_group, check_queue
+from pyrmq.client.producer.outgoing import Outgoing, Packer, Packing, split_batches
 from pyrmq.client.producer.request_reply import Requests
 from pyrmq.client.producer.select import select_by_hash
-from pyrmq.client.producer.split import split_batches
 from pyrmq.client.trace.options import check_trace, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
@@ -33,12 +32,11 @@ from pyrmq.net.client.send import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
-    from pyrmq.client.hooks import SendMessageHook
+    from pyrmq.client.hooks import SendHooks, SendMessageHook
     from pyrmq.client.producer.accumulator import Accumulator
     from pyrmq.client.producer.pending import PendingSend
-    from pyrmq.client.producer.send_hooks import SendHooks
     from pyrmq.client.producer.send_soon import SoonSender
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer
 
 SEND_TIMEOUT = 3.0
 RETRY_TIMES = 2
@@ -180,13 +178,13 @@ class Producer:
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
         self._hooks: SendHooks | None = None
         if hooks:
-            from pyrmq.client.producer.send_hooks import SendHooks
+            from pyrmq.client.hooks import SendHooks
 
             self._hooks = SendHooks(group, hooks)
         self._tracer: Tracer | None = None
         check_trace(trace, trace_topic)
         if trace:
-            from pyrmq.client.trace.trace import Tracer
+            from pyrmq.client.trace.tracer import Tracer
 
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"),

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from pyrmq.client.checks import check_kind
 from pyrmq.client.instance import ROUTE_INTERVAL, ClientInstance
-from pyrmq.client.producer.refusals import check_kind
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape

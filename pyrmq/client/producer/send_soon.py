@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import trio
 
+from pyrmq.client.checks import check_queue
 from pyrmq.client.producer.accumulator import NOT_SENT, UNKNOWN, BatchLimits
 from pyrmq.client.producer.outgoing import Outgoing, Packer
 from pyrmq.client.producer.pending import (
@@ -24,7 +25,6 @@ from pyrmq.client.producer.pending import (
     Failures,
     PendingSend,
 )
-from pyrmq.client.producer.refusals import check_queue
 from pyrmq.errors import ClientError, PyrmqError, SendsFailedError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, MessageQueue, SendResult

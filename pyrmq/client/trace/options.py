@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrmq.client.producer.refusals import check_topic
+from pyrmq.client.checks import check_topic
 from pyrmq.errors import ClientError
 from pyrmq.model.names import MAX_GROUP, TRACE_TOPIC
 

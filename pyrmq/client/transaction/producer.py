@@ -15,11 +15,11 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
+from pyrmq.client.checks import check_topic
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check_types
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
-from pyrmq.client.producer.refusals import check_topic
 from pyrmq.client.registration import Registration
 from pyrmq.client.transaction.checks import CheckPool
 from pyrmq.client.transaction.function import TransactionFunction
@@ -34,9 +34,10 @@ from pyrmq.client.transaction.listener import (
     Execute,
     Outcome,
     TransactionListener,
+    TransactionSendResult,
+    TransactionStatistics,
     outcome_of,
 )
-from pyrmq.client.transaction.result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
     PyrmqError,

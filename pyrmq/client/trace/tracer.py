@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import trio
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.producer.outgoing import Outgoing
-from pyrmq.client.producer.unique_key import key_maker
+from pyrmq.client.producer.outgoing import Outgoing, key_maker
 from pyrmq.client.trace.records import (
     ConsumeCode,
     MessageType,

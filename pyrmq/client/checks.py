@@ -1,12 +1,14 @@
-"""What a client refuses before anything is sent: the rules of pyrmq.model as NotSentErrors.
+"""What a client refuses before anything is sent: ClientErrors for arguments, and the rules of
+pyrmq.model as NotSentErrors.
 
-Brokers check by the same rules; what they find becomes an answer.
+Brokers check names, properties and expressions by the same rules; what they find becomes an answer.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from sniffio import AsyncLibraryNotFoundError, current_async_library
 
@@ -22,6 +24,26 @@ from pyrmq.errors import (
 from pyrmq.model import names, properties
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
+
+
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """ClientError unless `value` is a whole number in a range."""
+    if type(value) is not int or not low <= value <= high:
+        raise ClientError(f"{name} is {value!r:.80}; it must be at least {low} and at most {high}")
+
+
+def check_seconds(name: str, value: object, low: float, high: float = float("inf")) -> None:
+    """ClientError unless `value` is a number of seconds in a range."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        most = "" if high == float("inf") else f" and at most {high:g}"
+        raise ClientError(f"{name} is {value!r:.80}; seconds are needed, at least {low:g}{most}")
+
+
+def check_function(name: str, value: object, wanted: str) -> Callable[..., Any]:
+    """ClientError unless `value` can be called."""
+    if not callable(value):
+        raise ClientError(f"{name} is {value!r:.80}; it must be {wanted}")
+    return value
 
 
 def check_trio() -> None:
