@@ -46,17 +46,21 @@ def check_function(name: str, value: object, wanted: str) -> Callable[..., Any]:
     return value
 
 
-def check_trio() -> None:
-    """ClientError in an event loop that is not trio's."""
+def check_trio(
+    what: str = "this client",
+    instead: str = (
+        "use the same name from pyrmq.aio with asyncio, from pyrmq.sync in plain code, or start "
+        "the program with trio.run"
+    ),
+) -> None:
+    """ClientError in an event loop that is not trio's: `what` does not run there, `instead` says
+    what to do."""
     try:
         library = current_async_library()
     except AsyncLibraryNotFoundError:
         return
     if library != "trio":
-        raise ClientError(
-            f"this client runs on trio, not on {library}: use the same name from pyrmq.aio with "
-            "asyncio, from pyrmq.sync in plain code, or start the program with trio.run"
-        )
+        raise ClientError(f"{what} runs on trio, not on {library}: {instead}")
 
 
 def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
@@ -157,3 +161,10 @@ def check_subscriptions(
         check_topic(name)
         found[name] = parse_subscription(name, expression, version)
     return found
+
+
+def check_trace(trace: bool, topic: str) -> None:
+    """UnusableNameError for the topic; ClientError if it is given for nothing."""
+    check_topic(topic)
+    if topic != names.TRACE_TOPIC and not trace:
+        raise ClientError("trace_topic needs trace=True")

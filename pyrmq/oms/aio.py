@@ -26,13 +26,11 @@ from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers
 from pyrmq.oms.access_point import AccessPoint
 from pyrmq.oms.access_point import MessagingAccessPoint as _OnTrio
-from pyrmq.oms.attributes import Kind
-from pyrmq.oms.consumer import Consumer
-from pyrmq.oms.key_value import KeyValue, Value
-from pyrmq.oms.message import BytesMessage
-from pyrmq.oms.producer import SendResult
+from pyrmq.oms.consumer import Consumer, OfConsumer
+from pyrmq.oms.message import BytesMessage, KeyValue, Value
+from pyrmq.oms.producer import OfProducer, SendResult
 from pyrmq.oms.push_consumer import LISTENER, Listener
-from pyrmq.oms.unsupported import OfConsumer, OfProducer
+from pyrmq.oms.settings import Kind
 
 K = TypeVar("K", bound=Consumer[Any])
 

@@ -13,9 +13,9 @@ from pyrmq.client.consumer.offsets import ConsumeFrom
 from pyrmq.errors import ClientError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.message import BytesMessage, from_rocketmq
+from pyrmq.oms.settings import Attribute, Settings
 
 log = logging.getLogger(__name__)
 

@@ -113,7 +113,7 @@ async def check_expressions(
             {"clientId": client.client_id, "group": group, "subscriptionData": sub.to_json()}
         )
         try:
-            route = await client.route(sub.topic)
+            route = await client.routes.route(sub.topic)
         except PyrmqError as e:
             log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
             continue

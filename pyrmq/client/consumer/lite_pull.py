@@ -38,11 +38,10 @@ from pyrmq.client.consumer.ready import Chunk, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.start_rule import StartRule
-from pyrmq.client.deadlines import within
-from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
-from pyrmq.client.recent_topics import keep
+from pyrmq.client.routes import keep
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
@@ -225,9 +224,9 @@ class LitePullConsumer:
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
-        with within(timeout, f"no route of topic {topic}", self._client.no_answer):
-            find = partial(self._client.route, topic)
-            route = await self._client.first_broker.once_there(find)
+        with within(timeout, f"no route of topic {topic}", self._client.routes.no_answer):
+            find = partial(self._client.routes.route, topic)
+            route = await self._client.routes.first_broker.once_there(find)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:

@@ -28,7 +28,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.net.client.answer import number
+from pyrmq.net.command import number
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class BrokerOffsets:
         """Asks all brokers of the topic at once, each for the offsets of its first queues up to the
         first that it has. None of them hears of the group by that."""
         try:
-            route = await self._client.route(topic)
+            route = await self._client.routes.route(topic)
         except TopicNotExistError:
             return False
         by_broker: dict[str, list[MessageQueue]] = {}

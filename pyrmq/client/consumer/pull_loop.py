@@ -77,7 +77,7 @@ class PullSource:
         self._suggested = pulled.suggested_broker
         if current.is_slave:
             if self._suggested == MASTER_ID:
-                self._client.look_again(self._queue.topic)  # the master may be back
+                self._client.routes.look_again(self._queue.topic)  # the master may be back
             if not self._reads_slave:
                 log.info("%s is read from slave %s", escape(self._queue), escape(current.address))
         elif self._reads_slave:
@@ -106,7 +106,7 @@ class PullSource:
         if isinstance(error, RequestTimeoutError):
             self._client.away.add(current.address)  # until it answers to a heartbeat
         self._suggested = MASTER_ID
-        self._client.look_again(self._queue.topic)
+        self._client.routes.look_again(self._queue.topic)
         self._failed.add(current.address)
         away = self._client.away | self._failed
         if any(replica.address not in away for replica in self._others):

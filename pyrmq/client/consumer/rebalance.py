@@ -100,7 +100,7 @@ class Rebalance:
         while True:
             event = self._events[topic] = trio.Event()
             try:
-                await self._client.route(topic, fresh=fresh)
+                await self._client.routes.route(topic, fresh=fresh)
                 self._on_route()
                 await trio.sleep(max(self._settled_at - trio.current_time(), 0))
                 await self._once(topic)
@@ -109,7 +109,7 @@ class Rebalance:
                 if isinstance(e, TopicNotExistError):
                     shared.set()
                     if retry >= REPORT_AFTER:
-                        why = await self._client.why_no_route(e)
+                        why = await self._client.routes.why_missing(e)
                 self._failed(topic, why, retry)
                 fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
             except Exception as e:
@@ -132,7 +132,7 @@ class Rebalance:
             self._reports.waiting(f"topic {topic}", why, level)
 
     async def _once(self, topic: str) -> None:
-        route = await self._client.route(topic)
+        route = await self._client.routes.route(topic)
         queues = sorted(route.subscribe_queues(topic))
         mine, ids = queues, list[str]()
         if self._strategy is not None:

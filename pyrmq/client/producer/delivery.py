@@ -16,7 +16,7 @@ from pyrmq.client.namespaces import Selector
 from pyrmq.client.producer.faults import Detector, FaultTable, QueueChooser
 from pyrmq.client.producer.in_flight import InFlight
 from pyrmq.client.producer.outgoing import Outgoing
-from pyrmq.client.recent_topics import keep
+from pyrmq.client.routes import keep
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
@@ -96,7 +96,7 @@ class Delivery:
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
-        client.topics.forgotten.append(self._forget)
+        client.routes.recent.forgotten.append(self._forget)
 
     def detector(self) -> Detector | None:
         """What looks after brokers that could not be reached, if the rules want one."""
@@ -113,10 +113,10 @@ class Delivery:
         """Queues that can be sent to; waits for the first broker. TopicNotExistError, ConnectError
         if no name server answers, ClientError if there is none."""
         try:
-            find = partial(self._client.publish_route, topic)
-            route = await self._client.first_broker.once_there(find)
+            find = partial(self._client.routes.publish, topic)
+            route = await self._client.routes.first_broker.once_there(find)
         except ConnectError as e:
-            raise ConnectError(f"{e}{self._client.no_answer()}") from e
+            raise ConnectError(f"{e}{self._client.routes.no_answer()}") from e
         queues = self._queues_of(topic, route)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
@@ -205,7 +205,7 @@ class Delivery:
     def _target_now(self, sending: _Sending) -> MessageQueue | None:
         """Where the next attempt goes, if that is known at once."""
         topic = sending.request.topic
-        route = self._client.known_route(topic)
+        route = self._client.routes.known(topic)
         if route is None or sending.select is not None:
             return None
         queues = self._queues_of(topic, route)
@@ -219,7 +219,7 @@ class Delivery:
             target = await self.choose(topic, select, avoid)
         if target is None:
             raise RequestTimeoutError(
-                f"no route of topic {topic} in {sending.limit:g} s{self._client.no_answer()}"
+                f"no route of topic {topic} in {sending.limit:g} s{self._client.routes.no_answer()}"
             )
         return target
 
@@ -238,8 +238,8 @@ class Delivery:
                     channel = await self._channel_of(target, request.topic)
                 now = trio.current_time()
             if channel is None:
-                missing = self._client.first_broker.missing
-                why = self._client.no_answer() if missing else ""
+                missing = self._client.routes.first_broker.missing
+                why = self._client.routes.no_answer() if missing else ""
                 raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
             answer = await channel.call(
                 request.code,
@@ -282,7 +282,7 @@ class Delivery:
         now = trio.current_time()
         try:
             with trio.move_on_at(now + (sending.deadline - now) / (left + 1)):
-                await self._client.route(sending.request.topic, fresh=True)
+                await self._client.routes.route(sending.request.topic, fresh=True)
         except PyrmqError as e:
             log.info("routes not refreshed: %s", escape(e))
 

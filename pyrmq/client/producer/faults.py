@@ -13,7 +13,7 @@ from itertools import count
 import trio
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.recent_topics import keep
+from pyrmq.client.routes import keep
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -164,7 +164,7 @@ class Detector:
     def _topic_of(self, broker: str) -> tuple[str, str] | None:
         """A topic of a broker, and the address of its master."""
         for topic in self._topics():
-            route = self._client.known_route(topic)
+            route = self._client.routes.known(topic)
             address = None if route is None else route.master_of(broker)
             if address is not None:
                 return topic, address

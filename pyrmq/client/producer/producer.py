@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
-from pyrmq.client.checks import check_group, check_queue
-from pyrmq.client.deadlines import within
-from pyrmq.client.instance import ClientInstance
+from pyrmq.client.checks import check_group, check_queue, check_trace
+from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.producer.delivery import Delivery, SendRules
@@ -19,7 +18,6 @@ from pyrmq.client.producer.in_flight import InFlight
 from pyrmq.client.producer.outgoing import Outgoing, Packer, Packing, split_batches
 from pyrmq.client.producer.request_reply import Requests
 from pyrmq.client.producer.select import select_by_hash
-from pyrmq.client.trace.options import check_trace, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
@@ -184,7 +182,7 @@ class Producer:
         self._tracer: Tracer | None = None
         check_trace(trace, trace_topic)
         if trace:
-            from pyrmq.client.trace.tracer import Tracer
+            from pyrmq.client.trace.tracer import Tracer, sender_group
 
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"),
@@ -245,7 +243,7 @@ class Producer:
         queue of it can be sent to; RequestTimeoutError.
         """
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"no route of topic {topic}", self._client.no_answer):
+        with within(limit, f"no route of topic {topic}", self._client.routes.no_answer):
             found = await self._delivery.queues(self._names.wire(topic))
         return self._names.shown_queues(list(found))
 
@@ -436,7 +434,7 @@ class Producer:
         target = None
 
         def why() -> str:
-            return self._client.no_answer() if target is None else ""
+            return self._client.routes.no_answer() if target is None else ""
 
         with within(limit, f"message to {message.topic} has not left", why):
             request = await self._packer.plain(message)
@@ -483,5 +481,7 @@ class Producer:
         """The connection that messages of `topic` for a queue go to."""
         if queue.topic != topic:
             raise ClientError(f"{queue} is not a queue of topic {topic}")
-        await self._client.first_broker.once_there(partial(self._client.publish_route, topic))
+        await self._client.routes.first_broker.once_there(
+            partial(self._client.routes.publish, topic)
+        )
         return await self._client.master(topic, queue.broker_name)

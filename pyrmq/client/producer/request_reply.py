@@ -20,9 +20,8 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.properties import MESSAGE_TYPE, REPLY, decode_properties
 from pyrmq.model.record import ReceivedMessage, received
-from pyrmq.net.client.answer import number
 from pyrmq.net.clock import now_ms
-from pyrmq.net.command import Response
+from pyrmq.net.command import Response, number
 
 log = logging.getLogger(__name__)
 

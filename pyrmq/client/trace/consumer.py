@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyrmq.client.trace.options import check_trace, sender_group
+from pyrmq.client.checks import check_trace
 
 if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook, Observer
@@ -39,7 +39,7 @@ def consumer_tracer(
         return None
     # Imported here: most consumers need neither.
     from pyrmq.client.producer.producer import Producer
-    from pyrmq.client.trace.tracer import Tracer
+    from pyrmq.client.trace.tracer import Tracer, sender_group
 
     sender = Producer(
         sender_group(names.wire(group), "CONSUME"),

@@ -30,7 +30,7 @@ from pyrmq.client.trace.records import (
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult
-from pyrmq.model.names import TRACE_TOPIC
+from pyrmq.model.names import MAX_GROUP, TRACE_TOPIC
 from pyrmq.model.namespace import without_namespace
 from pyrmq.model.properties import KEYS, decode_properties
 from pyrmq.model.record import ReceivedMessage
@@ -54,6 +54,11 @@ CLOSE_GRACE = 5.0
 PREPARED = 0x4
 
 
+def sender_group(group: str, kind: str) -> str:
+    """The producer group of a client's tracer; `kind` is PRODUCE or CONSUME."""
+    return f"_INNER_TRACE_PRODUCER-{group}-{kind}-1"[:MAX_GROUP]
+
+
 class TraceSender(AbstractAsyncContextManager[Any], Protocol):
     """What sends trace messages: a producer of its own."""
 
@@ -63,7 +68,7 @@ class TraceSender(AbstractAsyncContextManager[Any], Protocol):
 
 def store_host(client: ClientInstance, result: SendResult) -> str:
     """The address of the broker that has a message."""
-    route = client.known_route(result.queue.topic)
+    route = client.routes.known(result.queue.topic)
     if route is not None and (known := route.master_of(result.queue.broker_name)):
         return known
     address = address_of_message_id(result.offset_msg_id.partition(",")[0])

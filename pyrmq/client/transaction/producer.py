@@ -21,9 +21,9 @@ from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
 from pyrmq.client.registration import Registration
-from pyrmq.client.transaction.checks import CheckPool
 from pyrmq.client.transaction.function import TransactionFunction
 from pyrmq.client.transaction.halves import (
+    CheckPool,
     end_fields,
     half_of,
     listeners_properties,
@@ -231,7 +231,7 @@ class TransactionalProducer(Producer):
                 await self._client.find_all_masters()
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
-                    await self._client.route(self._names.wire(topic))
+                    await self._client.routes.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             return False
