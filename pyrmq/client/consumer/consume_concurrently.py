@@ -8,7 +8,6 @@ consumed again here, after a while.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from pyrmq.client.consumer.consume_service import (
     consumed,
     described,
 )
+from pyrmq.client.consumer.options import PushOptions
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.ready import Chunk, Ready
 from pyrmq.client.consumer.running_info import Statistics
@@ -52,23 +52,20 @@ class ConsumeConcurrently(ConsumeService):
         call: Caller,
         send_back: SendBack | None,
         statistics: Statistics,
-        *,
-        workers: int,
-        batch: int,
-        timeout: float,
-        observer: Observer | None = None,
+        options: PushOptions,
+        observer: Observer | None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
         self._call = call
         self._send_back = send_back
         self._statistics = statistics
-        self._ready = Ready(batch)
+        self._ready = Ready(options.batch_size)
         self._senders = trio.CapacityLimiter(SENDERS)
-        self._workers = workers
-        self._timeout = timeout
+        self._workers = options.concurrency
+        self._timeout = options.consume_timeout
         self._observer = observer
-        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
+        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * self._workers
         self._giving_back = 0
 
     def start(self) -> None:
@@ -95,7 +92,7 @@ class ConsumeConcurrently(ConsumeService):
             process, chunk = entry
             began = now
             under_way[slot] = process, chunk, began
-            process.last_consume = time.time_ns() // 1_000_000
+            process.consume_began()
             level, done, raised = BROKERS_CHOICE, 0, False
             observed = None if observer is None else observer.consuming(chunk)
             try:

@@ -7,7 +7,6 @@ given to it again after a moment, before anything that follows.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from pyrmq.client.consumer.consume_service import (
     consumed,
     described,
 )
+from pyrmq.client.consumer.options import PushOptions
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import NEVER, SendBack
@@ -51,12 +51,8 @@ class ConsumeOrderly(ConsumeService):
         send_back: SendBack | None,
         statistics: Statistics,
         locked: Callable[[ProcessQueue], bool],
-        *,
-        workers: int,
-        batch: int,
-        suspend: float,
-        max_times: int,
-        observer: Observer | None = None,
+        options: PushOptions,
+        observer: Observer | None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -64,12 +60,14 @@ class ConsumeOrderly(ConsumeService):
         self._send_back = send_back
         self._statistics = statistics
         self._locked = locked
-        self._workers = workers
-        self._batch = batch
-        self._suspend = suspend
-        self._max_times = max_times
+        self._workers = options.concurrency
+        self._batch = options.batch_size
+        self._suspend = options.suspend_time
+        self._max_times = options.max_times
         self._observer = observer
         self._line: deque[ProcessQueue] = deque()
+        self._scheduled: set[ProcessQueue] = set()
+        """Queues that a worker consumes, or will."""
         self._waiting = trio.lowlevel.ParkingLot()
         self._running = 0
 
@@ -80,11 +78,11 @@ class ConsumeOrderly(ConsumeService):
 
     def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """The queue has messages that are not consumed."""
-        if not process.scheduled:
+        if process not in self._scheduled:
             self._schedule(process)
 
     def _schedule(self, process: ProcessQueue) -> None:
-        process.scheduled = True
+        self._scheduled.add(process)
         self._line.append(process)
         self._waiting.unpark()
 
@@ -107,17 +105,17 @@ class ConsumeOrderly(ConsumeService):
         for _ in range(TURN):
             chunk = process.first(self._batch)
             if process.dropped or self.closing or not chunk:
-                process.scheduled = False
+                self._scheduled.discard(process)
                 return
             if not self._locked(process):
                 pause = LOCK_DELAY
                 break
-            process.started()
+            process.call_began()
             self._running += 1
             try:
                 suspended = await self._listen(process, chunk)
             finally:
-                process.ended()
+                process.call_ended()
                 self._running -= 1
                 self.rested()
             if suspended:
@@ -131,7 +129,7 @@ class ConsumeOrderly(ConsumeService):
     async def _listen(self, process: ProcessQueue, chunk: list[ReceivedMessage]) -> bool:
         """Whether the queue has to wait a moment."""
         began = trio.current_time()
-        process.last_consume = time.time_ns() // 1_000_000
+        process.consume_began()
         done, dead, raised = 0, False, False
         observed = None if self._observer is None else self._observer.consuming(chunk)
         try:

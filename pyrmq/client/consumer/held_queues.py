@@ -6,17 +6,13 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
 
 from pyrmq.client.consumer.offsets import OffsetStore
-from pyrmq.client.consumer.process_queue import (
-    Event,
-    Limits,
-    ProcessQueue,
-    State,
-)
+from pyrmq.client.consumer.process_queue import RETAKEN, Limits, ProcessQueue, State
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.errors import PyrmqError
@@ -46,11 +42,18 @@ class Locks(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldEvents:
+    """What is called when a queue is taken, and when one was given up that is to be taken again
+    (None: it is taken again at once)."""
+
+    taken: Callable[[ProcessQueue], None] = lambda process: None
+    wanted: Callable[[], None] | None = None
+
+
 class HeldQueues:
     """`pull(process)` runs while a queue is held; when it returns the queue is given up.
-    `on_wanted` is called when a queue that is wanted again was given up (None: it is taken again at
-    once), `on_take` with one that is new. `automatic`: offsets are written as messages are
-    consumed, else only by `commit`."""
+    `automatic`: offsets are written as messages are consumed, else only by `commit`."""
 
     def __init__(
         self,
@@ -61,18 +64,18 @@ class HeldQueues:
         pull: Callable[[ProcessQueue], Awaitable[None]],
         *,
         limits: Limits,
+        events: HeldEvents,
         locks: Locks | None = None,
         automatic: bool = True,
     ) -> None:
         self.table: dict[MessageQueue, ProcessQueue] = {}
-        self.on_wanted: Callable[[], None] | None = None
-        self.on_take: Callable[[ProcessQueue], None] = lambda process: None
         self._tasks = tasks
         self._store = store
         self._rule = rule
         self._reports = reports
         self._pull = pull
         self._limits = limits
+        self._events = events
         self._locks = locks
         self._automatic = automatic
         self._doubted: dict[tuple[str, str], int] = {}
@@ -98,7 +101,7 @@ class HeldQueues:
     async def begun(self, topic: str) -> None:
         """Returns when the start of each queue of a topic is known."""
         while any(
-            p.queue.topic == topic and (p.state is State.TAKING or (p.dropped and p.again))
+            p.queue.topic == topic and (p.state is State.TAKING or p.state in RETAKEN)
             for p in self.table.values()
         ):
             await self._moving.park()
@@ -110,37 +113,14 @@ class HeldQueues:
         wanted = set(mine)
         for process in list(self.table.values()):
             if process.queue.topic == topic and process.queue not in wanted:
-                process.again, process.seek = False, None
-                self.drop(process)
+                process.unassigned()
         for queue in sorted(wanted):
             known = self.table.get(queue)
             if known is None:
                 self._take(queue)
-            elif known.dropped:
-                known.again = True  # once it is gone
-
-    def drop(
-        self, process: ProcessQueue, *, restart: int | None = None, forfeited: bool = False
-    ) -> None:
-        """Gives a queue up. `restart` is written as its offset, whatever was consumed; one that is
-        `forfeited` has another owner already, and nothing is written."""
-        if process.state is State.GONE:
-            return
-        if restart is not None:
-            process.restart, process.again = restart, True
-        process.forfeited |= forfeited
-        process.move(Event.DROPPED)
+            else:
+                known.assigned()
         self._moving.unpark_all()
-
-    def renew(self, process: ProcessQueue, *, restart: int | None = None) -> None:
-        """Gives a queue up and takes it again, from what its store has (or from `restart`)."""
-        process.again = True
-        self.drop(process, restart=restart, forfeited=restart is None)
-
-    def seek(self, process: ProcessQueue, offset: int) -> None:
-        """Goes on at an offset of the user's choice; nothing is written for it now."""
-        process.seek = offset
-        self.drop(process, forfeited=True)
 
     # The life of a queue.
 
@@ -148,26 +128,27 @@ class HeldQueues:
         if self._stopped:
             return
         process = self.table[queue] = ProcessQueue(queue, limits=self._limits)
-        self.on_take(process)
+        self._events.taken(process)
         self._tasks.start_soon(self._serve, process, start)
 
     async def _serve(self, process: ProcessQueue, start: int | None) -> None:
         with process.scope:
             if start is None:
                 await self._find_start(process)
-            else:
-                process.begin(start)
-                process.move(Event.TAKEN)
+            elif not process.dropped:
+                process.found(start)
+                self._moving.unpark_all()
             await self._pull(process)
         if self._stopped:
             return  # `release` does the rest
-        self.drop(process)
-        await self._give_up(process)
-        if process.seek is not None:
-            self._take(process.queue, process.seek)
-        elif process.again and self.on_wanted is not None:
-            self.on_wanted()
-        elif process.again:
+        process.ended()
+        self._moving.unpark_all()
+        before = await self._give_up(process)
+        if before is State.SEEKING:
+            self._take(process.queue, process.sought)
+        elif before in RETAKEN and self._events.wanted is not None:
+            self._events.wanted()
+        elif before in RETAKEN:
             self._take(process.queue)
 
     async def _find_start(self, process: ProcessQueue) -> None:
@@ -187,24 +168,25 @@ class HeldQueues:
         if process.dropped:
             return
         log.info("%s is taken from offset %d", escape(queue), start)
-        process.begin(start)
-        process.move(Event.TAKEN)
+        process.found(start)
         self._moving.unpark_all()
-        process.committed, process.keeper = stored, self._store.keeper(queue)
+        process.stored(stored, self._store.keeper(queue))
         if stored is None:
             await self._write(process)  # so that a crash before the first message changes nothing
 
-    async def _give_up(self, process: ProcessQueue) -> None:
-        """Of what is in the middle only what keeps an order is waited for."""
+    async def _give_up(self, process: ProcessQueue) -> State:
+        """Of what is in the middle only what keeps an order is waited for. Returns the state from
+        which the queue was released."""
         if self._locks is not None:
             await process.wait_idle()
         log.info("%s is given up", escape(process.queue))
         await self._write(process, last=True)
         if self._locks is not None:
             await self._locks.unlock([process])
-        process.move(Event.RELEASED)
+        before = process.released()
         del self.table[process.queue]
         self._moving.unpark_all()
+        return before
 
     # Offsets.
 
@@ -231,9 +213,9 @@ class HeldQueues:
                     continue  # what this member wrote is not there: the next time it is
                 if stored is not None and stored > process.commit_offset():
                     log.info("%s was consumed by another member", escape(process.queue))
-                    self.renew(process)
+                    process.lost()
                 else:
-                    process.committed = stored
+                    process.stored(stored)
         except PyrmqError as e:
             log.info("%s: %s", escape(doubted[1]), escape(e))
         else:
@@ -264,7 +246,7 @@ class HeldQueues:
         held = [
             p
             for p in self.table.values()
-            if p.queue in offsets and (p.state is State.HELD or p.seek is not None)
+            if p.queue in offsets and p.state in (State.HELD, State.SEEKING)
         ]
         failed = len(held) < len(offsets)
 
@@ -273,7 +255,7 @@ class HeldQueues:
             async with process.writing:
                 offset = offsets[process.queue]
                 if keeper := await self._store.write(process.queue, offset):
-                    process.committed, process.keeper = offset, keeper
+                    process.stored(offset, keeper)
                     return True
             failed = True
             return False
@@ -307,16 +289,14 @@ class HeldQueues:
         """Writes the offset of a queue, if it has changed; after the `last` one nothing is
         written. Whether its store can be written to."""
         async with process.writing:
-            if process.forfeited or (process.dropped and not last):
+            if process.dropped and not last:
                 return True
-            offset = process.restart
+            offset = process.offset_to_write(self._automatic)
             if offset is None:
-                if not (process.begun and self._automatic):
-                    return True
-                offset = process.commit_offset()
-                if last:
-                    await self._store.find_keeper(process.queue)
-                if last and await self._is_behind(process, offset):
+                return True
+            if last and not process.is_reset():
+                await self._store.find_keeper(process.queue)
+                if await self._is_behind(process, offset):
                     return True
             if offset != process.committed or self._is_elsewhere(process):
                 if not last:
@@ -329,7 +309,7 @@ class HeldQueues:
                 keeper = await self._store.write(process.queue, offset)
                 if not keeper:
                     return False
-                process.committed, process.keeper = offset, keeper
+                process.stored(offset, keeper)
             return True
 
     def _is_elsewhere(self, process: ProcessQueue) -> bool:
@@ -375,8 +355,7 @@ class HeldQueues:
             leaving = [
                 p
                 for p in self.table.values()
-                if p.state is State.LEAVING
-                or (p.state is State.HELD and _of_broker(p) in self._doubted)
+                if p.dropped or (p.state is State.HELD and _of_broker(p) in self._doubted)
             ]
             if leaving:
                 await self._each(leaving, write)

@@ -24,7 +24,7 @@ from pyrmq.client.checks import (
 from pyrmq.client.consumer.allocate import Strategy, average
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.iteration import MessageIterator
-from pyrmq.client.consumer.member import Member, MemberOptions
+from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
 from pyrmq.client.consumer.options import LitePullConsumerOptions, LitePullOptions
 from pyrmq.client.consumer.process_queue import (
@@ -36,7 +36,6 @@ from pyrmq.client.consumer.process_queue import (
 from pyrmq.client.consumer.pull_loop import PullOptions
 from pyrmq.client.consumer.ready import Chunk, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
-from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
@@ -140,7 +139,6 @@ class LitePullConsumer:
         options.check()
         self.group = group
         self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
-        client.consumers[wire_group] = self._heartbeat_data
         self._ends = QueueEnds(client)
         self._store = BrokerOffsets(client, wire_group)
         tracer = consumer_tracer(
@@ -156,7 +154,8 @@ class LitePullConsumer:
             self._subs,
             self._store,
             StartRule(self._store, self._ends, consume_from, consume_timestamp or 0),
-            self._polls.put,
+            MemberEvents(deliver=self._polls.put, taken=self._taken),
+            Profile(kind="CONSUME_ACTIVELY", options=options.texts()),
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(
@@ -172,29 +171,10 @@ class LitePullConsumer:
             ),
         )
         self._held = self._member.held
-        self._held.on_take = self._taken
         self._paused: set[MessageQueue] = set()
-        info = self._running_info
-        ConsumerRequests(client, wire_group, names, self._held, info, None, orderly=False)
 
     def _is_full(self) -> bool:
         return self._polls.messages > self._options.max_cached_total
-
-    def _heartbeat_data(self) -> dict[str, Any]:
-        shared = self._subs.values() if self._shares else ()
-        return {
-            "consumeFromWhere": ConsumeFrom.LAST_OFFSET.value,
-            "consumeType": "CONSUME_ACTIVELY",
-            "groupName": self._wire_group,
-            "messageModel": "CLUSTERING",
-            "subscriptionDataSet": [s.to_json() for s in shared],
-            "unitMode": False,
-        }
-
-    def _running_info(self, stacks: bool) -> dict[str, Any]:
-        return self._member.running_info(
-            self._options.texts(), "CONSUME_ACTIVELY", orderly=False, stacks=stacks
-        )
 
     async def __aenter__(self) -> Self:
         await self._member.enter()
@@ -270,7 +250,7 @@ class LitePullConsumer:
         self.check_entered()
         check_kind("queue", queue, (MessageQueue,), "one of `assigned`")
         process = self._held.table.get(self._names.wire_queue(queue))
-        if process is None or (process.dropped and process.seek is None and not process.again):
+        if process is None or not process.wanted:
             raise ClientError(f"{queue} is not assigned to this consumer")
         return process
 
@@ -331,7 +311,7 @@ class LitePullConsumer:
         self._polls.resume()
 
     def _taken(self, process: ProcessQueue) -> None:
-        process.paused = process.queue in self._paused
+        process.pause(process.queue in self._paused)
         self._polls.drop()
 
     # Places.
@@ -360,7 +340,7 @@ class LitePullConsumer:
     def _go(self, queue: MessageQueue, offset: int) -> None:
         process = self._process(queue)
         self._polls.forget(process)
-        self._held.seek(process, offset)
+        process.seek(offset)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""

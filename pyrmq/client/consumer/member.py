@@ -14,14 +14,16 @@ import trio
 
 from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
-from pyrmq.client.consumer.held_queues import HeldQueues
+from pyrmq.client.consumer.consume_service import Caller
+from pyrmq.client.consumer.held_queues import HeldEvents, HeldQueues
 from pyrmq.client.consumer.local_offsets import LocalOffsets
-from pyrmq.client.consumer.offsets import BrokerOffsets
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom
 from pyrmq.client.consumer.process_queue import Limits, ProcessQueue
 from pyrmq.client.consumer.pull_loop import PullLoop, PullOptions
 from pyrmq.client.consumer.queue_locks import QueueLocks
-from pyrmq.client.consumer.rebalance import Changed, Rebalance
+from pyrmq.client.consumer.rebalance import Rebalance
 from pyrmq.client.consumer.reports import Reports
+from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
@@ -58,13 +60,34 @@ class MemberOptions:
     shared: bool = True
     automatic: bool = True
     seeks: bool = False
-    on_changed: Changed | None = None
     tracer: Tracer | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberEvents:
+    """What a member calls: `deliver` with the messages of each queue in order, with the topics that
+    users know, and `taken` with each queue that it takes."""
+
+    deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None]
+    taken: Callable[[ProcessQueue], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What brokers and operators are told of a consumer. `kind`: CONSUME_PASSIVELY or
+    CONSUME_ACTIVELY; `options`: its options under the names that RocketMQ's tools show; `call`
+    calls its listener, if it has one."""
+
+    kind: str
+    options: Mapping[str, object]
+    consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET
+    message_model: str = "CLUSTERING"
+    orderly: bool = False
+    call: Caller | None = None
+
+
 class Member:
-    """`deliver` gets the messages of each queue in order, with the topics that users know. Group
-    and `subscriptions`, which may grow, are those of the broker."""
+    """Group and `subscriptions`, which may grow, are those of the broker."""
 
     def __init__(
         self,
@@ -74,7 +97,8 @@ class Member:
         subscriptions: Mapping[str, Subscription],
         store: BrokerOffsets | LocalOffsets,
         rule: StartRule,
-        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        events: MemberEvents,
+        profile: Profile,
         options: MemberOptions,
     ) -> None:
         self.client = client
@@ -88,7 +112,8 @@ class Member:
         self._names = names
         self._subs = subscriptions
         self._options = options
-        self._deliver = deliver
+        self._deliver = events.deliver
+        self._profile = profile
         self._rule = rule
         reports = Reports(group)
         pulls = PullLoop(
@@ -98,7 +123,7 @@ class Member:
             reports,
             options.pulls,
             self.statistics,
-            self._named if names.name else deliver,
+            self._named if names.name else events.deliver,
             self._moved,
         )
         self.held = HeldQueues(
@@ -108,12 +133,22 @@ class Member:
             reports,
             pulls.run,
             limits=options.limits,
+            events=HeldEvents(
+                taken=events.taken, wanted=self._share_again if options.shared else None
+            ),
             locks=self.locks,
             automatic=options.automatic,
         )
-        if self.locks is not None:
-            self.locks.processes = lambda: list(self.held.table.values())
-            self.locks.lost = self.held.renew
+        client.consumers[group] = self._heartbeat_data
+        ConsumerRequests(
+            client,
+            group,
+            names,
+            self.held,
+            self._running_info,
+            profile.call,
+            orderly=profile.orderly,
+        )
         self._leaving = AsyncExitStack()
         self._registration = Registration(client)
         self._sharing: dict[str, trio.CancelScope] = {}
@@ -127,7 +162,6 @@ class Member:
                 options.strategy,
                 interval=options.rebalance_interval,
                 on_route=self._registration.look,
-                on_changed=options.on_changed,
             )
 
     async def enter(self) -> None:
@@ -169,7 +203,7 @@ class Member:
         if self._options.persist_interval is not None:
             self.tasks.start_soon(self._persist, self._options.persist_interval)
         if self.locks is not None:
-            self.tasks.start_soon(self.locks.run)
+            self.tasks.start_soon(self.locks.run, lambda: list(self.held.table.values()))
         return until
 
     async def join(self, topics: Iterable[str]) -> float:
@@ -223,6 +257,11 @@ class Member:
         self._rule.left(topic)
         self.held.assign(topic, ())
 
+    def _share_again(self) -> None:
+        """A queue is free that is to be taken again."""
+        if self._rebalance is not None:
+            self._rebalance.wake()
+
     async def _share(self, rebalance: Rebalance, topic: str, scope: trio.CancelScope) -> None:
         with scope:
             await rebalance.run(topic)
@@ -246,9 +285,9 @@ class Member:
             "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
         )
         if self._options.seeks:
-            self.held.seek(process, offset)
+            process.seek(offset)
         else:
-            self.held.renew(process, restart=offset)
+            process.reset(offset)
 
     async def leave(self, *error: Any) -> None:
         """All tasks end. Whatever fails there, offsets are written; group and client are left."""
@@ -270,16 +309,25 @@ class Member:
                         self.store.close()
                     await self.client.unregister(consumerGroup=self.group)
 
-    def running_info(
-        self, options: Mapping[str, object], kind: str, *, orderly: bool, stacks: bool
-    ) -> dict[str, Any]:
-        """How it runs, for operators. `options`: the consumer's as texts; `kind` as of
-        `client_properties`."""
+    def _heartbeat_data(self) -> dict[str, Any]:
+        shared = self._subs.values() if self._options.shared else ()
+        return {
+            "consumeFromWhere": self._profile.consume_from.value,
+            "consumeType": self._profile.kind,
+            "groupName": self.group,
+            "messageModel": self._profile.message_model,
+            "subscriptionDataSet": [s.to_json() for s in shared],
+            "unitMode": False,
+        }
+
+    def _running_info(self, stacks: bool) -> dict[str, Any]:
+        """How it runs, for operators."""
+        profile = self._profile
         own = client_properties(
-            self.client, self.group, kind, orderly=orderly, started=self.started
+            self.client, self.group, profile.kind, orderly=profile.orderly, started=self.started
         )
         return running_info(
-            {**options, **own},
+            {**profile.options, **own},
             self._subs.values(),
             self.held.table.values(),
             self.statistics,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -218,7 +217,7 @@ class PullLoop:
         if self._options.lite:
             code = RequestCode.LITE_PULL_MESSAGE
             fields["sysFlag"] = int(fields["sysFlag"]) | LITE_FLAG
-        process.last_pull = time.time_ns() // 1_000_000
+        process.pull_began()
         began = trio.current_time()
         answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)

@@ -38,14 +38,10 @@ REPORT_AFTER = 0.4
 """A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
 
-Changed = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
-"""Called with a topic, all of its queues and those that are this member's now."""
-
 
 class Rebalance:
     """`strategy` None: every member has all queues (broadcasting). `on_route` is called when the
-    brokers of a topic are known, `on_changed` when its queues, or this member's share of them, are
-    other ones than before."""
+    brokers of a topic are known."""
 
     def __init__(
         self,
@@ -57,7 +53,6 @@ class Rebalance:
         *,
         interval: float = INTERVAL,
         on_route: Callable[[], None] = lambda: None,
-        on_changed: Changed | None = None,
     ) -> None:
         self._client = client
         self._held = held
@@ -65,17 +60,14 @@ class Rebalance:
         self._strategy = strategy
         self._interval = interval
         self._on_route = on_route
-        self._on_changed = on_changed
         self._members = Members(client, group)
         self._events: dict[str, trio.Event] = {}
-        self._last: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._shared: dict[str, trio.Event] = {}
         """Set once a topic was shared, or does not exist."""
         self._settled_at = float("-inf")
         self._seen: set[Address] = set()
         client.incoming.on_ids_changed.append(self.wake)
         client.on_greeted.append(self._greeted)
-        held.on_wanted = self.wake
 
     def wake(self) -> None:
         """All topics are shared anew, now."""
@@ -147,9 +139,6 @@ class Rebalance:
         self._report_unreadable(topic, route)
         self._held.assign(topic, mine)
         self._held.recheck(topic)
-        if self._on_changed is not None and self._last.get(topic) != (queues, mine):
-            self._last[topic] = (queues, mine)
-            self._on_changed(topic, queues, mine)
 
     def _report_unreadable(self, topic: str, route: TopicRoute) -> None:
         """Says once that nothing can come from some brokers of a topic."""

@@ -70,7 +70,7 @@ class ConsumerRequests:
             offset = offsets.get(process.queue)
             if offset is not None:
                 log.info("offset of %s is reset to %d", escape(process.queue), offset)
-                self._held.renew(process, restart=offset)
+                process.reset(offset)
 
     async def _status(self, command: Command) -> Response:
         await trio.lowlevel.checkpoint()
