@@ -48,6 +48,19 @@ class SendRules:
     send_latency_fault: bool
     start_detector: bool = False
 
+    def check(self) -> None:
+        """ClientError for what cannot be meant."""
+        for name, seconds in (
+            ("send_timeout", self.timeout),
+            ("attempt_timeout", self.attempt_timeout),
+        ):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ClientError(f"{name} {seconds!r}: a number of seconds is needed")
+        if self.retry_times < 0:
+            raise ClientError("retry_times must be at least 0")
+        if self.start_detector and not self.send_latency_fault:
+            raise ClientError("start_detector needs send_latency_fault=True")
+
 
 @dataclass(slots=True)
 class _Sending:
