@@ -26,7 +26,6 @@ from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.consume_concurrently import ConsumeConcurrently
 from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
-from pyrmq.client.consumer.iteration import MessageIterator
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
@@ -38,7 +37,7 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.ready import Ready
+from pyrmq.client.consumer.ready import MessageIterator, Ready
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.client.consumer.start_rule import StartRule

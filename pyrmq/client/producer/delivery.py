@@ -1,9 +1,10 @@
-"""Attempts to send: which queue, how long, and what comes after a failure.
+"""Attempts to send: how many at a time, to which queue, for how long, and what follows a failure.
 [DefaultMQProducerImpl.sendDefaultImpl]"""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +15,6 @@ from pyrmq.client.checks import check_kind
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Selector
 from pyrmq.client.producer.faults import Detector, FaultTable, QueueChooser
-from pyrmq.client.producer.in_flight import InFlight
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.routes import keep
 from pyrmq.engine import Command
@@ -34,6 +34,63 @@ SLOW_LINK = 1 << 20
 ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
 """Answers after which a newer route may have other brokers."""
 _STATUS = {status.value: status for status in SendStatus}
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    size: int
+    event: trio.Event
+
+
+class InFlight:
+    """Lets in so many messages with so many bytes at once; others wait in the order in which they
+    came. A message that is larger than that goes alone."""
+
+    def __init__(self, messages: int, size: int) -> None:
+        if messages < 1 or size < 1:
+            raise ClientError("max_in_flight and max_in_flight_bytes must be at least 1")
+        self.messages = self.bytes = 0
+        self._most_messages = messages
+        self._most_bytes = size
+        self._waiting: deque[_Waiter] = deque()
+
+    def try_enter(self, size: int) -> bool:
+        """Whether there was room, and nobody else waits for it; `leave` has to follow then."""
+        return not self._waiting and self._enter(size)
+
+    def _enter(self, size: int) -> bool:
+        if self.messages and (
+            self.messages >= self._most_messages or self.bytes + size > self._most_bytes
+        ):
+            return False
+        self.messages += 1
+        self.bytes += size
+        return True
+
+    async def enter(self, size: int) -> None:
+        """Returns when there is room; `leave` has to follow."""
+        if self.try_enter(size):
+            return
+        waiter = _Waiter(size, trio.Event())
+        self._waiting.append(waiter)
+        try:
+            await waiter.event.wait()
+        except trio.Cancelled:
+            if waiter.event.is_set():
+                self.leave(size)
+            else:
+                self._waiting.remove(waiter)
+                self._let_in()
+            raise
+
+    def leave(self, size: int) -> None:
+        self.messages -= 1
+        self.bytes -= size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._enter(self._waiting[0].size):
+            self._waiting.popleft().event.set()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.producer.base import ProducerBase
-from pyrmq.client.producer.delivery import Delivery, SendRules
-from pyrmq.client.producer.in_flight import InFlight
+from pyrmq.client.producer.delivery import Delivery, InFlight, SendRules
 from pyrmq.client.producer.outgoing import Packer, Packing, split_batches
 from pyrmq.client.producer.request_reply import Requests
 from pyrmq.errors import ClientError, PyrmqError
