@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import trio
@@ -14,6 +15,7 @@ from pyrmq.errors import ProtocolError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import format_address
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.name_servers import NameServers, RouteTable
 from pyrmq.net.tasks import Tasks
@@ -26,12 +28,10 @@ LIFETIME = 300.0
 """Seconds of a generation of topics in use."""
 MOST = 4096
 """Topics of a generation: each costs a request whenever routes are refreshed."""
-LOOK_PAUSE = (0.5, 10.0)
-"""Seconds from one look at a topic's route to the next: the first, doubled up to the last as long
-as nothing has changed."""
-FIRST_BROKER_PAUSE = (0.05, 0.5)
-"""Seconds until name servers that know no broker are asked again: the first, doubled up to the
-last."""
+LOOK_PAUSE, LONGEST_LOOK_PAUSE = 0.5, 10.0
+"""Seconds from one look at a topic's route to the next, as long as nothing has changed."""
+FIRST_BROKER_PAUSE, LONGEST_FIRST_BROKER_PAUSE = 0.05, 0.5
+"""Seconds until name servers that know no broker are asked again."""
 T = TypeVar("T")
 
 
@@ -96,7 +96,8 @@ class FirstBroker:
     async def _appears(self) -> bool:
         """Returns once a broker is there: whether there was none meanwhile. Of those that wait one
         asks for all."""
-        seen, missed, pause = self._seen, self._missed, FIRST_BROKER_PAUSE[0]
+        seen, missed = self._seen, self._missed
+        backoff = Backoff(FIRST_BROKER_PAUSE, LONGEST_FIRST_BROKER_PAUSE)
         async with self._lock:
             while self._seen == seen:
                 try:
@@ -108,9 +109,16 @@ class FirstBroker:
                     self._seen += 1
                     break
                 self._missed += 1
-                await trio.sleep(pause)
-                pause = min(2 * pause, FIRST_BROKER_PAUSE[1])
+                await trio.sleep(backoff.next())
         return self._missed != missed
+
+
+@dataclass(slots=True)
+class _Looks:
+    """When a topic may be looked at again, and how long it is from one look to the next."""
+
+    due: float
+    backoff: Backoff = field(default_factory=lambda: Backoff(LOOK_PAUSE, LONGEST_LOOK_PAUSE))
 
 
 class TopicRoutes:
@@ -130,8 +138,7 @@ class TopicRoutes:
         self._publishing = trio.Lock()
         self._new: dict[str, tuple[float, TopicRoute]] = {}
         """Routes of topics that do not exist yet, and until when that is believed."""
-        self._looks: dict[str, tuple[float, float]] = {}
-        """When a topic may be looked at again, and how long it is from then on."""
+        self._looks: dict[str, _Looks] = {}
 
     def __iter__(self) -> Iterator[TopicRoute]:
         """Those that are known of topics that exist."""
@@ -227,12 +234,13 @@ class TopicRoutes:
         """Has the route of a topic fetched in the background, unless that was done a moment ago:
         one of its brokers is gone, or may be back."""
         now = trio.current_time()
-        due, wait = self._looks.get(topic, (now, LOOK_PAUSE[0]))
-        if now < due or not self._tasks.running:
+        looks = self._looks.get(topic) or _Looks(now)
+        if now < looks.due or not self._tasks.running:
             return
-        if now > due + LOOK_PAUSE[1]:
-            wait = LOOK_PAUSE[0]  # that was another trouble
-        self._looks[topic] = now + wait, min(2 * wait, LOOK_PAUSE[1])
+        if now > looks.due + LONGEST_LOOK_PAUSE:
+            looks.backoff.reset()  # that was another trouble
+        looks.due = now + looks.backoff.next()
+        self._looks[topic] = looks
         self._tasks.start_soon(self._look, topic)
 
     async def _look(self, topic: str) -> None:

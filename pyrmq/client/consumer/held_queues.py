@@ -18,14 +18,14 @@ from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-RETRY = (0.05, 5.0)
-"""Seconds until a queue that could not be taken is tried again: the first, doubled up to the
-last."""
-LOCK_RETRY = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds until a queue that could not be taken is tried again."""
+LOCK_PAUSE = 0.5
 """The same for one that another member has locked."""
 REPORT_AFTER = 0.4
 
@@ -152,19 +152,18 @@ class HeldQueues:
             self._take(process.queue)
 
     async def _find_start(self, process: ProcessQueue) -> None:
-        queue, retry = process.queue, RETRY[0]
+        queue, backoff = process.queue, Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 if self._locks is None or await self._locks.lock(process):
                     stored = await self._store.read(queue)
                     start = await self._rule.start(queue, stored)
                     break
-                await trio.sleep(LOCK_RETRY)
+                await trio.sleep(LOCK_PAUSE)
             except PyrmqError as e:
-                if retry >= REPORT_AFTER:
+                if backoff.upcoming >= REPORT_AFTER:
                     self._reports.waiting(queue, str(e))
-                await trio.sleep(retry)
-                retry = min(2 * retry, RETRY[1])
+                await trio.sleep(backoff.next())
         if process.dropped:
             return
         log.info("%s is taken from offset %d", escape(queue), start)

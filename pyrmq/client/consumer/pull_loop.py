@@ -30,6 +30,7 @@ from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.record import Room
 from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import Subscription
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel
 from pyrmq.net.client.pull import PullAnswer, PullStatus, pull_fields, read_pull
 
@@ -116,9 +117,9 @@ class PullSource:
 
 SUSPEND_MS = 15_000
 PULL_TIMEOUT = 30.0
-RETRY = (1.0, 10.0)
-"""Seconds until a pull that a broker refused is tried again: the first, doubled up to the last."""
-CONNECT_RETRY = (0.1, 1.0)
+REFUSED_PAUSE, LONGEST_REFUSED_PAUSE = 1.0, 10.0
+"""Seconds until a pull that a broker refused is tried again."""
+LOST_PAUSE, LONGEST_LOST_PAUSE = 0.1, 1.0
 """The same without a connection, and where only a slave is there that will not do."""
 BUSY_DELAY = 0.02
 HOLD_DELAY = 0.05
@@ -167,7 +168,8 @@ class PullLoop:
 
     async def run(self, process: ProcessQueue) -> None:
         """Pulls until the queue is given up."""
-        refused, lost = RETRY[0], CONNECT_RETRY[0]
+        refused = Backoff(REFUSED_PAUSE, LONGEST_REFUSED_PAUSE)
+        lost = Backoff(LOST_PAUSE, LONGEST_LOST_PAUSE)
         source = PullSource(self._client, process.queue)
         while not process.dropped:
             await process.wait_for_room()
@@ -182,15 +184,12 @@ class PullLoop:
                     await trio.sleep(BUSY_DELAY)
                     continue
                 self._reports.waiting(process.queue, str(e))
-                if isinstance(e, ConnectError) or source.is_slave:
-                    await trio.sleep(lost)
-                    lost = min(2 * lost, CONNECT_RETRY[1])
-                else:
-                    await trio.sleep(refused)
-                    refused = min(2 * refused, RETRY[1])
+                away = isinstance(e, ConnectError) or source.is_slave
+                await trio.sleep((lost if away else refused).next())
                 continue
             self._reports.settled(process.queue)
-            refused, lost = RETRY[0], CONNECT_RETRY[0]
+            refused.reset()
+            lost.reset()
             if messages:
                 process.put(messages)
                 self._deliver(process, messages)

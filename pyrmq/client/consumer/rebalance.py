@@ -23,17 +23,18 @@ from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.topic import PERM_READ
 from pyrmq.net.address import Address
+from pyrmq.net.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 20.0
-RETRY = (0.05, 10.0)
-"""Seconds until the next try when something is missing: the first, doubled up to the last."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+"""Seconds until the next try when something is missing."""
 SETTLE = (0.0, 0.1)
 """Seconds that a change of members waits for others: many consumers may start at once."""
 RETURN = 2.5
 """Seconds after a broker came back in which its other clients are waited for: what it lists before
-that are those who were fastest. More than the longest pause of `registration.RETRY`."""
+that are those who were fastest. More than the longest pause of `registration`."""
 REPORT_AFTER = 0.4
 """A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
@@ -87,7 +88,7 @@ class Rebalance:
 
     async def run(self, topic: str) -> None:
         """Shares a topic until it is cancelled."""
-        fresh, retry = True, RETRY[0]
+        fresh, backoff = True, Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         shared = self._shared.setdefault(topic, trio.Event())
         while True:
             event = self._events[topic] = trio.Event()
@@ -100,27 +101,28 @@ class Rebalance:
                 why = str(e)
                 if isinstance(e, TopicNotExistError):
                     shared.set()
-                    if retry >= REPORT_AFTER:
+                    if backoff.upcoming >= REPORT_AFTER:
                         why = await self._client.routes.why_missing(e)
-                self._failed(topic, why, retry)
-                fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
+                self._failed(topic, why, backoff)
+                fresh, wait = True, backoff.next()
             except Exception as e:
                 log.exception("the strategy of topic %s failed", escape(topic))
-                self._failed(topic, f"{type(e).__name__}: {e}", retry)
-                fresh, wait, retry = False, retry, min(2 * retry, RETRY[1])
+                self._failed(topic, f"{type(e).__name__}: {e}", backoff)
+                fresh, wait = False, backoff.next()
             else:
                 self._reports.settled(f"topic {topic}")
                 shared.set()
-                fresh, wait, retry = False, self._interval, RETRY[0]
+                backoff.reset()
+                fresh, wait = False, self._interval
             with trio.move_on_after(wait):
                 await event.wait()
-                retry = RETRY[0]
+                backoff.reset()
                 await trio.sleep(random.uniform(*SETTLE))
 
-    def _failed(self, topic: str, why: str, retry: float) -> None:
+    def _failed(self, topic: str, why: str, backoff: Backoff) -> None:
         # A retry topic is made by the broker when it hears of the group, or never.
         level = logging.INFO if topic.startswith(RETRY_PREFIX) else logging.WARNING
-        if retry >= REPORT_AFTER:
+        if backoff.upcoming >= REPORT_AFTER:
             self._reports.waiting(f"topic {topic}", why, level)
 
     async def _once(self, topic: str) -> None:

@@ -72,9 +72,8 @@ CLOSE_GRACE = 3.0
 """Seconds that checks which run when the producer is left have to come to an end."""
 ENTER_TIMEOUT = 1.0
 """Seconds that entering waits for brokers that do not answer."""
-REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
-"""Seconds until a broker that could not be reached is tried again: the first, doubled up to the
-last."""
+REGISTER_PAUSE = 0.5
+"""Seconds until a broker that could not be reached is tried again; up to ROUTE_INTERVAL."""
 
 
 class TransactionalProducer(Producer):
@@ -143,7 +142,10 @@ class TransactionalProducer(Producer):
         self._halves = self._ends_failed = 0
         self._tasks = Tasks()
         self._registration = Registration(
-            self._client, retry=REGISTER_RETRY, find=self._find_brokers
+            self._client,
+            first_pause=REGISTER_PAUSE,
+            longest_pause=ROUTE_INTERVAL,
+            find=self._find_brokers,
         )
 
     @overload
