@@ -43,7 +43,7 @@ HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
 HEARD = 0.3
-"""Seconds that a round of heartbeats waits for brokers."""
+"""Seconds that `heartbeat` waits for the answers of brokers."""
 
 _instances = itertools.count()
 

@@ -40,7 +40,7 @@ class RecentTopics:
     to very many topics does not grow with their number.
 
     A topic is forgotten when it was not used in a whole generation. `used` is for whoever uses one;
-    `turn` is called now and then, and before a topic that was not known is added.
+    `renew` is called now and then, and before a topic that was not known is added.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -50,8 +50,8 @@ class RecentTopics:
         self._clock = clock
         self._since: float | None = None
 
-    def turn(self) -> None:
-        """A generation may have come to its end."""
+    def renew(self) -> None:
+        """Begins a new generation if it is time."""
         now = self._clock()
         if self._since is None:
             self._since = now
@@ -170,7 +170,7 @@ class TopicRoutes:
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """Where a topic is. TopicNotExistError if the name server knows no live broker of it."""
-        self.recent.turn()
+        self.recent.renew()
         self.recent.used.add(topic)
         self._refreshed.add(topic)
         known = self._table.known.get(topic)
@@ -218,7 +218,7 @@ class TopicRoutes:
     async def refresh(self) -> None:
         """Fetches the routes of all topics in use again. One that the name server does not know
         stays as it was: it may be a broker that is about to come back."""
-        self.recent.turn()
+        self.recent.renew()
         for topic in list(self._refreshed):
             await self._fetch(topic)
 

@@ -34,11 +34,11 @@ class KeyValue(MutableMapping[str, str]):
 
     __slots__ = ("_texts",)
 
-    def __init__(self, values: Mapping[str, Value] | None = None, /, **more: Value) -> None:
+    def __init__(self, values: Mapping[str, Value] | None = None, /, **named: Value) -> None:
         self._texts: dict[str, str] = {}
         if values is not None and not isinstance(values, Mapping):
             raise ClientError(f"headers and attributes are a dict, not {type(values).__name__}")
-        for name, value in {**(values or {}), **more}.items():
+        for name, value in {**(values or {}), **named}.items():
             self[name] = value
 
     def __getitem__(self, name: str) -> str:

@@ -118,7 +118,7 @@ class PullConsumer(Consumer[None]):
             await self._client.send_back(received, delay_level=EXPIRED_LEVEL)
         except (ConnectionError, TimeoutError, ResponseError) as e:
             log.warning("message %s not sent back: %s", escape(received.msg_id), escape(e))
-            return  # at the next turn again
+            return  # it is tried again later
         except ClientError as e:  # it was acknowledged, or another member has its queue
             log.info("message %s: %s", escape(received.msg_id), escape(e))
         self._forget(received)

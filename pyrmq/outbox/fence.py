@@ -107,7 +107,7 @@ class Fence:
                 f"transaction {key} was rolled back by the database or by its own work"
             )
 
-    def settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+    def decide(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
         """COMMIT or ROLLBACK, for good; SQLAlchemyError or UNKNOWN while it is not certain.
 
         complete: no row of that age has been deleted; otherwise nothing follows from its absence.

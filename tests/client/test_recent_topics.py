@@ -25,7 +25,7 @@ def tables(sender: Producer) -> list[Any]:
         client.routes._new,
         client.routes.recent.used,
         delivery._queues,
-        delivery._chooser._turns,
+        delivery._chooser._counts,
     ]
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TURN = 32
-"""Calls of the listener for one queue in a row before other queues have their turn."""
+CALLS_IN_A_ROW = 32
+"""Calls of the listener for one queue before the other queues that wait."""
 LOCK_DELAY = 0.1
 """Seconds until a queue whose lock is not valid is looked at again."""
 
@@ -100,9 +100,9 @@ class ConsumeOrderly(ConsumeService):
                 await self._consume(self._line.popleft())
 
     async def _consume(self, process: ProcessQueue) -> None:
-        """One turn of a queue."""
+        """Calls the listener with messages of one queue, some times in a row."""
         pause = 0.0
-        for _ in range(TURN):
+        for _ in range(CALLS_IN_A_ROW):
             chunk = process.first(self._batch)
             if process.dropped or self.closing or not chunk:
                 self._scheduled.discard(process)

@@ -75,8 +75,8 @@ class Caller:
 
     def failed(self, messages: Sequence[ReceivedMessage]) -> None:
         """Logs the exception that is being handled as one of the listener."""
-        first, more = messages[0], len(messages) - 1
-        text = described(first) + (f" and {more} after it" if more else "")
+        first, others = messages[0], len(messages) - 1
+        text = described(first) + (f" and {others} after it" if others else "")
         log.exception(
             "listener of group %s failed on %s (delivery %d)",
             escape(self._group), escape(text), first.reconsume_times + 1,

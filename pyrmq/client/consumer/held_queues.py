@@ -31,7 +31,7 @@ REPORT_AFTER = 0.4
 
 
 class Locks(Protocol):
-    """What queues are locked by, if they are consumed in order."""
+    """Locks queues that are consumed in order."""
 
     async def lock(self, process: ProcessQueue) -> bool:
         """Whether this member has the queue's lock now. PyrmqError."""
@@ -174,8 +174,8 @@ class HeldQueues:
             await self._write(process)  # so that a crash before the first message changes nothing
 
     async def _give_up(self, process: ProcessQueue) -> State:
-        """Of what is in the middle only what keeps an order is waited for. Returns the state from
-        which the queue was released."""
+        """Writes the offset and gives the lock up. Only where queues are consumed in order it waits
+        for calls of the listener. Returns the state from which the queue was released."""
         if self._locks is not None:
             await process.wait_idle()
         log.info("%s is given up", escape(process.queue))
@@ -190,15 +190,15 @@ class HeldQueues:
     # Offsets.
 
     def doubt(self) -> None:
-        """Another member may have had these queues meanwhile: no offsets are written until
-        `recheck`."""
+        """Another member may have had the held queues meanwhile: their offsets are not written
+        until `recheck`."""
         self._doubts += 1
         self._doubted.update(dict.fromkeys(map(_of_broker, self.held()), self._doubts))
 
     def recheck(self, topic: str) -> None:
-        """Begins to compare the held queues of a doubted topic with the store. Where that is ahead,
-        others have consumed: the queue is taken anew. Where it is behind it has lost what was
-        written. Each broker by itself."""
+        """Begins to compare the held queues of a doubted topic with the store, a task for each
+        broker. If the store is ahead, other members have consumed: the queue is taken again. If the
+        store is behind, it has lost what was written, and that is written again."""
         for doubted in [d for d in self._doubted if d[0] == topic and d not in self._checking]:
             self._checking.add(doubted)
             self._tasks.start_soon(self._check, doubted)
@@ -269,7 +269,8 @@ class HeldQueues:
         write: Callable[[ProcessQueue], Awaitable[bool]],
         ended: Callable[[str], object] = lambda broker: None,
     ) -> None:
-        """Brokers at the same time, the queues of one in a row, up to the first that fails."""
+        """Writes to all brokers at the same time; to each broker one queue after the other, up to
+        the first that fails."""
         by_broker: dict[str, list[ProcessQueue]] = defaultdict(list)
         for process in processes:
             by_broker[process.queue.broker_name].append(process)
@@ -333,7 +334,7 @@ class HeldQueues:
     # The end.
 
     def stop(self) -> None:
-        """Nothing is pulled any more. What was pulled may still be consumed."""
+        """Ends all pulls. What was pulled may still be consumed."""
         self._stopped = True
         for process in self.table.values():
             process.scope.cancel()

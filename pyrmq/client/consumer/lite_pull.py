@@ -24,7 +24,7 @@ from pyrmq.client.checks import (
 from pyrmq.client.consumer.allocate import Strategy, average
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
 from pyrmq.client.consumer.options import LitePullConsumerOptions, LitePullOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
@@ -138,21 +138,21 @@ class LitePullConsumer:
         options.check()
         self.group = group
         self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
-        self._ends = QueueEnds(client)
+        self._bounds = QueueBounds(client)
         self._store = BrokerOffsets(client, wire_group)
         tracer = consumer_tracer(
             group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
         )
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
-        self._turn = trio.Lock()
+        self._poll_lock = trio.Lock()
         self._member = Member(
             client,
             wire_group,
             names,
             self._subs,
             self._store,
-            StartRule(self._store, self._ends, consume_from, consume_timestamp or 0),
+            StartRule(self._store, self._bounds, consume_from, consume_timestamp or 0),
             MemberEvents(deliver=self._polls.put, taken=self._taken),
             Profile(kind="CONSUME_ACTIVELY", options=options.texts()),
             MemberOptions(
@@ -267,7 +267,7 @@ class LitePullConsumer:
         counts as consumed at the next call only if it `saw` it, else it is returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        async with self._turn:  # a call that was given up comes to its end before
+        async with self._poll_lock:  # a call that was given up comes to its end before
             chunk = await self._polls.poll(timeout)
         if self._observer is not None:
             self._observer.polled(chunk)
@@ -321,20 +321,21 @@ class LitePullConsumer:
         wire = self._process(queue).queue
         if type(offset) is not int:
             raise ClientError(f"the offset is {offset!r:.80}; a whole number is needed")
-        first, end = await self._ends.first(wire), await self._ends.end(wire)
-        if not first <= offset <= end:
-            raise ClientError(f"{queue} has the offsets {first} to {end}, not {offset}")
+        low = await self._bounds.min_offset(wire)
+        high = await self._bounds.max_offset(wire)
+        if not low <= offset <= high:
+            raise ClientError(f"{queue} has the offsets {low} to {high}, not {offset}")
         self._go(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue begins with its first message."""
         wire = self._process(queue).queue
-        self._go(queue, await self._ends.first(wire))
+        self._go(queue, await self._bounds.min_offset(wire))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue returns what is sent from now on."""
         wire = self._process(queue).queue
-        self._go(queue, await self._ends.end(wire))
+        self._go(queue, await self._bounds.max_offset(wire))
 
     def _go(self, queue: MessageQueue, offset: int) -> None:
         process = self._process(queue)
@@ -344,7 +345,7 @@ class LitePullConsumer:
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""
         self.check_entered()
-        return await self._ends.at(self._names.wire_queue(queue), timestamp)
+        return await self._bounds.offset_at(self._names.wire_queue(queue), timestamp)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset that the group goes on from; None if there is none yet."""
@@ -356,7 +357,7 @@ class LitePullConsumer:
         queues in `offsets`, all before these offsets. ClientError if a broker has not taken it."""
         self.check_entered()
         if offsets is None:
-            self._polls.settle()
+            self._polls.finish_last()
             offsets = {p.queue: p.commit_offset() for p in self._held.held()}
         known: dict[MessageQueue, int] = {}
         for queue, offset in offsets.items():

@@ -227,7 +227,7 @@ class Member:
     async def begun(self, topics: Iterable[str], until: float) -> None:
         """Returns when it is known where this member's queues begin, as far as messages could be
         missed otherwise, or when time is up. What is sent to the topics later will come."""
-        waiting = [topic for topic in topics if self._rule.is_at_end(topic)]
+        waiting = [topic for topic in topics if self._rule.may_miss(topic)]
         if self._rebalance is not None:
             with trio.move_on_at(until):
                 for topic in waiting:
@@ -241,7 +241,7 @@ class Member:
         far as messages could be missed otherwise, or after a while: a broker may be away."""
         with trio.move_on_after(START_WAIT):
             for topic in topics:
-                if self._rule.is_at_end(topic):
+                if self._rule.may_miss(topic):
                     await self.held.begun(topic)
 
     def share(self, topic: str) -> None:
@@ -251,7 +251,7 @@ class Member:
             self.tasks.start_soon(self._share, self._rebalance, topic, scope)
 
     def unshare(self, topic: str) -> None:
-        """A topic is shared no more: this member gives its queues up."""
+        """A topic is not shared any longer: this member gives its queues up."""
         if topic in self._sharing:
             self._sharing.pop(topic).cancel()
         self._rule.left(topic)

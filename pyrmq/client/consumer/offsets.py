@@ -215,28 +215,29 @@ class BrokerOffsets:
         """Brokers do it by themselves."""
 
 
-class QueueEnds:
-    """What brokers say of the extent of their queues; slaves while their masters are away."""
+class QueueBounds:
+    """The first and the last offsets of queues, as their brokers give them; slaves do while their
+    masters are away."""
 
     def __init__(self, client: ClientInstance) -> None:
         self._replicas = Replicas(client)
 
-    async def first(self, queue: MessageQueue) -> int:
+    async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message that is there."""
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
 
-    async def end(self, queue: MessageQueue) -> int:
+    async def max_offset(self, queue: MessageQueue) -> int:
         """The offset behind the last message."""
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
 
-    async def at(self, queue: MessageQueue, timestamp: int) -> int:
+    async def offset_at(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         return await self._ask(queue, code, timestamp=timestamp)
 
-    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
+    async def _ask(self, queue: MessageQueue, code: RequestCode, **fields: int) -> int:
         channel, _ = await self._replicas.serving(queue.topic, queue.broker_name)
-        return number(await channel.request(code, {**_place(queue), **more}), "offset")
+        return number(await channel.request(code, {**_place(queue), **fields}), "offset")
 
 
 def _place(queue: MessageQueue) -> dict[str, str | int | bool]:

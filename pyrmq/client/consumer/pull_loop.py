@@ -87,11 +87,11 @@ class PullSource:
     @staticmethod
     def _check(pulled: PullAnswer, offset: int, address: str) -> None:
         following = pulled.next_offset
-        first, end = pulled.bounds
+        low, high = pulled.bounds
         status = pulled.status
-        if status is PullStatus.OFFSET_ILLEGAL or following < offset or offset < first:
+        if status is PullStatus.OFFSET_ILLEGAL or following < offset or offset < low:
             raise ClientError(
-                f"the slave at {address} has the offsets {first} to {end}, not {offset}: they are "
+                f"the slave at {address} has the offsets {low} to {high}, not {offset}: they are "
                 "read once a master is there"
             )
         if status is PullStatus.NO_MATCHED_MESSAGE and following == offset:
@@ -187,7 +187,7 @@ class PullLoop:
                 away = isinstance(e, ConnectError) or source.is_slave
                 await trio.sleep((lost if away else refused).next())
                 continue
-            self._reports.settled(process.queue)
+            self._reports.resolved(process.queue)
             refused.reset()
             lost.reset()
             if messages:

@@ -28,7 +28,7 @@ from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
 from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
@@ -192,7 +192,7 @@ class PushConsumer:
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
-        rule = StartRule(store, QueueEnds(client), consume_from, consume_timestamp or 0)
+        rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
             wire_group,

@@ -38,7 +38,7 @@ class QueueLocks:
         self._client = client
         self._group = group
         self._renew_now = trio.Event()
-        self._turns: dict[str, trio.Lock] = defaultdict(trio.Lock)
+        self._asking: dict[str, trio.Lock] = defaultdict(trio.Lock)
         """By broker: what is given up must not be locked again by a renewal that is overtaken."""
         client.on_greeted.append(self._greeted)
 
@@ -71,8 +71,8 @@ class QueueLocks:
 
     async def _renew(self, processes: list[ProcessQueue]) -> None:
         """Those of one broker, also those that still run to their end. What fails is tried again at
-        the next turn; until then the locks count as long as they are valid."""
-        async with self._turns[processes[0].queue.broker_name]:
+        the next renewal; until then the locks count as long as they are valid."""
+        async with self._asking[processes[0].queue.broker_name]:
             await self._renew_those([p for p in processes if p.locked_at > NEVER])
 
     async def _renew_those(self, processes: list[ProcessQueue]) -> None:
@@ -98,7 +98,7 @@ class QueueLocks:
 
         async def unlock(some: list[ProcessQueue]) -> None:
             try:
-                async with self._turns[some[0].queue.broker_name]:
+                async with self._asking[some[0].queue.broker_name]:
                     for process in some:
                         process.unlocked()
                     await self._ask(RequestCode.UNLOCK_BATCH_MQ, [p.queue for p in some])

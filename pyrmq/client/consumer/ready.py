@@ -12,14 +12,14 @@ from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
 
-TURN = 32
-"""Chunks that are taken in a row before other tasks have a turn."""
+CHUNKS_IN_A_ROW = 32
+"""Chunks that a task takes before other tasks may run."""
 Chunk = list[ReceivedMessage]
 
 
 class Ready:
     """Chunks of at most `size` messages of one queue. No task is switched for a message that is
-    there already, except once in `TURN`."""
+    there already, except once in `CHUNKS_IN_A_ROW`."""
 
     def __init__(self, size: int = 1) -> None:
         self._size = size
@@ -62,13 +62,13 @@ class Ready:
         return len(self._line) * self._size
 
     def take_now(self) -> tuple[ProcessQueue, Chunk] | None:
-        """The next chunk of a queue that is still held; None if there is none, or other tasks are
-        to have a turn first."""
+        """The next chunk of a queue that is still held; None if there is none, or if other tasks
+        are to run first."""
         self._taken += 1
-        return self.take_any() if self._taken % TURN else None
+        return self.take_any() if self._taken % CHUNKS_IN_A_ROW else None
 
     def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
-        """The same without turns."""
+        """As `take_now`, but other tasks need not run first."""
         while self._line:
             entry = self._line.popleft()
             if not entry[0].dropped:
@@ -96,8 +96,8 @@ Entry = tuple[ProcessQueue, Chunk]
 
 
 class Polls:
-    """Chunks of at most `size` messages. What the last `poll` returned is consumed once it is
-    settled, if its caller has `seen` it: the very chunk."""
+    """Chunks of at most `size` messages. `finish_last` counts what the last `poll` returned as
+    consumed, if its caller has `seen` it: the very chunk."""
 
     def __init__(self, size: int) -> None:
         self.seen: Chunk | None = None
@@ -124,7 +124,7 @@ class Polls:
 
     async def poll(self, timeout: float) -> Chunk:
         """The next chunk; none if there is none in so many seconds."""
-        self.settle()
+        self.finish_last()
         self._polled = self._take_any()
         if self._polled is None:
             with trio.move_on_after(timeout):
@@ -138,7 +138,7 @@ class Polls:
             self.put_back(process, chunk[1:])
         return process, chunk[0]
 
-    def settle(self) -> None:
+    def finish_last(self) -> None:
         """What was polled last is consumed, or given back where nobody has seen it."""
         if self._polled is None:
             return
@@ -201,8 +201,8 @@ class MessageIterator:
         self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
         self._call: object = None
         """The call that has taken it."""
-        self._turn = trio.Lock()
-        """Of calls from other threads: one that was given up ends before the next one begins."""
+        self._call_lock = trio.Lock()
+        """Held by calls from other threads: one that was given up ends before the next begins."""
         self.seen: ReceivedMessage | None = None
 
     def __aiter__(self) -> Self:
@@ -215,25 +215,25 @@ class MessageIterator:
     async def next_unseen(self, call: object) -> ReceivedMessage:
         """The next message for a caller that may not get it: one that does sets `seen`. `call`: any
         object of its own, for `give_back`."""
-        async with self._turn:
+        async with self._call_lock:
             message = await self._next()
             self._call = call
             return message
 
     async def _next(self) -> ReceivedMessage:
         self._consumer.check_entered()
-        self.settle()
+        self.finish_last()
         self._current = await self._consumer.take()
         return self._current[1]
 
     async def give_back(self, call: object) -> None:
         """After a `next_unseen` that nobody waits for any more: others get what it took. What the
         call after it took is not touched: that may have its caller already."""
-        async with self._turn:
+        async with self._call_lock:
             if self._call is call:
-                self.settle()
+                self.finish_last()
 
-    def settle(self) -> None:
+    def finish_last(self) -> None:
         """The last message is consumed, or given back where nobody has seen it."""
         if self._current is None:
             return

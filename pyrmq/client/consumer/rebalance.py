@@ -30,11 +30,12 @@ log = logging.getLogger(__name__)
 INTERVAL = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 """Seconds until the next try when something is missing."""
-SETTLE = (0.0, 0.1)
-"""Seconds that a change of members waits for others: many consumers may start at once."""
-RETURN = 2.5
-"""Seconds after a broker came back in which its other clients are waited for: what it lists before
-that are those who were fastest. More than the longest pause of `registration`."""
+CHANGE_WAIT = (0.0, 0.1)
+"""Seconds, at random between these, that a change of members waits for further changes: many
+consumers may start at once."""
+RECONNECT_WAIT = 2.5
+"""After a broker came back, sharing waits so many seconds until other members have reconnected: the
+broker lists only those that have. More than the longest pause of `registration`."""
 REPORT_AFTER = 0.4
 """A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
@@ -65,7 +66,7 @@ class Rebalance:
         self._events: dict[str, trio.Event] = {}
         self._shared: dict[str, trio.Event] = {}
         """Set once a topic was shared, or does not exist."""
-        self._settled_at = float("-inf")
+        self._others_until = float("-inf")
         self._seen: set[Address] = set()
         client.incoming.on_ids_changed.append(self.wake)
         client.on_greeted.append(self._greeted)
@@ -77,7 +78,7 @@ class Rebalance:
 
     def _greeted(self, address: Address) -> None:
         if address in self._seen:
-            self._settled_at = trio.current_time() + RETURN
+            self._others_until = trio.current_time() + RECONNECT_WAIT
             self._held.doubt()
         self._seen.add(address)
         self.wake()
@@ -95,7 +96,7 @@ class Rebalance:
             try:
                 await self._client.routes.route(topic, fresh=fresh)
                 self._on_route()
-                await trio.sleep(max(self._settled_at - trio.current_time(), 0))
+                await trio.sleep(max(self._others_until - trio.current_time(), 0))
                 await self._once(topic)
             except PyrmqError as e:
                 why = str(e)
@@ -110,14 +111,14 @@ class Rebalance:
                 self._failed(topic, f"{type(e).__name__}: {e}", backoff)
                 fresh, wait = False, backoff.next()
             else:
-                self._reports.settled(f"topic {topic}")
+                self._reports.resolved(f"topic {topic}")
                 shared.set()
                 backoff.reset()
                 fresh, wait = False, self._interval
             with trio.move_on_after(wait):
                 await event.wait()
                 backoff.reset()
-                await trio.sleep(random.uniform(*SETTLE))
+                await trio.sleep(random.uniform(*CHANGE_WAIT))
 
     def _failed(self, topic: str, why: str, backoff: Backoff) -> None:
         # A retry topic is made by the broker when it hears of the group, or never.
@@ -147,7 +148,7 @@ class Rebalance:
         subject = f"queues of topic {topic}"
         closed = sorted({q.broker_name for q in route.queues if not q.perm & PERM_READ})
         if not closed and any(q.read_queue_nums > 0 for q in route.queues):
-            self._reports.settled(subject)
+            self._reports.resolved(subject)
             return
         where = ", ".join(closed) or "any broker"
         self._reports.waiting(
@@ -161,7 +162,7 @@ class Rebalance:
     ) -> None:
         subject = f"a share of topic {topic}"
         if mine or not queues:
-            self._reports.settled(subject)
+            self._reports.resolved(subject)
             return
         why = f"its {len(queues)} queues are other members', of {members} in all"
         self._reports.waiting(subject, why, logging.INFO)

@@ -97,25 +97,25 @@ class QueueChooser:
 
     def __init__(self, faults: FaultTable | None = None) -> None:
         self._faults = faults
-        self._turns: dict[str, count[int]] = {}
+        self._counts: dict[str, count[int]] = {}
 
     def forget(self, topics: set[str]) -> None:
         """All but these are not sent to any more."""
-        keep(self._turns, topics)
+        keep(self._counts, topics)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
         """One of some queues of a topic, not of the broker `avoid` if there is another one."""
         topic = queues[0].topic
-        turn = self._turns.get(topic)
-        if turn is None or (avoid is not None and self._faults is not None):
-            turn = self._turns[topic] = count(random.randrange(1 << 30))
+        counter = self._counts.get(topic)
+        if counter is None or (avoid is not None and self._faults is not None):
+            counter = self._counts[topic] = count(random.randrange(1 << 30))
         if self._faults is not None:
             others = [q for q in queues if q.broker_name != avoid]
             for allowed in (self._faults.available, self._faults.reachable):
                 known = {name: allowed(name) for name in {q.broker_name for q in others}}
                 if good := [q for q in others if known[q.broker_name]]:
-                    return good[next(turn) % len(good)]
-        return next_queue(queues, turn, avoid)
+                    return good[next(counter) % len(good)]
+        return next_queue(queues, counter, avoid)
 
 
 class Detector:

@@ -92,8 +92,8 @@ def end_fields(
 async def tell(
     channel: Channel, outcome: Outcome, fields: dict[str, str | int | bool], timeout: float
 ) -> None:
-    """Sends END_TRANSACTION, and waits for the answer: it may be that the half was settled
-    otherwise. RocketMQ's clients do not wait. Nothing is answered to UNKNOWN."""
+    """Sends END_TRANSACTION and waits for the answer: the answer to a check may have ended the half
+    with the other state. RocketMQ's clients do not wait. Nothing is answered to UNKNOWN."""
     if outcome.state is TransactionState.UNKNOWN:
         await channel.oneway(RequestCode.END_TRANSACTION, fields, remark=outcome.remark)
     else:
