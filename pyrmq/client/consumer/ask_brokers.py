@@ -1,9 +1,12 @@
-"""Who is in a group: GET_CONSUMER_LIST_BY_GROUP."""
+"""Asks the brokers of a topic about a group: who its members are (GET_CONSUMER_LIST_BY_GROUP), and
+whether they take its subscriptions (CHECK_CLIENT_CONFIG).
+[MQClientAPIImpl.getConsumerIdListByGroup, MQClientInstance.checkClientInBroker]"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import trio
@@ -11,16 +14,19 @@ import trio
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.route import TopicRoute
+from pyrmq.model.subscription import TAG, Subscription
 from pyrmq.net import fastjson
 from pyrmq.net.client.channel import Channel
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+
 NEXT_AFTER = 0.3
 """Seconds that a broker may take before the next one is asked as well."""
-T = TypeVar("T")
 
 
 class Members:
@@ -90,3 +96,45 @@ async def first_answer(addresses: Sequence[str], ask: Callable[[str], Awaitable[
     if answers:
         return answers[0]
     raise failures[-1]
+
+
+REFUSALS = (ResponseCode.SUBSCRIPTION_PARSE_FAILED, ResponseCode.SYSTEM_ERROR)
+
+
+async def check_expressions(
+    client: ClientInstance, group: str, subscriptions: Iterable[Subscription]
+) -> None:
+    """Sends expressions other than tags to the brokers of their topics, and raises the error of the
+    first one that refuses. Later refusals are logged when queues are read."""
+    for sub in subscriptions:
+        if sub.expression_type == TAG:
+            continue
+        body = fastjson.dumps(
+            {"clientId": client.client_id, "group": group, "subscriptionData": sub.to_json()}
+        )
+        try:
+            route = await client.routes.route(sub.topic)
+        except PyrmqError as e:
+            log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
+            continue
+        brokers = route.addresses()
+        if not brokers:
+            continue
+        try:
+            refusal = await first_answer(brokers, partial(_refusal, client, body))
+        except PyrmqError as e:
+            log.info("the expression of topic %s is not checked: %s", escape(sub.topic), escape(e))
+        else:
+            if refusal is not None:
+                raise refusal
+
+
+async def _refusal(client: ClientInstance, body: bytes, address: str) -> ResponseError | None:
+    channel = await client.channel(address)
+    try:
+        await channel.request(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    except ResponseError as e:
+        if e.code in REFUSALS:
+            return e
+        raise
+    return None

@@ -1,20 +1,23 @@
-"""The options of a push consumer, checked. [DefaultMQPushConsumer, DefaultMQPushConsumerImpl]"""
+"""The options of consumers: their types for type checkers (see `option_types`), and their checks.
+[DefaultMQPushConsumer, DefaultMQPushConsumerImpl, DefaultLitePullConsumer]"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from pyrmq.client.checks import check_function, check_kind, check_seconds, check_whole
 from pyrmq.client.consumer.allocate import Strategy
+from pyrmq.client.consumer.consume_service import ConsumeResult
 from pyrmq.client.consumer.offsets import ConsumeFrom
 from pyrmq.client.consumer.process_queue import Limits
 from pyrmq.client.consumer.send_back import MAX_RECONSUME_TIMES
-from pyrmq.client.option_checks import check_function, check_seconds, check_whole
-from pyrmq.client.producer.refusals import check_kind
+from pyrmq.client.hooks import ConsumeMessageHook
 from pyrmq.errors import ClientError
+from pyrmq.model.message import ReceivedMessage
 
 UNLIMITED = 2**31 - 1
 """Deliveries of a message that is consumed in order, unless the user sets a limit."""
@@ -147,3 +150,108 @@ def _check_instance_name(name: str) -> None:
         raise ClientError("instance_name must have 1 to 128 characters")
     if not name.isprintable() or "/" in name:
         raise ClientError(f"instance_name is {name!r}; it may hold what is printed, and no '/'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullOptions:
+    """Options of LitePullConsumer. `check` raises ClientError if one is invalid."""
+
+    consume_from: ConsumeFrom
+    consume_timestamp: int | None
+    strategy: Strategy
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch_size: int
+    max_cached_messages: int
+    max_cached_bytes: int
+    max_span: int
+    max_cached_total: int
+    rebalance_interval: float
+
+    def check(self) -> None:
+        check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
+        if self.consume_timestamp is not None:
+            check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
+        if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
+            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+        check_function("strategy", self.strategy, "a function such as pyrmq.average")
+        check_kind("auto_commit", self.auto_commit, (bool,), "True or False")
+        check_seconds("auto_commit_interval", self.auto_commit_interval, 1)
+        check_whole("pull_batch_size", self.pull_batch_size, 1, 1024)
+        check_whole("max_cached_messages", self.max_cached_messages, 1, 65535)
+        check_whole("max_cached_bytes", self.max_cached_bytes, 1, 1 << 30)
+        check_whole("max_span", self.max_span, 1, 65535)
+        check_whole("max_cached_total", self.max_cached_total, 1, 6_553_500)
+        check_seconds("rebalance_interval", self.rebalance_interval, 0.1)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.max_cached_messages, self.max_cached_bytes, self.max_span)
+
+    def texts(self) -> dict[str, object]:
+        """The options as text, under the names that RocketMQ's tools show."""
+        return {
+            "autoCommit": self.auto_commit,
+            "autoCommitIntervalMillis": int(self.auto_commit_interval * 1000),
+            "consumeFromWhere": self.consume_from.value,
+            "consumeMaxSpan": self.max_span,
+            "messageModel": "CLUSTERING",
+            "pullBatchSize": self.pull_batch_size,
+            "pullThresholdForAll": self.max_cached_total,
+            "pullThresholdForQueue": self.max_cached_messages,
+            "pullThresholdSizeForQueue": self.max_cached_bytes >> 20,
+        }
+
+
+Result = ConsumeResult | int | None
+"""The allowed results of a listener; a number only if it gets lists."""
+AsyncListener = (
+    Callable[[ReceivedMessage], Awaitable[Result]]
+    | Callable[[list[ReceivedMessage]], Awaitable[Result]]
+)
+"""An async function of a message, or, with `batch_size` above 1, of a list of messages."""
+PlainListener = Callable[[ReceivedMessage], Result] | Callable[[list[ReceivedMessage]], Result]
+"""The same as a plain function."""
+Listener = AsyncListener | PlainListener
+
+
+class _Both(TypedDict, total=False):
+    namesrv: str | None
+    namespace: str
+    namespace_v2: str
+    consume_from: ConsumeFrom
+    consume_timestamp: int | None
+    strategy: Strategy
+    pull_batch_size: int
+    max_cached_messages: int
+    max_cached_bytes: int
+    max_span: int
+    rebalance_interval: float
+    trace: bool
+    trace_topic: str
+    hooks: Sequence[ConsumeMessageHook]
+
+
+class PushConsumerOptions(_Both, total=False):
+    """Options of `PushConsumer` except its listener."""
+
+    concurrency: int
+    message_model: MessageModel
+    orderly: bool
+    batch_size: int
+    max_reconsume_times: int | None
+    consume_timeout: float
+    suspend_time: float
+    close_grace: float
+    pull_interval: float
+    persist_interval: float
+    instance_name: str | None
+    offset_folder: Path | str | None
+
+
+class LitePullConsumerOptions(_Both, total=False):
+    """Options of `LitePullConsumer`."""
+
+    auto_commit: bool
+    auto_commit_interval: float
+    max_cached_total: int

@@ -1,12 +1,14 @@
-"""Checks before a request is sent: the rules of pyrmq.model, raised as NotSentErrors.
+"""What a client refuses before anything is sent: ClientErrors for arguments, and the rules of
+pyrmq.model as NotSentErrors.
 
-Brokers check by the same rules and answer with the error.
+Brokers check names, properties and expressions by the same rules; what they find becomes an answer.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from sniffio import AsyncLibraryNotFoundError, current_async_library
 
@@ -24,17 +26,41 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
 
 
-def check_trio() -> None:
-    """Raises ClientError in an event loop that is not trio's."""
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """Raises ClientError unless `value` is a whole number in a range."""
+    if type(value) is not int or not low <= value <= high:
+        raise ClientError(f"{name} is {value!r:.80}; it must be at least {low} and at most {high}")
+
+
+def check_seconds(name: str, value: object, low: float, high: float = float("inf")) -> None:
+    """Raises ClientError unless `value` is a number of seconds in a range."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        most = "" if high == float("inf") else f" and at most {high:g}"
+        raise ClientError(f"{name} is {value!r:.80}; seconds are needed, at least {low:g}{most}")
+
+
+def check_function(name: str, value: object, wanted: str) -> Callable[..., Any]:
+    """Raises ClientError unless `value` is callable."""
+    if not callable(value):
+        raise ClientError(f"{name} is {value!r:.80}; it must be {wanted}")
+    return value
+
+
+def check_trio(
+    what: str = "this client",
+    instead: str = (
+        "use the same name from pyrmq.aio with asyncio, from pyrmq.sync in plain code, or start "
+        "the program with trio.run"
+    ),
+) -> None:
+    """ClientError in an event loop that is not trio's: `what` does not run there, `instead` says
+    what to do."""
     try:
         library = current_async_library()
     except AsyncLibraryNotFoundError:
         return
     if library != "trio":
-        raise ClientError(
-            f"this client runs on trio, not on {library}: use the same name from pyrmq.aio with "
-            "asyncio, from pyrmq.sync in plain code, or start the program with trio.run"
-        )
+        raise ClientError(f"{what} runs on trio, not on {library}: {instead}")
 
 
 def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
@@ -135,3 +161,10 @@ def check_subscriptions(
         check_topic(name)
         found[name] = parse_subscription(name, expression, version)
     return found
+
+
+def check_trace(trace: bool, topic: str) -> None:
+    """Raises UnusableNameError for the topic, and ClientError if it is given without `trace`."""
+    check_topic(topic)
+    if topic != names.TRACE_TOPIC and not trace:
+        raise ClientError("trace_topic needs trace=True")

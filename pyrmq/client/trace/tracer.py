@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import trio
 
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.producer.outgoing import Outgoing
-from pyrmq.client.producer.unique_key import key_maker
+from pyrmq.client.producer.outgoing import Outgoing, key_maker
 from pyrmq.client.trace.records import (
     ConsumeCode,
     MessageType,
@@ -31,7 +30,7 @@ from pyrmq.client.trace.records import (
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult
-from pyrmq.model.names import TRACE_TOPIC, without_namespace
+from pyrmq.model.names import MAX_GROUP, TRACE_TOPIC, without_namespace
 from pyrmq.model.properties import KEYS, decode_properties
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
@@ -54,6 +53,11 @@ CLOSE_GRACE = 5.0
 PREPARED = 0x4
 
 
+def sender_group(group: str, kind: str) -> str:
+    """The producer group of a client's tracer; `kind` is PRODUCE or CONSUME."""
+    return f"_INNER_TRACE_PRODUCER-{group}-{kind}-1"[:MAX_GROUP]
+
+
 class TraceSender(AbstractAsyncContextManager[Any], Protocol):
     """Sends trace messages with a producer of its own."""
 
@@ -63,7 +67,7 @@ class TraceSender(AbstractAsyncContextManager[Any], Protocol):
 
 def store_host(client: ClientInstance, result: SendResult) -> str:
     """The address of the broker that has a message."""
-    route = client.known_route(result.queue.topic)
+    route = client.routes.known(result.queue.topic)
     if route is not None and (known := route.master_of(result.queue.broker_name)):
         return known
     address = address_of_message_id(result.offset_msg_id.partition(",")[0])
