@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from pyrmq.aio_face import Client
+from pyrmq.client.transaction.listener import TransactionSendResult
 from pyrmq.client.transaction.producer import TransactionalProducer
-from pyrmq.client.transaction.result import TransactionSendResult
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.outbox.outbox import Outbox as TrioOutbox
 

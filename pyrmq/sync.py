@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 from pyrmq.background import Face, as_async
 from pyrmq.client.consumer import lite_pull as lite_pulls
 from pyrmq.client.consumer import push_consumer as consumers
-from pyrmq.client.consumer.call_listener import ConsumeResult as ConsumeResult
-from pyrmq.client.consumer.call_listener import ReconsumeLater as ReconsumeLater
-from pyrmq.client.consumer.consumer_options import (
+from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
+from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
+from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
+from pyrmq.client.consumer.options import (
     LitePullConsumerOptions,
     PlainListener,
     PushConsumerOptions,
 )
-from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
-from pyrmq.client.consumer.push_options import MessageModel as MessageModel
+from pyrmq.client.consumer.options import MessageModel as MessageModel
 from pyrmq.client.option_types import ProducerOptions, TransactionalProducerOptions
 from pyrmq.client.producer import pending as pending_sends
 from pyrmq.client.producer import producer as producers
 from pyrmq.client.transaction import producer as transactions
 from pyrmq.client.transaction.listener import TransactionListener as TransactionListener
-from pyrmq.client.transaction.listener import is_async
-from pyrmq.client.transaction.result import TransactionSendResult as TransactionSendResult
-from pyrmq.client.transaction.result import TransactionStatistics as TransactionStatistics
+from pyrmq.client.transaction.listener import TransactionSendResult as TransactionSendResult
+from pyrmq.client.transaction.listener import TransactionStatistics as TransactionStatistics
+from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
 from pyrmq.face_docs import PLAIN, in_words, like
 from pyrmq.model.compression import CompressionType as CompressionType

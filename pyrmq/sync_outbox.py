@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pyrmq.client.transaction.listener import TransactionSendResult
 from pyrmq.client.transaction.producer import TransactionalProducer
-from pyrmq.client.transaction.result import TransactionSendResult
 from pyrmq.face_docs import PLAIN, in_words
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.outbox.outbox import Outbox as TrioOutbox

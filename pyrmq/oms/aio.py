@@ -19,20 +19,18 @@ from typing import Any, TypeVar
 from pyrmq.aio import _bridge
 from pyrmq.aio_face import Client, awaited
 from pyrmq.background import C, as_async, complete
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.user_functions import is_async
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers
 from pyrmq.oms.access_point import AccessPoint
 from pyrmq.oms.access_point import MessagingAccessPoint as _OnTrio
-from pyrmq.oms.attributes import Kind
-from pyrmq.oms.consumer import Consumer
-from pyrmq.oms.key_value import KeyValue, Value
-from pyrmq.oms.message import BytesMessage
-from pyrmq.oms.producer import SendResult
+from pyrmq.oms.consumer import Consumer, OfConsumer
+from pyrmq.oms.message import BytesMessage, KeyValue, Value
+from pyrmq.oms.producer import OfProducer, SendResult
 from pyrmq.oms.push_consumer import LISTENER, Listener
-from pyrmq.oms.unsupported import OfConsumer, OfProducer
+from pyrmq.oms.settings import Kind
 
 K = TypeVar("K", bound=Consumer[Any])
 

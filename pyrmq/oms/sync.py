@@ -19,21 +19,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pyrmq.background import C, complete
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers
 from pyrmq.oms.access_point import AccessPoint
 from pyrmq.oms.access_point import MessagingAccessPoint as _OnTrio
-from pyrmq.oms.attributes import Kind
-from pyrmq.oms.consumer import Consumer
-from pyrmq.oms.key_value import KeyValue, Value
-from pyrmq.oms.message import BytesMessage
-from pyrmq.oms.producer import SendResult
+from pyrmq.oms.consumer import Consumer, OfConsumer
+from pyrmq.oms.message import BytesMessage, KeyValue, Value
+from pyrmq.oms.producer import OfProducer, SendResult
 from pyrmq.oms.push_consumer import LISTENER, Context
-from pyrmq.oms.unsupported import OfConsumer, OfProducer
+from pyrmq.oms.settings import Kind
 from pyrmq.sync_face import Client, blocking
 
 K = TypeVar("K", bound=Consumer[Any])
