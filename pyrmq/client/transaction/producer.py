@@ -21,6 +21,7 @@ from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
 from pyrmq.client.producer.refusals import check_topic
 from pyrmq.client.registration import Registration
+from pyrmq.client.signatures import with_options_of
 from pyrmq.client.transaction.checks import CheckPool
 from pyrmq.client.transaction.function import TransactionFunction
 from pyrmq.client.transaction.halves import (
@@ -45,7 +46,6 @@ from pyrmq.errors import (
     TransactionConflictError,
 )
 from pyrmq.escape import escape
-from pyrmq.face_docs import with_options_of
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage

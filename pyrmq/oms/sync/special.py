@@ -1,46 +1,36 @@
-"""OpenMessaging for blocking code: the same names, and each call blocks.
+"""What OpenMessaging's clients for threads do in their own way: lifecycle, sends in flight, queues.
 
-    from pyrmq.oms.sync import MessagingAccessPoint
-
-    access_point = MessagingAccessPoint("oms:rocketmq://127.0.0.1:9876/default")
-    with access_point.create_producer() as producer:
-        producer.send(producer.create_bytes_message("Orders", b"Hello"))
-
-The clients run on the background thread of `pyrmq.sync`. Programs that cannot use `with` call
-`startup` and `shutdown`.
+The other methods are in `_generated_clients.py`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, TypeVar
 
-from pyrmq.background import C, complete
 from pyrmq.client.option_checks import check_function
 from pyrmq.client.transaction.listener import is_async
 from pyrmq.errors import ClientError
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers
-from pyrmq.oms.access_point import AccessPoint
-from pyrmq.oms.access_point import MessagingAccessPoint as _OnTrio
-from pyrmq.oms.attributes import Kind
 from pyrmq.oms.consumer import Consumer
-from pyrmq.oms.key_value import KeyValue, Value
 from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import SendResult
 from pyrmq.oms.push_consumer import LISTENER, Context
 from pyrmq.oms.unsupported import OfConsumer, OfProducer
-from pyrmq.sync_face import Client, blocking
+from pyrmq.portal.blocking import Client
+from pyrmq.portal.client import C
 
 K = TypeVar("K", bound=Consumer[Any])
 Listener = Callable[[BytesMessage, Context], object]
 
 
-class _Lifecycle(Client[C]):
+class Lifecycle(Client[C]):
+    """A client that several threads may leave."""
+
     def __init__(self, client: C) -> None:
         super().__init__(client)
         self._leaving = threading.Lock()
@@ -60,12 +50,8 @@ class _Lifecycle(Client[C]):
                 super().__exit__(kind, error, trace)
 
 
-class Producer(OfProducer, _Lifecycle[producers.Producer]):
-    __doc__ = producers.Producer.__doc__
-
-    create_bytes_message = staticmethod(producers.Producer.create_bytes_message)
-    send = blocking(producers.Producer.send)
-    send_oneway = blocking(producers.Producer.send_oneway)
+class Sending(OfProducer, Lifecycle[producers.Producer]):
+    """A producer."""
 
     def send_async(
         self, message: BytesMessage, *, timeout: float | None = None
@@ -75,20 +61,12 @@ class Producer(OfProducer, _Lifecycle[producers.Producer]):
         these sends are in flight."""
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()  # it cannot be cancelled
-        self._running.call(partial(producers.begin, self._client, message, timeout, future))
+        self._call(producers.begin, self._client, message, timeout, future)
         return future
 
-    @property
-    def attributes(self) -> KeyValue:
-        """The own attributes and the defaults; a copy."""
-        return self._client.attributes
 
-
-class _Consumer(OfConsumer, _Lifecycle[K]):
-    @property
-    def attributes(self) -> KeyValue:
-        """The own attributes and the defaults; a copy."""
-        return self._client.attributes
+class Consuming(OfConsumer, Lifecycle[K]):
+    """A consumer."""
 
     def detach_queue(self, queue: str) -> None:
         """Stops consuming a queue; other members of the group get its messages. Raises ClientError
@@ -96,10 +74,10 @@ class _Consumer(OfConsumer, _Lifecycle[K]):
         if not self._was_opened:
             self._client.detach_first(queue)
         else:
-            self._running.call(partial(self._client.detach_queue, queue))
+            self._call(self._client.detach_queue, queue)
 
 
-class PushConsumer(_Consumer[push_consumers.PushConsumer]):
+class Listening(Consuming[push_consumers.PushConsumer]):
     """As `pyrmq.oms.PushConsumer`; listeners are plain functions, which run in worker threads."""
 
     def attach_queue(self, queue: str, listener: Listener) -> None:
@@ -111,15 +89,11 @@ class PushConsumer(_Consumer[push_consumers.PushConsumer]):
         if not self._was_opened:
             self._client.attach_first(queue, listener)
         else:
-            self._running.call(partial(self._client.attach_queue, queue, listener))
-
-    suspend: Callable[[], None]
-    resume: Callable[[], None]
-    is_suspended: Callable[[], bool]
+            self._call(self._client.attach_queue, queue, listener)
 
 
-class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
-    __doc__ = pull_consumers.PullConsumer.__doc__
+class Pulling(Consuming[pull_consumers.PullConsumer]):
+    """A pull consumer."""
 
     def attach_queue(self, queue: str) -> None:
         """Consumes a queue (a topic), before or after opening. Raises ClientError if it is already
@@ -127,30 +101,11 @@ class PullConsumer(_Consumer[pull_consumers.PullConsumer]):
         if not self._was_opened:
             self._client.attach_first(queue, None)
         else:
-            self._running.call(partial(self._client.attach_queue, queue))
-
-    receive = blocking(pull_consumers.PullConsumer.receive)
-    ack: Callable[[BytesMessage | str], None]
+            self._call(self._client.attach_queue, queue)
 
 
-_FIRST = {"attach_first", "detach_first"}
-complete(PushConsumer, push_consumers.PushConsumer, blocking, _FIRST)
-complete(PullConsumer, pull_consumers.PullConsumer, blocking, _FIRST)
-
-
-class MessagingAccessPoint(AccessPoint):
-    """As `pyrmq.oms.MessagingAccessPoint`, for blocking code."""
-
-    def create_producer(self, attributes: Mapping[str, Value] | None = None) -> Producer:
-        return Producer(producers.Producer(self._settings(attributes, Kind.PRODUCER)))
-
-    def create_push_consumer(self, attributes: Mapping[str, Value] | None = None) -> PushConsumer:
-        client = push_consumers.PushConsumer(self._settings(attributes, Kind.PUSH_CONSUMER))
-        return PushConsumer(client)
-
-    def create_pull_consumer(self, attributes: Mapping[str, Value] | None = None) -> PullConsumer:
-        client = pull_consumers.PullConsumer(self._settings(attributes, Kind.PULL_CONSUMER))
-        return PullConsumer(client)
+class Connectionless:
+    """An access point: it needs no `startup`."""
 
     def startup(self) -> None:
         """Does nothing, because an access point has no connection. Programs of OpenMessaging call
@@ -158,7 +113,3 @@ class MessagingAccessPoint(AccessPoint):
 
     def shutdown(self) -> None:
         """Does nothing, as `startup`."""
-
-    create_producer.__doc__ = _OnTrio.create_producer.__doc__
-    create_push_consumer.__doc__ = _OnTrio.create_push_consumer.__doc__
-    create_pull_consumer.__doc__ = _OnTrio.create_pull_consumer.__doc__
